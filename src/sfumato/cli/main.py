@@ -1,0 +1,52 @@
+"""`sfumato`: the command. Each command lives in a file of its own."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sfumato import __version__
+from sfumato.model.errors import SfumatoError
+
+app = typer.Typer(
+    name="sfumato",
+    help="Publish what crowds do without giving away what any person did.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sfumato {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Say which version."),
+    ] = False,
+) -> None:
+    del version
+
+
+def run() -> None:
+    """Entry point: turn our own errors into a message and an exit code, never a traceback."""
+    try:
+        app()
+    except SfumatoError as error:
+        console = Console(stderr=True)
+        console.print(f"[bold red]error:[/] {error.problem}", highlight=False, soft_wrap=True)
+        if error.remedy:
+            console.print(f"[bold]do:[/] {error.remedy}", highlight=False, soft_wrap=True)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,1 @@
+"""Schemes for a finished period, each a recipe of measurements and refinements."""

@@ -1,0 +1,1 @@
+"""LEFT OF THE WALL: the one relational pipeline (bound, count) and where it runs."""

@@ -1,0 +1,1 @@
+"""Cells, overlays, covers, grids and distances. Public facts only."""

@@ -1,0 +1,1 @@
+"""Readers and writers: events, towers and zones in the formats their holders keep."""

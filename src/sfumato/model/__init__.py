@@ -1,0 +1,1 @@
+"""The nouns: frozen values that check themselves. They import nothing else of sfumato."""

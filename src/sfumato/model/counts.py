@@ -1,0 +1,42 @@
+"""`Counts`: a bounded integer array and what one user can change in it.
+
+It travels inside `Private` until a measurement has been paid for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.model.bound import Counting
+from sfumato.model.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """Integers on a lattice of 1/`units_per_count`, with the sensitivity of its bound.
+
+    `l1` and `l2` are in lattice units and hold for adding or removing one user's whole
+    record. Both bound the user's mass per slot, so they survive any non-negative map of
+    places whose columns sum to at most one.
+    """
+
+    values: NDArray[np.int64]
+    units_per_count: int
+    l1: float
+    l2: float
+    counting: Counting
+    what: str
+
+    def __post_init__(self) -> None:
+        if self.values.dtype != np.int64:
+            raise UsageError("Counts are 64-bit integers; nothing else passes the wall.")
+        if self.units_per_count < 1 or self.l1 < 0 or self.l2 < 0:
+            raise UsageError("Counts need a positive lattice and non-negative sensitivities.")
+        self.values.setflags(write=False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.values.shape)

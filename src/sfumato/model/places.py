@@ -1,0 +1,95 @@
+"""`Places`: towers, zones or grid cells, with geometry and validity dates. Frozen, hashed.
+
+Coordinates are WGS84 longitude and latitude. The order of the places is the order of the
+rows of every count, and it is fixed here: sorted by id, so that the same places in another
+file order give the same release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from sfumato.model.errors import InputError
+
+ALWAYS_FROM = np.iinfo(np.int64).min
+ALWAYS_TO = np.iinfo(np.int64).max
+
+
+class PlaceKind(StrEnum):
+    TOWERS = "towers"
+    """Points that serve events; ids are what the events name."""
+    ZONES = "zones"
+    """Polygons: statistical areas, squares, hexagons."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """Ids, geometry, names and, for towers, the instants between which each is valid.
+
+    A tower that moved has several rows with one id and disjoint validity; every other id
+    stands once. `valid_from` and `valid_to` are epoch microseconds, start included.
+    """
+
+    kind: PlaceKind
+    ids: NDArray[np.str_]
+    geometry: NDArray[np.object_]
+    names: NDArray[np.str_]
+    valid_from: NDArray[np.int64]
+    valid_to: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        n = self.ids.size
+        fields = (self.geometry, self.names, self.valid_from, self.valid_to)
+        if any(field.shape != (n,) for field in fields):
+            raise InputError(f"The {self.kind} have columns of different lengths.")
+        if n == 0:
+            raise InputError(f"There are no {self.kind}.", remedy="Check the file.")
+        order = np.lexsort((self.valid_from, self.ids))
+        for name in ("ids", "geometry", "names", "valid_from", "valid_to"):
+            column = getattr(self, name)[order]
+            column.setflags(write=False)
+            object.__setattr__(self, name, column)
+
+    @classmethod
+    def of(
+        cls,
+        kind: PlaceKind,
+        ids: NDArray[np.str_] | list[str],
+        geometry: NDArray[np.object_] | list[shapely.Geometry],
+        names: NDArray[np.str_] | list[str] | None = None,
+        valid_from: NDArray[np.int64] | None = None,
+        valid_to: NDArray[np.int64] | None = None,
+    ) -> Places:
+        """Places from plain lists: always valid and named by their ids unless said otherwise."""
+        keys = np.asarray(ids, dtype=np.str_)
+        shapes = np.empty(len(geometry), dtype=object)
+        shapes[:] = list(geometry)
+        return cls(
+            kind,
+            keys,
+            shapes,
+            keys.copy() if names is None else np.asarray(names, dtype=np.str_),
+            np.full(keys.size, ALWAYS_FROM, np.int64) if valid_from is None else valid_from,
+            np.full(keys.size, ALWAYS_TO, np.int64) if valid_to is None else valid_to,
+        )
+
+    def __len__(self) -> int:
+        return int(self.ids.size)
+
+    def fingerprint(self) -> str:
+        """SHA-256 of ids, validity and normalised geometry (7 decimals, about a centimetre)."""
+        digest = hashlib.sha256(f"places/1|{self.kind}|{len(self)}|".encode())
+        shapes = shapely.normalize(shapely.set_precision(self.geometry, 1e-7))
+        for key, shape in zip(self.ids, shapely.to_wkb(shapes), strict=True):
+            encoded = str(key).encode()
+            digest.update(len(encoded).to_bytes(8, "little") + encoded)
+            digest.update(len(shape).to_bytes(8, "little") + shape)
+        digest.update(self.valid_from.astype("<i8").tobytes())
+        digest.update(self.valid_to.astype("<i8").tobytes())
+        return digest.hexdigest()

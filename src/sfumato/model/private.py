@@ -1,0 +1,56 @@
+"""`Private`: a box around numbers that have not passed the wall.
+
+Nothing about the content can be printed, logged, compared, iterated, converted or
+pickled by accident. The box knows its shape in public terms only (what the caller
+said about it), and `sfumato.privacy.door` is the one place that opens it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, NoReturn, TypeVar
+
+from sfumato.model.errors import PrivateNumbers
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+class Private(Generic[T]):
+    """A value left of the wall. `label` is public and must not depend on the data."""
+
+    __slots__ = ("__content", "label")
+
+    def __init__(self, content: T, label: str) -> None:
+        self.__content = content
+        self.label = label
+
+    def map(self, function: Callable[[T], S], label: str | None = None) -> Private[S]:
+        """Compute on the content without leaving the box."""
+        return Private(function(self.__content), label or self.label)
+
+    def _through_the_door(self) -> T:
+        """For `sfumato.privacy.door` alone; nothing else in the package calls this."""
+        return self.__content
+
+    def __repr__(self) -> str:
+        return f"<private {self.label}>"
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise PrivateNumbers(
+            f"{self!r} has not passed the wall and cannot be looked at.",
+            remedy="Take a measurement of it (sfumato.privacy.mechanisms), which the ledger "
+            "charges first.",
+        )
+
+    __iter__ = __len__ = __getitem__ = __contains__ = _refuse
+    __bool__ = __int__ = __float__ = __index__ = __complex__ = _refuse
+    __array__ = __arrow_c_array__ = __arrow_c_stream__ = __dataframe__ = __buffer__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = _refuse
+    __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __pow__ = __neg__ = __abs__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __reduce__ = __reduce_ex__ = __getstate__ = __copy__ = __deepcopy__ = _refuse
+    __hash__ = None  # type: ignore[assignment]
