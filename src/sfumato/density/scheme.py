@@ -1,0 +1,178 @@
+"""The contract of a scheme: what it plans from public facts, and what it hands back.
+
+A scheme is a recipe: which measurements, which refinement. `plan` sees public facts alone
+and says what the measurements will cost and how noisy the counts will be; the ledger
+reserves exactly that. `run` is given a `Source` (private arrays that nobody can read) and
+a `Wall` (the only thing that can measure them, charging first), takes exactly the planned
+measurements, and turns them into a density by post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.model.bound import Bound, Counting, WeightBound
+from sfumato.model.errors import UsageError
+from sfumato.model.source import Source
+from sfumato.model.time_grid import TimeGrid
+from sfumato.privacy.events import PrivacyEvent
+from sfumato.privacy.measurement import Measurement
+from sfumato.privacy.units import USER_PERIOD, Unit
+
+if TYPE_CHECKING:
+    from sfumato.privacy.wall import Wall
+
+Parameter = bool | int | float | str
+"""A scheme's own public setting: plain values, so that they can stand in a manifest."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlaceMap:
+    """A public linear map from the places counted to the places released (area shares).
+
+    `matrix` is released x counted, non-negative, its columns summing to at most one. It is
+    applied to noisy numbers, so it costs nothing.
+    """
+
+    ids: NDArray[np.str_]
+    matrix: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        if self.matrix.ndim != 2 or self.matrix.shape[0] != self.ids.size:
+            raise UsageError("A map of places needs one row for each place released.")
+        if not np.isfinite(self.matrix).all() or (self.matrix < 0).any():
+            raise UsageError("A map of places holds finite shares, none negative.")
+        if (self.matrix.sum(axis=0) > 1 + 1e-9).any():
+            raise UsageError("A map of places hands out at most the whole of each place.")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublicFacts:
+    """Everything a plan may know. All of it is given or chosen; none is read from the data."""
+
+    place_ids: NDArray[np.str_]
+    grid: TimeGrid
+    epsilon: float
+    delta: float
+    expected_users: int | None = None
+    unit: Unit = USER_PERIOD
+    bound: Bound = field(default_factory=lambda: WeightBound(3.0))
+    counting: Counting = Counting.VISITS
+    place_map: PlaceMap | None = None
+    parameters: Mapping[str, Parameter] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.epsilon) and self.epsilon > 0):
+            raise UsageError("Epsilon must be finite and positive.", remedy="Try --epsilon 0.3.")
+        if not 0 < self.delta < 1:
+            raise UsageError(
+                "Delta must lie between 0 and 1.", remedy="Well below one over the users: 1e-7."
+            )
+        if self.expected_users is not None:
+            if self.expected_users < 1:
+                raise UsageError("The expected number of users must be at least 1.")
+            if self.delta > 1 / self.expected_users:
+                raise UsageError(
+                    f"Delta {self.delta:g} is above one over the {self.expected_users} expected "
+                    "users: such a promise would allow publishing somebody's whole record.",
+                    remedy=f"Take --delta {0.1 / self.expected_users:.0e} or less.",
+                )
+        if self.place_map is not None and self.place_map.matrix.shape[1] != self.places:
+            raise UsageError("The map of places needs one column for each place counted.")
+        ids = np.array(self.place_ids, dtype=np.str_)
+        ids.setflags(write=False)
+        object.__setattr__(self, "place_ids", ids)
+        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+
+    @property
+    def places(self) -> int:
+        """How many places are counted."""
+        return int(self.place_ids.size)
+
+    @property
+    def cells(self) -> int:
+        """How many numbers are counted: places times slots."""
+        return self.places * self.grid.slots
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMeasurement:
+    """One measurement to come: its label, what it will be charged as, its size and noise."""
+
+    label: str
+    event: PrivacyEvent
+    cells: int
+    sd: float
+    """Standard deviation of the noise on each number, in counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The measurements a run will take, in order, and what a reader should expect of them."""
+
+    scheme: str
+    measurements: tuple[PlannedMeasurement, ...]
+    sd: float
+    """Expected standard deviation of one released count, from the noise alone."""
+    lines: tuple[str, ...]
+    """The plan in plain words."""
+
+    def __post_init__(self) -> None:
+        if len({planned.label for planned in self.measurements}) != len(self.measurements):
+            raise UsageError(f"The plan of {self.scheme} uses a label twice.")
+
+    @property
+    def events(self) -> dict[str, PrivacyEvent]:
+        """Label to event, in the order of the plan: what the ledger reserves."""
+        return {planned.label: planned.event for planned in self.measurements}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Density:
+    """The released table, place x slot, with an interval for each number.
+
+    `lower` and `upper` bound the bounded count with probability `coverage` over the noise;
+    they say nothing about what the contribution bound left out.
+    """
+
+    place_ids: NDArray[np.str_]
+    values: NDArray[np.float64] | NDArray[np.int64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    coverage: float
+    measurements: tuple[Measurement, ...]
+
+    def __post_init__(self) -> None:
+        shape = self.values.shape
+        if len(shape) != 2 or shape[0] != self.place_ids.size:
+            raise UsageError("A density has one row for each place.")
+        if self.lower.shape != shape or self.upper.shape != shape:
+            raise UsageError("A density has one interval for each number.")
+        for array in (self.values, self.lower, self.upper):
+            if not np.isfinite(array).all():
+                raise UsageError("A density holds finite numbers only.")
+            array.setflags(write=False)
+
+    @property
+    def tainted(self) -> bool:
+        """True where any noise came from a seeded stream, which is for tests only."""
+        return any(measurement.tainted for measurement in self.measurements)
+
+
+class Scheme(Protocol):
+    """A recipe with a name. Stateless: the same facts always give the same plan."""
+
+    @property
+    def name(self) -> str: ...
+
+    def plan(self, facts: PublicFacts) -> Plan:
+        """The measurements to come, from public facts alone."""
+
+    def run(self, source: Source, wall: Wall, facts: PublicFacts) -> Density:
+        """Take exactly the planned measurements through the wall and refine them."""
