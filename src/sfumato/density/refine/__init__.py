@@ -1,0 +1,1 @@
+"""RIGHT OF THE WALL: post-processing that schemes share. Reads noisy numbers only."""
