@@ -1,0 +1,49 @@
+"""Make noisy numbers look like counts: non-negative, whole, adding up.
+
+Post-processing: everything here reads released numbers only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.model.errors import UsageError
+
+
+def project_to_simplex(
+    values: NDArray[np.float64], total: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The closest non-negative columns (Euclidean) whose sums are `total`.
+
+    A negative total counts as zero. Exact, by sorting each column once.
+    """
+    y = np.asarray(values, dtype=np.float64)
+    mass = np.maximum(np.asarray(total, dtype=np.float64), 0.0)
+    ordered = -np.sort(-y, axis=0)
+    surplus = np.cumsum(ordered, axis=0) - mass
+    count = np.arange(1, y.shape[0] + 1)[:, None]
+    active = np.maximum((ordered * count > surplus).sum(axis=0), 1)
+    shift = np.take_along_axis(surplus, active[None] - 1, axis=0) / active
+    result: NDArray[np.float64] = np.where(mass > 0, np.maximum(y - shift, 0.0), 0.0)
+    return result
+
+
+def round_keeping_totals(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Whole numbers whose column sums are the rounded column sums (largest remainders).
+
+    Ties in the remainders go to the earlier row, so the result is reproducible.
+    """
+    if (values < 0).any():
+        raise UsageError("Only non-negative counts are rounded; clip or project them first.")
+    floor = np.floor(values)
+    missing = np.rint(values.sum(axis=0)).astype(np.int64) - floor.sum(axis=0).astype(np.int64)
+    rank = np.argsort(np.argsort(-(values - floor), axis=0, kind="stable"), axis=0, kind="stable")
+    return np.asarray(floor.astype(np.int64) + (rank < missing))
+
+
+def add_up(table: NDArray[np.float64], parents: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Rows of the level above: each parent is the sum of its children, so levels agree."""
+    result = np.zeros((int(parents.max()) + 1, table.shape[1]), dtype=table.dtype)
+    np.add.at(result, parents, table)
+    return result
