@@ -26,30 +26,11 @@ from sfumato.privacy.measurement import Measurement
 from sfumato.privacy.units import USER_PERIOD, Unit
 
 if TYPE_CHECKING:
+    from sfumato.geography.overlay import Overlay
     from sfumato.privacy.wall import Wall
 
 Parameter = bool | int | float | str
 """A scheme's own public setting: plain values, so that they can stand in a manifest."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PlaceMap:
-    """A public linear map from the places counted to the places released (area shares).
-
-    `matrix` is released x counted, non-negative, its columns summing to at most one. It is
-    applied to noisy numbers, so it costs nothing.
-    """
-
-    ids: NDArray[np.str_]
-    matrix: NDArray[np.float64]
-
-    def __post_init__(self) -> None:
-        if self.matrix.ndim != 2 or self.matrix.shape[0] != self.ids.size:
-            raise UsageError("A map of places needs one row for each place released.")
-        if not np.isfinite(self.matrix).all() or (self.matrix < 0).any():
-            raise UsageError("A map of places holds finite shares, none negative.")
-        if (self.matrix.sum(axis=0) > 1 + 1e-9).any():
-            raise UsageError("A map of places hands out at most the whole of each place.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +45,8 @@ class PublicFacts:
     unit: Unit = USER_PERIOD
     bound: Bound = field(default_factory=lambda: WeightBound(3.0))
     counting: Counting = Counting.VISITS
-    place_map: PlaceMap | None = None
+    overlay: Overlay | None = None
+    """Shares of the counted places in the released zones; `None` releases what is counted."""
     parameters: Mapping[str, Parameter] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
@@ -83,9 +65,9 @@ class PublicFacts:
                     "users: such a promise would allow publishing somebody's whole record.",
                     remedy=f"Take --delta {0.1 / self.expected_users:.0e} or less.",
                 )
-        if self.place_map is not None and self.place_map.matrix.shape[1] != self.places:
-            raise UsageError("The map of places needs one column for each place counted.")
         ids = np.array(self.place_ids, dtype=np.str_)
+        if self.overlay is not None and not np.array_equal(self.overlay.place_ids, ids):
+            raise UsageError("The overlay is not about the places that are counted.")
         ids.setflags(write=False)
         object.__setattr__(self, "place_ids", ids)
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
@@ -94,6 +76,11 @@ class PublicFacts:
     def places(self) -> int:
         """How many places are counted."""
         return int(self.place_ids.size)
+
+    @property
+    def released_ids(self) -> NDArray[np.str_]:
+        """The keys of the released table."""
+        return self.place_ids if self.overlay is None else self.overlay.zone_ids
 
     @property
     def cells(self) -> int:
