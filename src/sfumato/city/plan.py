@@ -1,0 +1,135 @@
+"""`CityPlan`: every choice behind a synthetic city and its week of records, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from enum import StrEnum
+from pathlib import Path
+
+from sfumato.model.errors import UsageError
+from sfumato.model.time_grid import TimeGrid, zone
+
+MAX_ZONES = 5_000
+MAX_TOWERS = 20_000
+
+
+class Geometry(StrEnum):
+    GENERATED = "generated"
+    PARIS = "paris"
+    """The IRIS zones, Orange sites and census of Paris, read from a folder the user has."""
+
+
+class Fixes(StrEnum):
+    """What a record says about the place."""
+
+    TOWERS = "towers"
+    GPS = "gps"
+
+
+class IdKind(StrEnum):
+    INTEGER = "integer"
+    TEXT = "text"
+    BINARY = "binary"
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A one-off crowd: ordinary people in one place for some hours of one evening."""
+
+    people: int
+    day: int = 4
+    """Day of the period, counted from 0."""
+    hour: int = 20
+    hours: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CityPlan:
+    """Options of a city. The defaults are the week and the scale of Acs & Castelluccia 2014."""
+
+    users: int = 200_000
+    """Users who appear in the records: each has at least one event."""
+    towers: int = 1_303
+    zones: int = 989
+    seed: int = 1
+    start: date = date(2007, 9, 10)
+    days: int = 7
+    tz: str = "Europe/Paris"
+    lon: float = 2.35
+    lat: float = 48.86
+    area_km2: float = 105.0
+    residents: int | None = None
+    """Census population of the region; 1.1 times the users where not given."""
+    geometry: Geometry = Geometry.GENERATED
+    data: Path | None = None
+    """Folder with `paris/` in it, for `Geometry.PARIS`."""
+    fixes: Fixes = Fixes.TOWERS
+    id_kind: IdKind = IdKind.INTEGER
+    repeats: float = 0.0
+    """Mean number of further records in a tower-hour that has one (calls come in bursts)."""
+    match: Match | None = None
+    strike_day: int | None = None
+    """Day of the period, from 0, on which most commuters stay at home."""
+    place_activity: float = 0.0
+    """Correlation in [0, 1) between a user's activity and the neighbourhood they live in."""
+    mean_tower_hours: float | None = None
+    """Mean distinct (tower, hour) pairs of a user; 13.55 a week, pro rata, if not given."""
+    chunk_users: int = 200_000
+    """Users generated at a time: sets the memory needed and the order of rows, nothing else."""
+
+    def __post_init__(self) -> None:
+        _within("users", self.users, 1, 1 << 31)
+        _within("towers", self.towers, 4, MAX_TOWERS)
+        _within("zones", self.zones, 4, MAX_ZONES)
+        _within("seed", self.seed, 0, (1 << 63) - 1)
+        _within("days", self.days, 1, 366)
+        _within("lon", self.lon, -179, 179)
+        _within("lat", self.lat, -75, 75)
+        _within("area_km2", self.area_km2, 0.5, 20_000)
+        _within("repeats", self.repeats, 0, 50)
+        _within("place_activity", self.place_activity, 0, 0.95)
+        _within("chunk_users", self.chunk_users, 1, 5_000_000)
+        _within("mean_tower_hours", self.tower_hours, 1.5, 80.0 * self.days)
+        if self.residents is not None:
+            _within("residents", self.residents, self.zones, 1 << 40)
+        zone(self.tz)
+        if self.strike_day is not None:
+            _within("strike_day", self.strike_day, 0, self.days - 1)
+        if self.match is not None:
+            _within("match people", self.match.people, 1, self.users)
+            _within("match day", self.match.day, 0, self.days - 1)
+            _within("match hour", self.match.hour, 0, 23)
+            _within("match hours", self.match.hours, 1, 24 - self.match.hour)
+        if self.geometry is Geometry.PARIS and self.data is None:
+            raise UsageError(
+                "The geometry of Paris needs the folder it is in.",
+                remedy="Give --data DIR or set SFUMATO_DATA.",
+            )
+
+    @property
+    def grid(self) -> TimeGrid:
+        """The local hours of the period; 167 or 169 in a week with a clock change."""
+        return TimeGrid.between(self.start, self.start + timedelta(days=self.days), "1h", self.tz)
+
+    @property
+    def tower_hours(self) -> float:
+        """Mean tower-hours of a user over the whole period."""
+        if self.mean_tower_hours is not None:
+            return self.mean_tower_hours
+        return max(1.5, 13.55 * self.days / 7)
+
+    @property
+    def population(self) -> int:
+        return (
+            max(self.zones, round(1.1 * self.users)) if self.residents is None else self.residents
+        )
+
+
+def _within(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        flag = name.replace("_", "-")
+        raise UsageError(
+            f"{flag} is outside what a city can have.",
+            remedy=f"Take a value from {low:g} to {high:g}.",
+        )

@@ -1,0 +1,173 @@
+"""A city on disk: records, towers, zones, and a statement of what was made.
+
+DIR/events.parquet   user_id, timestamp, tower (or lon, lat)
+DIR/towers.csv       tower_id, lon, lat
+DIR/zones.geojson    zone_id, name, district, land_use, residents
+DIR/city.json        every option, the seed and the scale that was measured
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import shapely
+
+from sfumato.city.layout import City, build_city
+from sfumato.city.people import Chunk, generate_chunks
+from sfumato.city.plan import CityPlan, Fixes
+from sfumato.model.errors import InputError
+
+EVENTS, TOWERS, ZONES, STATEMENT = "events.parquet", "towers.csv", "zones.geojson", "city.json"
+ROW_GROUP = 1 << 19
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Running sums behind the scale; integers, so that the order of chunks cannot matter."""
+
+    users: int = 0
+    events: int = 0
+    total: int = 0
+    squares: int = 0
+    largest: int = 0
+    inside: int = 0
+
+    def add(self, chunk: Chunk) -> None:
+        hours = chunk.tower_hours.astype(np.int64)
+        self.users += hours.size
+        self.events += chunk.batch.num_rows
+        self.total += int(hours.sum())
+        self.squares += int((hours * hours).sum())
+        self.largest = max(self.largest, int(hours.max()))
+        self.inside += chunk.inside
+
+    def scale(self, zones: int, slots: int) -> dict[str, float]:
+        mean = self.total / self.users
+        return {
+            "users": self.users,
+            "events": self.events,
+            "tower_hours": self.total,
+            "mean_tower_hours": round(mean, 4),
+            "sd_tower_hours": round(float(np.sqrt(self.squares / self.users - mean**2)), 4),
+            "max_tower_hours": self.largest,
+            "visits_per_zone_hour": round(self.total / (zones * slots), 4),
+            "share_of_visits_inside": round(self.inside / self.total, 4),
+        }
+
+
+def write_city(
+    plan: CityPlan, out: Path, progress: Callable[[int], None] | None = None
+) -> dict[str, Any]:
+    """Build the city, write the four files, and return what `city.json` says.
+
+    `progress` is told how many users each step added. Memory is that of one chunk.
+    """
+    folder = make_folder(out)
+    city = build_city(plan)
+    write_places(city, folder)
+    tally = _Tally()
+    chunks = generate_chunks(city)
+    first = next(chunks)
+    with open_events(folder / EVENTS, first.batch.schema) as sink:
+        chunk: Chunk | None = first
+        while chunk is not None:
+            sink.write_batch(chunk.batch, row_group_size=ROW_GROUP)
+            tally.add(chunk)
+            if progress is not None:
+                progress(len(chunk.tower_hours))
+            # Drop the rows before the next ones are made: one chunk in memory, not two.
+            chunk = None
+            chunk = next(chunks, None)
+    statement = {
+        "kind": "city",
+        "plan": _plain(plan),
+        "scale": tally.scale(len(city.zones), plan.grid.slots),
+        "slots": plan.grid.slots,
+        "towers": {"total": len(city.towers), "inside": int(city.tower_inside.sum())},
+        "zones": {
+            "total": len(city.zones),
+            "parks": int(city.ground.parks.sum()),
+            "residents": int(city.ground.residents.sum()),
+        },
+        "stadium_zone": str(city.zones.ids[city.stadium_zone]),
+        "note": "Synthetic people; the map is real where geometry is not 'generated'.",
+    }
+    write_json(statement, folder / STATEMENT)
+    return statement
+
+
+def make_folder(out: Path) -> Path:
+    """The folder, made if need be."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            "the folder cannot be made.",
+            file=str(out),
+            remedy=f"Choose another --out ({error.strerror}).",
+        ) from None
+    return out
+
+
+def open_events(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """A Parquet writer whose dictionaries hold all ids of a row group."""
+    return pq.ParquetWriter(
+        path, schema, compression="zstd", dictionary_pagesize_limit=16 << 20, version="2.6"
+    )
+
+
+def write_json(content: dict[str, Any], path: Path) -> None:
+    path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def write_places(city: City, folder: Path) -> None:
+    """towers.csv and zones.geojson, in degrees with 7 decimals."""
+    points = np.round(shapely.get_coordinates(city.towers.geometry), 7)
+    table = pa.table(
+        {
+            "tower_id": pa.array(city.towers.ids.tolist(), pa.string()),
+            "lon": points[:, 0],
+            "lat": points[:, 1],
+        }
+    )
+    pa_csv.write_csv(table, folder / TOWERS)
+    rows = zip(
+        city.zones.ids, city.zones.names, city.ground.districts, city.labels,
+        city.ground.residents, city.zones.geometry, strict=True,
+    )  # fmt: skip
+    features = [
+        {
+            "type": "Feature",
+            "properties": {
+                "zone_id": str(key),
+                "name": str(name),
+                "district": str(district),
+                "land_use": str(label),
+                "residents": int(residents),
+            },
+            "geometry": json.loads(shapely.to_geojson(shape)),
+        }
+        for key, name, district, label, residents, shape in rows
+    ]
+    (folder / ZONES).write_text(
+        json.dumps({"type": "FeatureCollection", "features": features}) + "\n", encoding="utf-8"
+    )
+
+
+def _plain(plan: CityPlan) -> dict[str, Any]:
+    """The plan as JSON. The folder of the real map is left out: it is a fact of the machine."""
+    content = asdict(plan)
+    content["start"] = plan.start.isoformat()
+    content["mean_tower_hours"] = plan.tower_hours
+    content["residents"] = plan.population
+    content["fixes"] = Fixes(plan.fixes).value
+    del content["data"]
+    return content
