@@ -43,8 +43,9 @@ hour that the clock repeats), not by an engine's own function: DuckDB takes the 
 Spark the earlier. The text patterns are part of the contract because casts are lenient:
 DuckDB drops the offset of `2020-01-01 00:00:00+02` when it casts to a timestamp, reads a text
 without offset in the session's zone, and rounds `1.7` to the integer 2. A text that does not
-match, or is no real date, is an error with its row number; a missing time is a row to drop and count; infinite
-and NaN times are outside every period.
+match, or is no real date, is an error with its row number (the first record of a file is row
+1, a header not counted); a missing time is a row to drop and count; infinite and NaN times
+are outside every period.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ from typing import Any
 
 from sfumato.model.errors import UsageError
 
-_DATE_TIME = r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}([.]\d{1,9})?)?"
+_DATE_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?"
 
 NAIVE_TEXT = _DATE_TIME
 """Date and time of day without an offset, as RE2 and `re.fullmatch` both read it."""
-INSTANT_TEXT = _DATE_TIME + r"(Z| UTC|[+-]\d{2}(:?\d{2})?)"
+INSTANT_TEXT = _DATE_TIME + r"(Z| UTC|[+-][0-9]{2}(:?[0-9]{2})?)"
 """Date, time of day and an offset from UTC."""
-NUMBER_TEXT = r"[+-]?\d{1,19}([.]\d{0,9})?"
+NUMBER_TEXT = r"[+-]?[0-9]{1,19}([.][0-9]{0,9})?"
 """A plain decimal number: no exponent, no separators."""
 
 

@@ -1,0 +1,118 @@
+"""`read_events`: from files or a table to a checked description, without reading the records.
+
+Only the schema is looked at, and the first rows where text or numbers must tell how they are
+to be read. What this found is in the `Events`, what it assumed in its notes; what an engine
+does with each combination is written in `sfumato.model.events`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sfumato.io.aliases import check_keys
+from sfumato.io.csv_dialect import read_dialect
+from sfumato.io.event_columns import (
+    ROLES,
+    check_degrees,
+    check_place_types,
+    event_roles,
+    used_columns,
+    user_encoding,
+)
+from sfumato.io.event_time import read_time
+from sfumato.io.locate import format_of, is_path, locate
+from sfumato.io.schema import (
+    Column,
+    check_same_columns,
+    file_columns,
+    glance,
+    has_rows,
+    table_columns,
+)
+from sfumato.io.tables import as_table
+from sfumato.model.errors import InputError, UsageError
+from sfumato.model.events import Events, FileFormat, FileSource, TableSource
+
+
+def read_events(
+    source: object,
+    *,
+    columns: Mapping[str, str] | None = None,
+    tz: str | None = None,
+    time_unit: str | None = None,
+    format: str | None = None,
+) -> Events:
+    """Describe and check a source of events.
+
+    `source`: a path (file, folder, glob, hive-partitioned folder), a list of paths, an Arrow
+    table or reader, a pandas, geopandas or polars DataFrame, or a DuckDB relation.
+    `columns`: maps user, time, place, lon, lat to column names where the names alone do not
+    tell. `tz`: the zone of times that carry none. `time_unit`: s, ms, us or ns for epoch
+    numbers. `format`: parquet or csv where neither content nor ending tells.
+    """
+    chosen = dict(columns or {})
+    check_keys(chosen, ROLES)
+    where: FileSource | TableSource
+    if is_path(source):
+        where = _files(source, chosen, format)
+        label = str(where.paths[0])
+        found = file_columns(where, where.paths[0])
+    else:
+        where = as_table(source)
+        label = where.label
+        found = [Column(name, "") for name in where.table.column_names]
+    roles = event_roles([column.name for column in found], chosen, label)
+    used = tuple(dict.fromkeys(used_columns(roles)))
+    if isinstance(where, TableSource):
+        where = replace(where, table=where.table.select(list(used)))
+        found = table_columns(where)
+    by_name = {column.name: column for column in found}
+    if isinstance(where, FileSource):
+        check_same_columns(where, by_name, used)
+    user = user_encoding(by_name[roles.user], label)
+    check_place_types(by_name, roles, label)
+    if not has_rows(where):
+        raise InputError("there are no rows.", file=label)
+    check_degrees(where, by_name, roles, label)
+    time = read_time(
+        by_name[roles.time],
+        lambda: glance(where, roles.time),
+        tz=tz,
+        unit=time_unit,
+        file=label,
+    )
+    parts = {"user": roles.user, "time": roles.time, "place": roles.place, "lon": roles.lon}
+    notes = tuple(
+        f"{name!r} is read as the {part}"
+        for part, name in (parts | {"lat": roles.lat}).items()
+        if name is not None and part not in chosen
+    )
+    return Events(where, roles, time.encoding, user, time.tz, notes + time.notes, time.is_text)
+
+
+def _files(source: object, chosen: Mapping[str, str], format: str | None) -> FileSource:
+    if format is not None and format not in tuple(FileFormat):
+        raise UsageError(f"{format!r} is not a format of events.", remedy="Use parquet or csv.")
+    paths, hive = locate(source)
+    kinds = {path: format_of(path) for path in paths}
+    kind = FileFormat(format) if format else kinds[paths[0]]
+    for path, own in kinds.items():
+        if own is not kind:
+            raise InputError(
+                f"the file is not {kind.upper() if kind is FileFormat.CSV else 'Parquet'}"
+                + (f" as {paths[0]} is." if path != paths[0] else "."),
+                file=str(path),
+                remedy="Read files of one format at a time.",
+            )
+    if kind is FileFormat.PARQUET:
+        return FileSource(paths, kind, hive)
+    dialect = read_dialect(paths[0], chosen.values())
+    for path in paths[1:]:
+        if read_dialect(path, chosen.values()) != dialect:
+            raise InputError(
+                f"the header differs from that of {paths[0]}.",
+                file=str(path),
+                remedy="Give all files the same columns in the same order.",
+            )
+    return FileSource(paths, kind, hive, dialect)

@@ -1,0 +1,154 @@
+"""From what the user points at (file, folder, glob, list) to files of one format, in order."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from sfumato.model.errors import InputError, UsageError
+from sfumato.model.events import FileFormat
+
+_PARQUET = (".parquet", ".parq", ".pq", ".geoparquet")
+_CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+_GLOB = "*?["
+
+
+def is_path(source: object) -> bool:
+    """True for what names files: a text, a path, or a list of these."""
+    if isinstance(source, (str, os.PathLike)):
+        return True
+    return isinstance(source, (list, tuple)) and all(
+        isinstance(part, (str, os.PathLike)) for part in source
+    )
+
+
+def locate(source: object) -> tuple[tuple[Path, ...], bool]:
+    """The files and whether they lie in hive partition folders (`day=01/`)."""
+    parts: Iterable[object] = source if isinstance(source, (list, tuple)) else [source]
+    paths: list[Path] = []
+    hive = False
+    for part in parts:
+        found, root = _expand(os.fspath(part))  # type: ignore[call-overload]
+        paths.extend(found)
+        hive = hive or any("=" in folder for path in found for folder in _folders(path, root))
+    if not paths:
+        raise UsageError("No file was given.", remedy="Name a file, a folder or a pattern.")
+    seen: set[str] = set()
+    for path in paths:
+        if any(letter in str(path) for letter in _GLOB):
+            raise InputError(
+                "the path contains one of * ? [, which would be read as a pattern.",
+                file=str(path),
+                remedy="Rename the file or its folder.",
+            )
+        real = os.path.realpath(path)
+        if real in seen:
+            raise InputError("the file is given twice.", file=str(path), remedy="Give it once.")
+        seen.add(real)
+    return tuple(paths), hive
+
+
+def _folders(path: Path, root: Path) -> tuple[str, ...]:
+    return path.parent.relative_to(root).parts if path.is_relative_to(root) else ()
+
+
+def _expand(text: str) -> tuple[list[Path], Path]:
+    """Files of one argument, and the folder from which partition folders are read."""
+    if "://" in text:
+        raise UsageError(
+            f"{text} is an address; sfumato reads files.", remedy="Copy the files here first."
+        )
+    if "\0" in text:
+        raise UsageError("A path cannot contain a zero byte.")
+    path = Path(text)
+    try:
+        if path.is_dir():
+            return _folder(path), path
+        if path.exists():
+            return [path], path.parent
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if any(letter in text for letter in _GLOB):
+        found = sorted(Path(name) for name in glob.glob(text, recursive=True))
+        files = [name for name in found if name.is_file()]
+        if not files:
+            raise InputError("no file matches the pattern.", file=text)
+        fixed = Path(text[: min(text.index(c) for c in _GLOB if c in text)])
+        return files, fixed if text.endswith("/") else fixed.parent
+    raise InputError("there is no such file.", file=text, remedy="Check the path.")
+
+
+def _folder(folder: Path) -> list[Path]:
+    """Data files below a folder; what starts with a dot or an underscore is not data."""
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise unreadable(folder, PermissionError())
+    found: list[Path] = []
+    kinds: set[str] = set()
+    for path in sorted(folder.rglob("*")):
+        if any(part[0] in "._" for part in path.relative_to(folder).parts) or not path.is_file():
+            continue
+        name = path.name.lower()
+        if name.endswith(_PARQUET):
+            kinds.add("Parquet")
+        elif name.endswith(_CSV):
+            kinds.add("CSV")
+        else:
+            continue
+        found.append(path)
+    if not found:
+        raise InputError("the folder holds no Parquet or CSV file.", file=str(folder))
+    if len(kinds) > 1:
+        raise InputError(
+            "the folder holds both Parquet and CSV files.",
+            file=str(folder),
+            remedy="Point to one kind with a pattern such as FOLDER/**/*.parquet.",
+        )
+    return found
+
+
+def unreadable(path: Path, error: OSError) -> InputError:
+    """The error for a file that the system does not let us read."""
+    if isinstance(error, PermissionError):
+        return InputError(
+            "no permission to read it.", file=str(path), remedy="Change its owner or mode."
+        )
+    return InputError(
+        f"it cannot be read ({os.strerror(error.errno) if error.errno else 'input error'}).",
+        file=str(path),
+    )
+
+
+def head(path: Path, size: int) -> bytes:
+    """The first bytes of a file."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(size)
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def format_of(path: Path) -> FileFormat:
+    """What the file is by its first bytes; its name only confirms."""
+    start = head(path, 8)
+    if not start:
+        raise InputError("the file is empty.", file=str(path))
+    if start[:4] == b"PARE":
+        raise InputError("the Parquet file is encrypted.", file=str(path), remedy="Decrypt it.")
+    name = path.name.lower()
+    if start[:4] == b"PAR1":
+        return FileFormat.PARQUET
+    if name.endswith(_PARQUET):
+        raise InputError(
+            "this is not a Parquet file: it does not begin like one.",
+            file=str(path),
+            remedy="Copy it again, or give it the ending of what it is.",
+        )
+    if start[:2] == b"\x1f\x8b" and not name.endswith(".gz"):
+        raise InputError(
+            "the file is compressed but its name does not end in .gz.",
+            file=str(path),
+            remedy="Rename or unpack it.",
+        )
+    return FileFormat.CSV

@@ -1,0 +1,106 @@
+"""Tables that are already in memory, as Arrow: pandas, geopandas, polars, DuckDB, Arrow itself.
+
+Anything that speaks the Arrow C stream interface (polars, a DuckDB relation) is taken through
+it, so none of these packages is imported here but pandas, which geopandas brings anyway.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import shapely
+
+from sfumato.model.errors import InputError, UsageError
+from sfumato.model.events import TableSource
+
+LABEL = "table"
+
+
+def as_table(source: object) -> TableSource:
+    """The table as Arrow, without a copy where the maker allows it."""
+    table = _arrow(source)
+    names = list(table.column_names)
+    if not names:
+        raise InputError("the table has no columns.", file=LABEL)
+    lowered = [name.lower() for name in names]
+    for name in names:
+        if lowered.count(name.lower()) > 1:
+            raise InputError(
+                "two columns have the same name (upper and lower case are the same here).",
+                file=LABEL,
+                column=name,
+                remedy="Rename one of them.",
+            )
+    return TableSource(table, LABEL)
+
+
+def _arrow(source: object) -> Any:
+    if isinstance(source, pa.Table):
+        return source
+    if isinstance(source, pd.DataFrame):
+        return _from_pandas(source)
+    if isinstance(source, pa.RecordBatch):
+        return pa.Table.from_batches([source])
+    try:
+        if isinstance(source, pa.RecordBatchReader):
+            return source.read_all()
+        if hasattr(source, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(source).read_all()
+    except Exception:
+        # The maker's error may quote a value of the table.
+        raise InputError("the table cannot be read to its end.", file=LABEL) from None
+    raise UsageError(
+        f"Events cannot be read from a {type(source).__name__}.",
+        remedy="Give a path, an Arrow table, a DataFrame or a DuckDB relation.",
+    )
+
+
+def _from_pandas(frame: pd.DataFrame) -> Any:
+    """Column by column, so that an error can name the column and nothing else."""
+    if isinstance(frame.index, pd.DatetimeIndex) or any(n is not None for n in frame.index.names):
+        kept = [n for n in frame.index.names if n not in frame.columns]
+        if isinstance(frame.index, pd.DatetimeIndex) and frame.index.name is None:
+            frame = frame.rename_axis(index="t")
+            kept = ["t"] if "t" not in frame.columns else []
+        if kept:
+            frame = frame.reset_index()
+    frame = _with_coordinates(frame)
+    arrays, names = [], []
+    for position, name in enumerate(frame.columns):
+        column = frame.iloc[:, position]
+        try:
+            arrays.append(pa.array(column, from_pandas=True))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            raise InputError(
+                "the values have several types.",
+                file=LABEL,
+                column=str(name),
+                remedy="Make the column one type, for example text.",
+            ) from None
+        names.append(str(name))
+    return pa.Table.from_arrays(arrays, names=names)
+
+
+def _with_coordinates(frame: pd.DataFrame) -> pd.DataFrame:
+    """Points of a GeoDataFrame as columns `lon` and `lat` in WGS84; the geometry goes."""
+    if not hasattr(frame, "geom_type"):
+        return frame
+    try:
+        points = frame.geometry
+    except AttributeError:
+        return pd.DataFrame(frame)
+    if len(frame) and not bool((points.geom_type.dropna() == "Point").all()):
+        raise InputError("events have a place, so their geometry must be points.", file=LABEL)
+    if points.crs is None:
+        raise InputError(
+            "the geometry has no coordinate system.",
+            file=LABEL,
+            remedy="Set it, for example with frame.set_crs('EPSG:4326').",
+        )
+    places = points.to_crs("EPSG:4326").to_numpy()
+    plain = pd.DataFrame(frame).drop(columns=[str(points.name)])
+    if not {"lon", "lat"} & set(plain.columns):
+        plain = plain.assign(lon=shapely.get_x(places), lat=shapely.get_y(places))
+    return plain
