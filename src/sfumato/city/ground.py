@@ -9,6 +9,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
+from shapely.geometry.base import BaseGeometry
 
 from sfumato.city.land import Character, draw_character
 from sfumato.city.plan import CityPlan
@@ -27,7 +28,7 @@ class Ground:
     """Region, zones (shape, id, name, district, residents, park or not), towers, character."""
 
     plane: Plane
-    region: shapely.Geometry
+    region: BaseGeometry
     zone_shapes: NDArray[np.object_]
     zone_ids: NDArray[np.str_]
     zone_names: NDArray[np.str_]
@@ -39,7 +40,7 @@ class Ground:
     character: Character
 
 
-def radius_of(region: shapely.Geometry) -> float:
+def radius_of(region: BaseGeometry) -> float:
     """Radius of the disc of the same area."""
     return math.sqrt(region.area / math.pi)
 
@@ -84,8 +85,8 @@ def generate_ground(plan: CityPlan) -> Ground:
 
 def _place_towers(
     towers: int,
-    region: shapely.Geometry,
-    parks: list[shapely.Geometry],
+    region: BaseGeometry,
+    parks: list[BaseGeometry],
     character: Character,
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
@@ -113,7 +114,7 @@ def _place_towers(
 
 
 def _spread(
-    shape: shapely.Geometry, n: int, density: Density, rng: np.random.Generator
+    shape: BaseGeometry, n: int, density: Density, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """n points that follow the density and keep half the local mean spacing between them."""
     candidates = sample_inside(shape, 40 * n + 400, rng)

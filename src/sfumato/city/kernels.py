@@ -19,7 +19,8 @@ _S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(
 _UNIT = 1.0 / (1 << 53)
 
 # Values of rhythm.Whereabouts and rhythm.Kind, repeated as plain integers for the compiler.
-_HOME, _WORK, _LEISURE, _TRANSIT = 0, 1, 2, 3
+# Home and work are the places 0 and 1 as well.
+_WORK, _LEISURE, _TRANSIT = 1, 2, 3
 _AT_HOME, _STUDENT, _ROAMER = 2, 1, 4
 
 
@@ -188,7 +189,7 @@ def live(
             luck = unit(mix(state))
             if fan and match_slots[slot]:
                 x, y = stadium[0], stadium[1]
-            elif doing == _HOME or doing == _WORK:
+            elif doing <= _WORK:
                 x, y = places[doing, 0], places[doing, 1]
             elif doing == _LEISURE:
                 choice = 2 + int(unit(mix(moment)) ** 1.6 * 4.0)

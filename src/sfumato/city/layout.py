@@ -8,6 +8,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
+from shapely.geometry.base import BaseGeometry
 
 from sfumato.city.ground import BUFFER_M, Ground, generate_ground, radius_of
 from sfumato.city.land import USES
@@ -88,13 +89,14 @@ def build_city(plan: CityPlan) -> City:
     to_degrees = ground.plane.to_degrees
     tower_degrees = to_degrees(ground.tower_points)
     serving = cKDTree(ground.tower_points).query(sites[: zones * _SITES])[1]
-    attraction = np.bincount(
-        serving, use.mean(axis=1)[inner] / _SITES, minlength=len(ground.tower_ids)
-    )
+    attraction = np.zeros(len(ground.tower_ids))
+    np.add.at(attraction, serving, use.mean(axis=1)[inner] / _SITES)
     return City(
         plan=plan,
         ground=ground,
-        towers=Places.of(PlaceKind.TOWERS, ground.tower_ids, list(shapely.points(tower_degrees))),
+        towers=Places.of(
+            PlaceKind.TOWERS, ground.tower_ids, [shapely.Point(point) for point in tower_degrees]
+        ),
         zones=Places.of(
             PlaceKind.ZONES,
             ground.zone_ids,
@@ -109,12 +111,12 @@ def build_city(plan: CityPlan) -> City:
             shapely.STRtree(ground.zone_shapes).nearest(shapely.Point(ground.character.stadium))
         ),
         rhythm=rhythm_of(plan.grid),
-        areas=_areas(ground, use, sites, rng),
+        areas=_areas(ground, use, sites),
         raster=raster,
     )
 
 
-def _sectors(ground: Ground) -> list[shapely.Geometry]:
+def _sectors(ground: Ground) -> list[BaseGeometry]:
     """The ring around the region, cut like a cake."""
     ring = shapely.difference(ground.region.buffer(0.8 * BUFFER_M), ground.region)
     middle = np.array(ground.region.centroid.coords[0])
@@ -154,7 +156,6 @@ def _areas(
     ground: Ground,
     use: NDArray[np.float64],
     sites: NDArray[np.float64],
-    rng: np.random.Generator,
 ) -> Areas:
     zones, areas = len(use), len(sites) // _SITES
     outside = areas - zones
@@ -173,8 +174,8 @@ def _areas(
         [use[:, 0] * (1 - _OUTSIDE_HOMES), np.full(outside, _OUTSIDE_HOMES / outside)]
     )
     field = ground.character.activity(centre)
-    mean = homes @ field
-    deviation = np.sqrt(homes @ (field - mean) ** 2)
+    mean = float(homes @ field)
+    deviation = float(np.sqrt(homes @ (field - mean) ** 2))
     rush = 0.8 * use[:, 1] + 0.1 * use[:, 3] + 0.1 * use[:, 4]
     fun = 0.55 * use[:, 3] + 0.2 * use[:, 0] + 0.15 * use[:, 1] + 0.1 * use[:, 4]
     return Areas(
@@ -184,7 +185,7 @@ def _areas(
         work_flow=flow(rush, 5_000.0),
         school_flow=flow(0.5 * use[:, 2] + 0.5 * use[:, 0], 1_800.0),
         leisure_flow=flow(fun, 2_600.0),
-        hub_of=cKDTree(ground.character.hubs).query(centre)[1].astype(np.int64),
+        hub_of=np.asarray(cKDTree(ground.character.hubs).query(centre)[1], dtype=np.int64),
         liveliness=(field - mean) / max(deviation, 1e-9),
     )
 

@@ -83,7 +83,8 @@ def _chunk(city: City, law: NDArray[np.float64], first: int, users: int) -> Chun
     if plan.repeats > 0:
         copies = np.empty(n, np.int64)
         kernels.burst(_key(plan.seed, 4) ^ np.uint64(first), plan.repeats, copies)
-        user, slot, tower, x, y = (np.repeat(c, copies) for c in (user, slot, tower, x, y))
+        user, slot, tower = (np.repeat(c, copies) for c in (user, slot, tower))
+        x, y = np.repeat(x, copies), np.repeat(y, copies)
     time = np.empty(len(user), np.int64)
     kernels.clock(_key(plan.seed, 5) ^ np.uint64(first), slot, plan.grid.edges, time)
     order = np.argsort(time, kind="stable")

@@ -83,7 +83,7 @@ def rhythm_of(grid: TimeGrid) -> Rhythm:
     sort = np.where(weekday < 5, 0, weekday - 4)
 
     def pick(*tables: list[float]) -> NDArray[np.float64]:
-        return np.array(tables, dtype=np.float64)[sort, hour]
+        return np.asarray(np.array(tables)[sort, hour], dtype=np.float64)
 
     level = pick(_WEEKDAY, _SATURDAY, _SUNDAY)
     # Friday and Saturday evenings run late; the night after them belongs to the next day.

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import shapely
 from numpy.typing import NDArray
+from shapely.geometry.base import BaseGeometry
 
 Density = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 _FAR = 1e6
@@ -32,7 +33,7 @@ def blob(
     return shapely.Polygon(centre + ring * math.sqrt(area / size))
 
 
-def sample_inside(shape: shapely.Geometry, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def sample_inside(shape: BaseGeometry, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """n points uniform in the shape, by rejection from its box."""
     left, low, right, high = shape.bounds
     shapely.prepare(shape)
@@ -46,15 +47,13 @@ def sample_inside(shape: shapely.Geometry, n: int, rng: np.random.Generator) -> 
     return np.vstack(found)[:n]
 
 
-def cut_parks(
-    region: shapely.Polygon, zones: int, rng: np.random.Generator
-) -> list[shapely.Geometry]:
+def cut_parks(region: shapely.Polygon, zones: int, rng: np.random.Generator) -> list[BaseGeometry]:
     """Two woods at the edge (in larger cities) and small parks inside, apart from each other."""
     total = 0 if zones < 8 else max(1, round(0.012 * zones))
     woods = 2 if total >= 4 else 0
     angle = rng.uniform(0, 2 * math.pi)
     radius = math.sqrt(region.area / math.pi)
-    parks: list[shapely.Geometry] = []
+    parks: list[BaseGeometry] = []
     for k in range(woods):
         direction = np.array([math.cos(angle + k * 2.8), math.sin(angle + k * 2.8)])
         wood = blob(0.86 * radius * direction, 0.045 * region.area, 0.3, rng)
@@ -72,12 +71,12 @@ def cut_parks(
 
 
 def bisect(
-    region: shapely.Geometry, zones: int, density: Density, rng: np.random.Generator
-) -> tuple[list[shapely.Geometry], NDArray[np.float64]]:
+    region: BaseGeometry, zones: int, density: Density, rng: np.random.Generator
+) -> tuple[list[BaseGeometry], NDArray[np.float64]]:
     """Pieces in an order that keeps neighbours together, and the share of residents in each."""
     points = sample_inside(region, max(20_000, 220 * zones), rng)
     weights = density(points)
-    pieces: list[shapely.Geometry] = []
+    pieces: list[BaseGeometry] = []
     shares: list[float] = []
     # An explicit stack, last in first out, visits the tree from left to right.
     stack = [(region, np.arange(len(points)), zones)]
@@ -96,13 +95,22 @@ def bisect(
         at = int(np.searchsorted(mass, mass[-1] * first / wanted))
         at = min(max(at, first), len(order) - (wanted - first))
         level = (height[order[at - 1]] + height[order[at]]) / 2
-        near, far = (shapely.intersection(shape, half) for half in _halves(direction, level))
+        near, far = (_surface(shape, half) for half in _halves(direction, level))
         stack.append((far, members[order[at:]], wanted - first))
         stack.append((near, members[order[:at]], first))
     return pieces, np.array(shares) / weights.sum()
 
 
-def _long_axis(shape: shapely.Geometry) -> float:
+def _surface(shape: BaseGeometry, half: BaseGeometry) -> BaseGeometry:
+    """The part in the half-plane, without the points and lines where they merely touch."""
+    common = shapely.intersection(shape, half)
+    if common.geom_type in ("Polygon", "MultiPolygon"):
+        return common
+    parts = shapely.get_parts(common)
+    return shapely.union_all(parts[shapely.get_dimensions(parts) == 2])
+
+
+def _long_axis(shape: BaseGeometry) -> float:
     corners = shapely.get_coordinates(shapely.minimum_rotated_rectangle(shape))
     sides = np.diff(corners[:3], axis=0)
     dx, dy = sides[int(np.argmax((sides**2).sum(1)))]
