@@ -16,7 +16,6 @@ from sfumato.density.published.baselines import (
 )
 from sfumato.density.published.inputs import Ground, OpenedCounts
 from sfumato.density.published.paris import CoverForm, Noise, PublishedParis, cover_counts
-
 from sfumato.geography.cover import minimum_cover
 from sfumato.geography.overlay import Overlay, exact_shares
 
