@@ -67,7 +67,8 @@ class WeightBound:
     limit: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.limit) and self.limit > 0):
+        number = isinstance(self.limit, int | float) and not isinstance(self.limit, bool)
+        if not (number and math.isfinite(self.limit) and self.limit > 0):
             raise UsageError(
                 "The weight bound needs a finite positive limit.",
                 remedy="Give for example --bound weight:3.",

@@ -5,7 +5,7 @@ It travels inside `Private` until a measurement has been paid for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,11 @@ class Counts:
 
     `l1` and `l2` are in lattice units and hold for adding or removing one user's whole
     record. Both bound the user's mass per slot, so they survive any non-negative map of
-    places whose columns sum to at most one.
+    places whose columns sum to at most one. Infinite sensitivities mean that nothing bounds
+    the counts, and nothing will measure them. The values are never part of the repr.
     """
 
-    values: NDArray[np.int64]
+    values: NDArray[np.int64] = field(repr=False)
     units_per_count: int
     l1: float
     l2: float
@@ -33,9 +34,11 @@ class Counts:
     def __post_init__(self) -> None:
         if self.values.dtype != np.int64:
             raise UsageError("Counts are 64-bit integers; nothing else passes the wall.")
-        if self.units_per_count < 1 or self.l1 < 0 or self.l2 < 0:
+        if not (self.units_per_count >= 1 and self.l1 >= 0 and self.l2 >= 0):  # also NaN
             raise UsageError("Counts need a positive lattice and non-negative sensitivities.")
-        self.values.setflags(write=False)
+        own = self.values.copy()  # nobody else holds it, so nobody can change it
+        own.setflags(write=False)
+        object.__setattr__(self, "values", own)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -28,6 +28,12 @@ class PlaceKind(StrEnum):
     """Polygons: statistical areas, squares, hexagons."""
 
 
+_TYPES = {
+    PlaceKind.TOWERS: (shapely.GeometryType.POINT,),
+    PlaceKind.ZONES: (shapely.GeometryType.POLYGON, shapely.GeometryType.MULTIPOLYGON),
+}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Places:
     """Ids, geometry, names and, for towers, the instants between which each is valid.
@@ -55,6 +61,47 @@ class Places:
             column = getattr(self, name)[order]
             column.setflags(write=False)
             object.__setattr__(self, name, column)
+        self._check_ids_and_dates()
+        self._check_geometry()
+
+    def _check_ids_and_dates(self) -> None:
+        if (self.ids == "").any():
+            raise InputError(f"Some {self.kind} have no id.", remedy="Give every one an id.")
+        if not (self.valid_from < self.valid_to).all():
+            key = self.ids[np.argmax(self.valid_from >= self.valid_to)]
+            raise InputError(
+                f"{str(key)!r} of the {self.kind} is valid until a moment that is not after "
+                "its start.",
+                remedy="Correct its validity dates.",
+            )
+        again = self.ids[1:] == self.ids[:-1]
+        if self.kind is PlaceKind.TOWERS:  # rows of one id follow each other in time
+            again &= self.valid_from[1:] < self.valid_to[:-1]
+        if again.any():
+            raise InputError(
+                f"{str(self.ids[1:][again][0])!r} stands more than once among the {self.kind}"
+                + (" at the same time." if self.kind is PlaceKind.TOWERS else "."),
+                remedy="Keep one row an id"
+                + (", or give them validity dates." if self.kind is PlaceKind.TOWERS else "."),
+            )
+
+    def _check_geometry(self) -> None:
+        right = np.isin(shapely.get_type_id(self.geometry), _TYPES[self.kind])
+        right &= ~shapely.is_empty(self.geometry)
+        if not right.all():
+            raise InputError(
+                f"{str(self.ids[np.argmin(right)])!r} of the {self.kind} has no "
+                + ("point." if self.kind is PlaceKind.TOWERS else "polygon."),
+                remedy="Towers are points, zones are polygons.",
+            )
+        corners, which = shapely.get_coordinates(self.geometry, return_index=True)
+        on_globe = (np.abs(corners) <= (180.0, 90.0)).all(axis=1)  # also NaN and infinity
+        if not on_globe.all():
+            raise InputError(
+                f"{str(self.ids[which[np.argmin(on_globe)]])!r} of the {self.kind} lies outside "
+                "the globe.",
+                remedy="Coordinates are longitude and latitude in degrees (WGS84).",
+            )
 
     @classmethod
     def of(
@@ -85,8 +132,9 @@ class Places:
     def fingerprint(self) -> str:
         """SHA-256 of ids, validity and normalised geometry (7 decimals, about a centimetre)."""
         digest = hashlib.sha256(f"places/1|{self.kind}|{len(self)}|".encode())
-        shapes = shapely.normalize(shapely.set_precision(self.geometry, 1e-7))
-        for key, shape in zip(self.ids, shapely.to_wkb(shapes), strict=True):
+        rounded = shapely.transform(self.geometry, lambda xy: np.round(xy, 7) + 0.0)  # no -0.0
+        shapes = shapely.normalize(rounded)
+        for key, shape in zip(self.ids, shapely.to_wkb(shapes, byte_order=1), strict=True):
             encoded = str(key).encode()
             digest.update(len(encoded).to_bytes(8, "little") + encoded)
             digest.update(len(shape).to_bytes(8, "little") + shape)

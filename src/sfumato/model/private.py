@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, NoReturn, TypeVar
 
-from sfumato.model.errors import PrivateNumbers
+from sfumato.model.errors import PrivateNumbers, SfumatoError
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -26,8 +26,22 @@ class Private(Generic[T]):
         self.label = label
 
     def map(self, function: Callable[[T], S], label: str | None = None) -> Private[S]:
-        """Compute on the content without leaving the box."""
-        return Private(function(self.__content), label or self.label)
+        """Compute on the content without leaving the box.
+
+        An error of the function may carry the content in its message, its arguments or its
+        frames, so it does not leave the box either: only its kind does. Our own errors never
+        show a record and pass as they are.
+        """
+        try:
+            return Private(function(self.__content), label or self.label)
+        except SfumatoError:
+            raise
+        except Exception as error:
+            kind = type(error).__name__
+        raise PrivateNumbers(
+            f"A computation on {self!r} failed with {kind}; its message stays private.",
+            remedy="Try the same computation on made-up numbers to see it.",
+        )
 
     def _through_the_door(self) -> T:
         """For `sfumato.privacy.door` alone; nothing else in the package calls this."""
@@ -48,9 +62,12 @@ class Private(Generic[T]):
 
     __iter__ = __len__ = __getitem__ = __contains__ = _refuse
     __bool__ = __int__ = __float__ = __index__ = __complex__ = _refuse
+    __array_ufunc__ = __array_function__ = _refuse
     __array__ = __arrow_c_array__ = __arrow_c_stream__ = __dataframe__ = __buffer__ = _refuse
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = _refuse
     __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __pow__ = __neg__ = __abs__ = _refuse
+    __rmatmul__ = __rfloordiv__ = __rmod__ = __rpow__ = __divmod__ = __round__ = _refuse
+    __and__ = __or__ = __xor__ = __invert__ = __reversed__ = __bytes__ = _refuse
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
     __reduce__ = __reduce_ex__ = __getstate__ = __copy__ = __deepcopy__ = _refuse
     __hash__ = None  # type: ignore[assignment]

@@ -2,7 +2,9 @@
 
 Local days are cut at local midnights, so a week with a clock change has 167 or 169 hours
 and every event falls in the right one. Steps below a day start afresh at each local
-midnight; where a day's length is no multiple of the step, its last slot is shorter.
+midnight; where a day's length is no multiple of the step, its last slot is shorter. A last
+slot of several days ends with the period. A local day that a change of the date line skips
+has no slots; where the clock passes midnight twice, the day begins at the first one.
 """
 
 from __future__ import annotations
@@ -114,10 +116,15 @@ class TimeGrid:
                 remedy="Write 1d, 2d or 1w.",
             )
         jump = max(whole_days, 1)
-        marks = [_first_instant(start + timedelta(days=k), local) for k in range(0, days, jump)]
-        last = _first_instant(end, local)
+        try:
+            marks = [_first_instant(start + timedelta(days=k), local) for k in range(0, days, jump)]
+            last = _first_instant(end, local)
+        except (OverflowError, ValueError):
+            raise UsageError(
+                "The period is outside the years that clocks know.", remedy="Check --from and --to."
+            ) from None
         if whole_days:
-            edges = [*marks, last]
+            edges = sorted({*marks, last})
         else:
             edges = []
             for begin, finish in zip(marks, [*marks[1:], last], strict=True):

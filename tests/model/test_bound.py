@@ -1,0 +1,58 @@
+"""What one user may change, in numbers."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.model.bound import WEIGHT_UNITS, SampleBound, WeightBound
+from sfumato.model.errors import UsageError
+
+
+def test_a_sampled_user_has_one_unit_in_each_of_l_slots() -> None:
+    bound = SampleBound(30)
+    assert (bound.l1(168), bound.l2(168)) == (30.0, math.sqrt(30))
+    assert bound.units_per_count == 1
+    # A period of 24 slots leaves no room for 30.
+    assert (bound.l1(24), bound.l2(24)) == (24.0, math.sqrt(24))
+
+
+def test_a_weighted_user_has_a_norm_of_at_most_the_limit() -> None:
+    bound = WeightBound(3.0)
+    assert bound.l2(168) == 3.0 * WEIGHT_UNITS
+    assert bound.l1(168) == pytest.approx(3.0 * math.sqrt(168) * WEIGHT_UNITS)
+    assert bound.units_per_count == WEIGHT_UNITS == 65536
+
+
+@given(st.lists(st.floats(0, 50), min_size=1, max_size=200), st.floats(0.1, 20))
+def test_the_stated_sensitivities_hold_for_the_weight_they_stand_for(
+    mass: list[float], limit: float
+) -> None:
+    bound = WeightBound(limit)
+    norm = math.hypot(*mass)
+    weight = min(1.0, limit / norm) if norm else 1.0
+    units = math.floor(weight * WEIGHT_UNITS)
+    assert math.hypot(*(units * m for m in mass)) <= bound.l2(len(mass)) * (1 + 1e-12)
+    assert math.fsum(units * m for m in mass) <= bound.l1(len(mass)) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("slots", [0, -1, 2.0, True, "3", None])
+def test_a_sampling_bound_is_a_whole_number(slots: object) -> None:
+    with pytest.raises(UsageError, match="whole number of slots"):
+        SampleBound(slots)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, math.nan, math.inf, True, "3", None])
+def test_a_weight_bound_is_a_positive_number(limit: object) -> None:
+    with pytest.raises(UsageError, match="finite positive limit"):
+        WeightBound(limit)  # type: ignore[arg-type]
+
+
+def test_bounds_are_values() -> None:
+    assert SampleBound(30) == SampleBound(30) != SampleBound(31)
+    assert len({WeightBound(2.0), WeightBound(2.0), WeightBound(3.0)}) == 2
+    with pytest.raises(AttributeError):
+        SampleBound(30).slots = 168  # type: ignore[misc]
