@@ -1,0 +1,197 @@
+"""Where the rows are kept: a SQLite file by default, PostgreSQL for teams.
+
+Every change runs alone: SQLite takes its write lock before the first read (`BEGIN
+IMMEDIATE`), PostgreSQL an advisory lock, so what the filter saw is what the new row
+follows. A change that returned is on the disk (`synchronous=FULL`, `synchronous_commit`).
+Connections are opened for one transaction and closed after it; nothing outlives a fork.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from sfumato.model.errors import UsageError
+from sfumato.privacy.ledger.errors import LedgerError
+
+WAIT_SECONDS = 120
+"""How long a change waits for another process before it gives up."""
+_ADVISORY_LOCK = 0x5F0A70
+
+
+def data_folder() -> Path:
+    """Where this user's ledger and keys live unless said otherwise."""
+    return Path(platformdirs.user_data_path("sfumato"))
+
+
+def default_location() -> str:
+    return str(data_folder() / "ledger.sqlite")
+
+
+class Database:
+    """A SQLite file or a PostgreSQL database, opened for one transaction at a time."""
+
+    def __init__(self, location: str | os.PathLike[str]) -> None:
+        self.url = _parse(os.fspath(location))
+        self._engine = _engine(self.url)
+
+    @property
+    def file(self) -> Path | None:
+        """The SQLite file, `None` for a server."""
+        if self.url.get_backend_name() != "sqlite":
+            return None
+        return Path((self.url.database or "").removeprefix("file:"))
+
+    def __str__(self) -> str:
+        if self.file is not None:
+            return str(self.file)
+        return self.url.set(drivername="postgresql").render_as_string(hide_password=True)
+
+    def prepare(self) -> None:
+        """Make the file, readable by its owner alone, in a folder that is too."""
+        if self.file is None:
+            return
+        try:
+            missing = [p for p in (self.file.parent, *self.file.parent.parents) if not p.exists()]
+            for folder in reversed(missing):
+                folder.mkdir(mode=0o700, exist_ok=True)
+            os.close(os.open(self.file, os.O_RDWR | os.O_CREAT, 0o600))
+        except OSError as error:
+            raise _explain(self, error) from error
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """One consistent look."""
+        with self._connection(write=False) as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """One change, alone, on the disk when this returns; rolled back if anything raises."""
+        with self._connection(write=True) as connection:
+            yield connection
+
+    @contextmanager
+    def _connection(self, *, write: bool) -> Iterator[Connection]:
+        if self.file is not None and not self.file.is_file():
+            raise LedgerError(
+                f"There is no ledger at {self.file}.",
+                remedy="Make one with sfumato ledger init --dataset NAME, or name the right one "
+                "with --ledger.",
+            )
+        try:
+            with (
+                self._engine.connect().execution_options(sfumato_write=write) as connection,
+                connection.begin(),
+            ):
+                yield connection
+        except SQLAlchemyError as error:
+            raise _explain(self, error) from error
+
+
+def _parse(location: str) -> URL:
+    if "://" not in location:
+        path = Path(location).expanduser().absolute()
+        return URL.create("sqlite+pysqlite", database=str(path))
+    try:
+        url = make_url(location)
+    except ArgumentError:
+        url = URL.create("unknown")
+    if url.get_backend_name() in ("postgresql", "postgres"):
+        return url.set(drivername="postgresql+psycopg")
+    if url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:"):
+        return url.set(drivername="sqlite+pysqlite")
+    raise UsageError(
+        "The ledger's address is neither a file nor a PostgreSQL database.",
+        remedy="Write --ledger path/to/ledger.sqlite or --ledger postgresql://user@host/name.",
+    )
+
+
+def _engine(url: URL) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        engine = create_engine(
+            url,
+            poolclass=NullPool,
+            isolation_level="READ COMMITTED",
+            connect_args={"connect_timeout": 15, "application_name": "sfumato"},
+        )
+        event.listen(engine, "begin", _begin_postgres)
+        return engine
+    engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": WAIT_SECONDS})
+    event.listen(engine, "connect", _connect_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _connect_sqlite(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # the driver must not begin transactions of its own
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.execute("PRAGMA secure_delete=ON")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    write = connection.get_execution_options().get("sfumato_write", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def _begin_postgres(connection: Connection) -> None:
+    if connection.get_execution_options().get("sfumato_write", False):
+        connection.exec_driver_sql("SET LOCAL synchronous_commit TO on")
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout TO '{WAIT_SECONDS}s'")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})")
+
+
+_REASONS = (
+    (("disk is full", "no space left", "file too large"), "the disk is full", "Make room"),
+    (
+        ("readonly", "read-only", "permission denied"),
+        "it cannot be written: it is read-only",
+        "Ask for write permission, or copy nothing: a copied ledger forgets what the other spends",
+    ),
+    (
+        ("is locked", "lock timeout", "lock_timeout"),
+        f"another process held it for more than {WAIT_SECONDS} seconds",
+        "Wait for that process to finish",
+    ),
+    (("disk i/o error",), "the disk reported an error", "Check the disk and the space left on it"),
+    (
+        ("unable to open",),
+        "it cannot be opened",
+        "Check that its folder exists and that you may write there",
+    ),
+    (
+        ("not a database", "malformed"),
+        "the file is damaged or no ledger at all",
+        "Restore it from the newest copy and run sfumato ledger verify",
+    ),
+    (
+        ("connection failed", "connection refused", "could not connect", "closed the connection"),
+        "the server does not answer",
+        "Check that it runs and that the address is right",
+    ),
+    (("append-only",), "rows cannot be changed", "Nothing takes back what was charged"),
+)
+
+
+def _explain(database: Database, error: Exception) -> LedgerError:
+    """The error in words. The driver's own text may hold a payload, so it is not shown."""
+    raw = str(error.orig if isinstance(error, DBAPIError) else error).lower()
+    unknown = ((), f"the database said {type(error).__name__}", "See the cause below")
+    known = (r for r in _REASONS if any(needle in raw for needle in r[0]))
+    _, reason, remedy = next(known, unknown)
+    return LedgerError(
+        f"The ledger {database} could not be used: {reason}. Nothing was changed by this step.",
+        remedy=f"{remedy}, then run the same command again: what was paid is not paid twice.",
+    )

@@ -1,0 +1,299 @@
+"""`Ledger`: the durable record of every event ever charged against a data set.
+
+A release reserves, draws, persists and commits (see `sfumato.privacy.transaction`). Each
+step here is one transaction that holds the ledger alone: it reads all rows, checks the
+chain, decides, and appends. Nothing is ever changed or removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+
+from sfumato.model.errors import UsageError
+from sfumato.privacy.ledger import chain, filter, records, spending, tables
+from sfumato.privacy.ledger.canonical import canonical
+from sfumato.privacy.ledger.caps import Cap
+from sfumato.privacy.ledger.chain import ORIGIN, Entry
+from sfumato.privacy.ledger.database import Database, data_folder, default_location
+from sfumato.privacy.ledger.errors import LedgerBroken, LedgerError, ReservationRefused
+from sfumato.privacy.ledger.keyring import Keyring
+from sfumato.privacy.ledger.records import Book, Charge, Claim, Kind, Status
+from sfumato.privacy.ledger.reservation import Reservation
+from sfumato.privacy.units import USER_PERIOD, Unit
+
+KEY_VARIABLE = "SFUMATO_LEDGER_KEY"
+"""Environment variable that names the file of the ledger's key."""
+
+
+class Ledger:
+    """A ledger at a file or a PostgreSQL address. Opening it reads nothing yet."""
+
+    def __init__(
+        self,
+        location: str | os.PathLike[str] | None = None,
+        key: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.database = Database(location if location is not None else default_location())
+        self.keyring = Keyring(_key_path(self.database, key))
+
+    def initialise(self) -> None:
+        """Make the ledger and its key where there is none; otherwise change nothing."""
+        noted = self.keyring.noted()
+        self.database.prepare()
+        with self.database.writing() as connection:
+            if tables.present(connection):
+                return
+            if noted is not None:
+                raise LedgerBroken(
+                    f"The ledger {self.database} is empty, but {self.keyring.path.parent} notes "
+                    f"that it had {noted.length} rows.",
+                    remedy="Restore the ledger from its newest copy.",
+                )
+            key = self.keyring.load() if self.keyring.exists() else self.keyring.create()
+            tables.create(connection)
+            facts = {
+                "schema": str(tables.SCHEMA_VERSION),
+                "ledger": secrets.token_hex(8),
+                "key": chain.key_id(key),
+            }
+            rows = [{"name": name, "value": value} for name, value in facts.items()]
+            connection.execute(insert(tables.about), rows)
+            entry = _append(connection, key, [], Kind.GENESIS, dict(facts))
+        self.keyring.note(entry.head)
+
+    def entries(self) -> list[Entry]:
+        """All rows, checked."""
+        return self._look()[1]
+
+    def book(self) -> Book:
+        """What the rows add up to."""
+        return records.read(self.entries())
+
+    def fingerprint_key(self) -> bytes:
+        """The key with which the input is fingerprinted: the ledger's, for this use alone."""
+        return chain.subkey(self.keyring.load(), "input fingerprint")
+
+    def add_dataset(self, dataset: str, cap: Cap, unit: Unit = USER_PERIOD) -> None:
+        """Name a data set and cap what may ever be released about its people."""
+        if not dataset.strip() or len(dataset) > 200 or not dataset.isprintable():
+            raise UsageError("A data set needs a printable name.", remedy="Name whose people.")
+        with _Change(self) as change:
+            if dataset in change.book.caps:
+                if str(unit) in change.book.caps[dataset]:
+                    raise UsageError(
+                        f"The data set {dataset!r} has a cap for {unit} already.",
+                        remedy="See sfumato ledger show; --replace-cap changes it, on the record.",
+                    )
+            else:
+                change.append(Kind.DATASET, {"dataset": dataset})
+            change.append(Kind.CAP, {"dataset": dataset, "unit": str(unit), "cap": cap.to_json()})
+
+    def set_cap(self, dataset: str, cap: Cap, unit: Unit = USER_PERIOD) -> None:
+        """Replace a cap. The old one stays on the record, as does everything spent."""
+        with _Change(self) as change:
+            _known(change.book, [dataset])
+            change.append(Kind.CAP, {"dataset": dataset, "unit": str(unit), "cap": cap.to_json()})
+
+    def link(self, datasets: Iterable[str]) -> None:
+        """Say that data sets hold the same people: they share the cap and their spends add."""
+        names = sorted(set(datasets))
+        if len(names) < 2:
+            raise UsageError("Linking needs at least two different data sets.")
+        with _Change(self) as change:
+            _known(change.book, names)
+            change.append(Kind.LINK, {"datasets": names})
+
+    def reserve(self, claim: Claim, replan: filter.Replan | None = None) -> Reservation | Charge:
+        """Set the budget aside, or find the reservation this is a rerun of.
+
+        Returns the `Charge` of a release that was committed before: nothing is paid again.
+        Refuses a rerun whose configuration or input changed, since the same noise must
+        never meet two different inputs.
+        """
+        with _Change(self) as change:
+            _known(change.book, [claim.dataset])
+            self.keyring.sweep(
+                c.id
+                for c in change.book.charges.values()
+                if c.status is Status.RESERVED or (c.status is Status.COMMITTED and c.key_kept)
+            )
+            known = change.book.find(claim.dataset, claim.name)
+            if known is not None:
+                _same_release(known, claim)
+                if known.status is Status.COMMITTED:
+                    return known
+                release, key, resumed = known.id, self.keyring.release_key(known.id), True
+            else:
+                if not change.book.caps_of(claim.dataset, claim.unit):
+                    raise UsageError(
+                        f"The data set {claim.dataset!r} has no cap for the unit {claim.unit}.",
+                        remedy="Set one with sfumato ledger init --dataset NAME --unit UNIT.",
+                    )
+                filter.check(change.book, claim, replan)
+                release, resumed = secrets.token_hex(16), False
+                key = self.keyring.new_release_key(release)
+                change.append(Kind.RESERVE, {"release": release, "claim": claim.to_json()})
+        row = change.book.charges[release]
+        then = records.read(change.entries[: row.head.length])
+        state = spending.standing(then, row.claim.dataset, row.claim.unit, row.claim.delta)
+        return Reservation(row, key, change.book.ledger_id, state, resumed)
+
+    def commit(self, release: str, files: Mapping[str, str], *, keep_key: bool = False) -> None:
+        """Record that the output (name to SHA-256) is in place, and destroy the key."""
+        with _Change(self) as change:
+            row = _charge(change.book, release)
+            if row.status is Status.ABANDONED:
+                raise ReservationRefused("This release was abandoned and cannot be committed.")
+            if row.status is Status.RESERVED:
+                content = {"release": release, "files": dict(files), "key_kept": keep_key}
+                change.append(Kind.COMMIT, content)
+        if not change.book.charges[release].key_kept:
+            self.keyring.destroy(release)
+
+    def abandon(self, release: str) -> Charge:
+        """Give up an open reservation. It stays charged, and its key is destroyed."""
+        with _Change(self) as change:
+            row = _charge(change.book, release)
+            if row.status is Status.COMMITTED:
+                raise UsageError("This release is published: it cannot be abandoned.")
+            if row.status is Status.RESERVED:
+                change.append(Kind.ABANDON, {"release": release})
+        self.keyring.destroy(release)
+        return change.book.charges[release]
+
+    def _look(self) -> tuple[bytes, list[Entry]]:
+        noted = self.keyring.noted()  # before the rows: they may grow meanwhile, never shrink
+        key = self.keyring.load()
+        with self.database.reading() as connection:
+            rows = load(connection, self.database)
+        check(key, rows, noted)
+        return key, rows
+
+
+class _Change:
+    """One transaction alone with the ledger: its checked rows, its book, and an append."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._transaction = ledger.database.writing()
+        self.entries: list[Entry] = []
+        self.book = Book()
+
+    def __enter__(self) -> _Change:
+        noted = self._ledger.keyring.noted()
+        self._key = self._ledger.keyring.load()
+        self._connection = self._transaction.__enter__()
+        try:
+            self.entries = load(self._connection, self._ledger.database)
+            check(self._key, self.entries, noted)
+            self.book = records.read(self.entries)
+        except BaseException as error:
+            self._transaction.__exit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    def append(self, kind: Kind, payload: dict[str, Any]) -> None:
+        self.entries.append(_append(self._connection, self._key, self.entries, kind, payload))
+        self.book = records.read(self.entries)
+
+    def __exit__(self, *error: Any) -> None:
+        self._transaction.__exit__(*error)
+        if error[0] is None:
+            self._ledger.keyring.note(self.entries[-1].head)
+
+
+def load(connection: Connection, database: Database) -> list[Entry]:
+    """All rows as they stand, unchecked."""
+    if not tables.present(connection):
+        raise LedgerError(
+            f"There is no ledger in {database} yet.",
+            remedy="Make one with sfumato ledger init --dataset NAME.",
+        )
+    facts = {row.name: row.value for row in connection.execute(select(tables.about))}
+    if facts.get("schema") != str(tables.SCHEMA_VERSION):
+        raise LedgerError(
+            f"The ledger {database} has schema version {facts.get('schema')}; this version of "
+            f"sfumato knows {tables.SCHEMA_VERSION}.",
+            remedy="Use the version of sfumato that wrote it, or a newer one.",
+        )
+    rows = connection.execute(select(tables.entries).order_by(tables.entries.c.seq))
+    return [Entry(**row._mapping) for row in rows]
+
+
+def check(key: bytes, entries: list[Entry], noted: chain.Head | None) -> None:
+    """Refuse to work with rows that were tampered with."""
+    broken = chain.first_break(key, entries) if entries else "there are no rows at all"
+    if broken is None and noted is not None and not chain.is_prefix(noted, entries):
+        broken = (
+            f"it has {len(entries)} rows, but {noted.length} were seen before: rows were cut off"
+        )
+    if broken is not None:
+        raise LedgerBroken(
+            f"The ledger does not hold together: {broken}.",
+            remedy="Restore it from its newest copy, with the key that belongs to it, and run "
+            "sfumato ledger verify. Nothing can be released until then.",
+        )
+
+
+def _append(
+    connection: Connection, key: bytes, before: list[Entry], kind: Kind, payload: dict[str, Any]
+) -> Entry:
+    previous = before[-1].hash if before else ORIGIN
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    entry = chain.seal(key, len(before) + 1, kind.value, time, canonical(payload), previous)
+    names = tables.entries.c.keys()
+    connection.execute(insert(tables.entries).values({n: getattr(entry, n) for n in names}))
+    return entry
+
+
+def _same_release(known: Charge, claim: Claim) -> None:
+    changed = known.claim.differences(claim)
+    if not changed:
+        return
+    if known.status is Status.COMMITTED:
+        raise ReservationRefused(
+            f"The release {claim.name!r} of {claim.dataset!r} is published already, and this is "
+            f"another one (changed: {', '.join(changed)}).",
+            remedy="Give it a --name of its own: it is a new release and costs anew.",
+        )
+    raise ReservationRefused(
+        f"The release {claim.name!r} of {claim.dataset!r} was begun with other settings or other "
+        f"events (changed: {', '.join(changed)}); the same noise must never meet two inputs.",
+        remedy="Run it as it was begun, or give it up with sfumato ledger abandon: it stays "
+        "charged.",
+    )
+
+
+def _known(book: Book, datasets: Iterable[str]) -> None:
+    for dataset in datasets:
+        if dataset not in book.caps:
+            raise UsageError(
+                f"The ledger knows no data set {dataset!r}.",
+                remedy="Name it at first use: sfumato ledger init --dataset NAME --cap-epsilon E "
+                "--cap-delta D.",
+            )
+
+
+def _charge(book: Book, release: str) -> Charge:
+    if release not in book.charges:
+        raise UsageError(f"The ledger knows no release {release!r}.")
+    return book.charges[release]
+
+
+def _key_path(database: Database, key: str | os.PathLike[str] | None) -> Path:
+    given = key if key is not None else os.environ.get(KEY_VARIABLE)
+    if given:
+        return Path(given).expanduser().absolute()
+    if database.file is not None:
+        return database.file.with_suffix(".key")
+    url = database.url
+    server = hashlib.sha256(f"{url.host}|{url.port}|{url.database}".encode()).hexdigest()[:16]
+    return data_folder() / f"postgresql-{server}" / "ledger.key"
