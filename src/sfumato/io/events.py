@@ -32,7 +32,7 @@ from sfumato.io.schema import (
 )
 from sfumato.io.tables import as_table
 from sfumato.model.errors import InputError, UsageError
-from sfumato.model.events import Events, FileFormat, FileSource, TableSource
+from sfumato.model.events import EventColumns, Events, FileFormat, FileSource, TableSource
 
 
 def read_events(
@@ -74,7 +74,7 @@ def read_events(
     check_place_types(by_name, roles, label)
     if not has_rows(where):
         raise InputError("there are no rows.", file=label)
-    check_degrees(where, by_name, roles, label)
+    roles, dropped = _usable(where, by_name, roles, label, chosen)
     time = read_time(
         by_name[roles.time],
         lambda: glance(where, roles.time),
@@ -88,7 +88,27 @@ def read_events(
         for part, name in (parts | {"lat": roles.lat}).items()
         if name is not None and part not in chosen
     )
-    return Events(where, roles, time.encoding, user, time.tz, notes + time.notes, time.is_text)
+    return Events(
+        where, roles, time.encoding, user, time.tz, notes + dropped + time.notes, time.is_text
+    )
+
+
+def _usable(
+    where: FileSource | TableSource,
+    by_name: Mapping[str, Column],
+    roles: EventColumns,
+    label: str,
+    chosen: Mapping[str, str],
+) -> tuple[EventColumns, tuple[str, ...]]:
+    """Coordinates beside a place are a help, not a need: unusable ones are left out and noted."""
+    try:
+        check_degrees(where, by_name, roles, label)
+    except InputError:
+        if roles.place is None or {"lon", "lat"} & set(chosen):
+            raise
+        note = f"{roles.lon!r} and {roles.lat!r} are not degrees and are not used"
+        return replace(roles, lon=None, lat=None, degrees_scale=1.0), (note,)
+    return roles, ()
 
 
 def _files(source: object, chosen: Mapping[str, str], format: str | None) -> FileSource:

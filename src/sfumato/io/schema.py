@@ -178,3 +178,12 @@ def has_rows(source: FileSource | TableSource) -> bool:
             return bool(connection.execute(f"SELECT 1 FROM {scan} LIMIT 1").fetchall())
         except Exception as error:
             raise _failed(error, source, source.paths) from None
+
+
+def read_all(source: FileSource) -> Any:
+    """A whole small file (towers, zones) as an Arrow table."""
+    with _connection() as connection:
+        try:
+            return connection.sql(f"SELECT * FROM {_scan(source, source.paths)}").to_arrow_table()
+        except Exception as error:
+            raise _failed(error, source, source.paths) from None

@@ -18,22 +18,22 @@ from sfumato.model.events import TableSource
 LABEL = "table"
 
 
-def as_table(source: object) -> TableSource:
+def as_table(source: object, label: str = LABEL) -> TableSource:
     """The table as Arrow, without a copy where the maker allows it."""
     table = _arrow(source)
     names = list(table.column_names)
     if not names:
-        raise InputError("the table has no columns.", file=LABEL)
+        raise InputError("there are no columns.", file=label)
     lowered = [name.lower() for name in names]
     for name in names:
         if lowered.count(name.lower()) > 1:
             raise InputError(
                 "two columns have the same name (upper and lower case are the same here).",
-                file=LABEL,
+                file=label,
                 column=name,
                 remedy="Rename one of them.",
             )
-    return TableSource(table, LABEL)
+    return TableSource(table, label)
 
 
 def _arrow(source: object) -> Any:

@@ -1,0 +1,177 @@
+"""`read_towers`: points with ids and, where they are given, the time in which each is valid.
+
+A tower that moved has several rows with one id and disjoint validity. Two rows of one id that
+say the same are merged with a note; two that contradict each other are an error. A validity
+ends *before* its `valid_to`; a plain date means its local midnight; an empty one is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from sfumato.io import aliases
+from sfumato.io.coordinates import Floats, Tell, in_range, no_one, numbers, swapped, to_wgs84
+from sfumato.io.place_table import PlaceTable, id_texts, load_places
+from sfumato.io.region import check_same_region
+from sfumato.io.validity import validity
+from sfumato.model.errors import InputError
+from sfumato.model.places import PlaceKind, Places
+
+_ROLES = (aliases.TOWER, aliases.LON, aliases.LAT, aliases.VALID_FROM, aliases.VALID_TO)
+FAR = 20.0
+"""Degrees from the middle of all towers beyond which a lonely one is taken for a mistake."""
+
+
+def read_towers(
+    source: object,
+    *,
+    columns: Mapping[str, str] | None = None,
+    zones: Places | None = None,
+    tz: str | None = None,
+    drop_bad: bool = False,
+    keep_far: bool = False,
+    number_rows: bool = False,
+    layer: str | None = None,
+    tell: Tell = no_one,
+) -> Places:
+    """Towers from CSV, Parquet, GeoParquet, GeoJSON, GPKG, Shapefile or a frame.
+
+    `columns` maps tower, lon, lat, valid_from, valid_to to column names. With `zones` the
+    towers must be near them. `tz` is the zone of validity dates that carry none. `drop_bad`
+    drops rows with unusable coordinates and tells how many; without it they are an error.
+    `keep_far` allows lonely towers far away. `number_rows` takes 1, 2, … as ids where the file
+    has none. `tell` hears what was assumed and dropped.
+    """
+    chosen = dict(columns or {})
+    aliases.check_keys(chosen, _ROLES)
+    table = load_places(source, layer)
+    if table.attributes.num_rows == 0 and (table.shapes is None or not table.shapes.size):
+        raise InputError("there are no towers.", file=table.label)
+    ids = _ids(table, chosen, number_rows)
+    lon, lat = _coordinates(table, chosen, tell)
+    valid_from, valid_to = validity(table, chosen, tz)
+    good = _good(lon, lat, table.label, keep_far)
+    bad = int(np.count_nonzero(~good))
+    if bad and not drop_bad:
+        raise InputError(
+            "the tower has unusable coordinates (missing, out of range or far from all others); "
+            f"{bad} of {good.size} do.",
+            file=table.label,
+            row=int(np.argmin(good)) + 1,
+            remedy="Correct them, or leave such towers out with --drop-bad-towers.",
+        )
+    if bad == good.size:
+        raise InputError("no tower has usable coordinates.", file=table.label)
+    if bad:
+        tell(f"{table.label}: {bad} of {good.size} towers dropped for their coordinates")
+    places = _merged(
+        np.asarray(ids, dtype=np.str_)[good],
+        lon[good],
+        lat[good],
+        valid_from[good],
+        valid_to[good],
+        table.label,
+        tell,
+    )
+    if zones is not None:
+        check_same_region(places, zones)
+    return places
+
+
+def _ids(table: PlaceTable, chosen: Mapping[str, str], number_rows: bool) -> list[str]:
+    name = aliases.pick(table.names, aliases.TOWER, chosen, table.label)
+    if name is not None:
+        return id_texts(table.attributes[name], name, table.label)
+    if number_rows:
+        rows = table.attributes.num_rows or (0 if table.shapes is None else table.shapes.size)
+        return [str(row) for row in range(1, rows + 1)]
+    raise aliases.missing(table.names, aliases.TOWER, table.label)
+
+
+def _coordinates(table: PlaceTable, chosen: Mapping[str, str], tell: Tell) -> tuple[Floats, Floats]:
+    if table.shapes is not None and not {"lon", "lat"} & set(chosen):
+        kinds = shapely.get_type_id(table.shapes)
+        wrong = (kinds != shapely.GeometryType.POINT) & (kinds != -1)
+        if wrong.any():
+            raise InputError(
+                "the shape of a tower must be a point.",
+                file=table.label,
+                row=int(np.argmax(wrong)) + 1,
+            )
+        points = to_wgs84(table.shapes, table.crs, table.label, tell)
+        return shapely.get_x(points), shapely.get_y(points)
+    lon = aliases.pick(table.names, aliases.LON, chosen, table.label)
+    lat = aliases.pick(table.names, aliases.LAT, chosen, table.label)
+    if lon is None:
+        raise aliases.missing(table.names, aliases.LON, table.label)
+    if lat is None:
+        raise aliases.missing(table.names, aliases.LAT, table.label)
+    return (
+        numbers(table.attributes[lon], lon, table.label) / aliases.degrees_scale(lon),
+        numbers(table.attributes[lat], lat, table.label) / aliases.degrees_scale(lat),
+    )
+
+
+def _good(lon: Floats, lat: Floats, label: str, keep_far: bool) -> NDArray[np.bool_]:
+    """In range, and not one of a few that lie far from the middle of all."""
+    good = in_range(lon, lat)
+    present = np.isfinite(lon) & np.isfinite(lat)
+    if np.count_nonzero(good) * 2 < np.count_nonzero(present):
+        turned = in_range(lat, lon)
+        if np.count_nonzero(turned) > np.count_nonzero(good):
+            raise swapped(label)
+        raise InputError(
+            "most coordinates are not degrees.",
+            file=label,
+            remedy="Give longitude and latitude in WGS84 degrees.",
+        )
+    if good.any() and not keep_far:
+        middle = np.median(lon[good]), np.median(lat[good])
+        with np.errstate(invalid="ignore"):
+            east = np.abs((lon - middle[0] + 180.0) % 360.0 - 180.0)
+            far = good & ((east > FAR) | (np.abs(lat - middle[1]) > FAR))
+        if np.count_nonzero(far) * 100 <= np.count_nonzero(good):
+            good &= ~far
+    return good
+
+
+def _merged(
+    ids: NDArray[np.str_],
+    lon: Floats,
+    lat: Floats,
+    valid_from: NDArray[np.int64],
+    valid_to: NDArray[np.int64],
+    label: str,
+    tell: Tell,
+) -> Places:
+    """One row per id and validity, or an error that names the tower."""
+    order = np.lexsort((valid_to, valid_from, ids))
+    ids, lon, lat = ids[order], lon[order], lat[order]
+    valid_from, valid_to = valid_from[order], valid_to[order]
+    same_id = ids[1:] == ids[:-1]
+    same_place = (np.abs(np.diff(lon)) < 1e-7) & (np.abs(np.diff(lat)) < 1e-7)
+    same_time = (valid_from[1:] == valid_from[:-1]) & (valid_to[1:] == valid_to[:-1])
+    repeated = np.concatenate(([False], same_id & same_place & same_time))
+    clash = same_id & (valid_from[1:] < valid_to[:-1]) & ~repeated[1:]
+    if clash.any():
+        at = int(np.argmax(clash)) + 1
+        raise InputError(
+            f"tower {str(ids[at])!r} stands in two rows that differ and are valid at one time.",
+            file=label,
+            row=int(order[at]) + 1,
+            remedy="Keep one, or give both valid_from and valid_to dates that do not overlap.",
+        )
+    keep = ~repeated
+    if repeated.any():
+        tell(f"{label}: {int(repeated.sum())} repeated rows of towers merged")
+    return Places.of(
+        PlaceKind.TOWERS,
+        ids[keep],
+        np.asarray(shapely.points(lon[keep], lat[keep]), dtype=object),
+        valid_from=valid_from[keep],
+        valid_to=valid_to[keep],
+    )
