@@ -1,0 +1,163 @@
+"""Neighbouring inputs: made-up event tables with and without one user, as bad as they come.
+
+Every pair differs in one user's whole record. What the user does is chosen to strain one
+argument each: the bound per slot (every place in every slot), the bound over slots (one place
+all the time, a new place in every slot), totals (many visits in one place), the smallest
+trace (one visit), and how users are told apart (ids at the ends of their range, beside ids of
+others). Under it lies a small public: nobody, one person, some, or a crowd that keeps counts
+away from zero, where clipping would hide a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sfumato.model.events import EventColumns, Events, TableSource, TimeEncoding, UserEncoding
+from sfumato.model.time_grid import TimeGrid
+
+Visits = NDArray[np.int64]
+"""Rows of (user, place index, slot)."""
+Trace = NDArray[np.int64]
+"""Rows of (place index, slot)."""
+
+TARGET = np.iinfo(np.int64).max
+EXTREME_IDS = (TARGET, np.iinfo(np.int64).min, 0, -1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TablePair:
+    """Two event tables that differ in one user."""
+
+    name: str
+    with_user: Events
+    without_user: Events
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayPair:
+    """Two count arrays, place x slot, that differ in one user's unit visits."""
+
+    name: str
+    with_user: NDArray[np.int64]
+    without_user: NDArray[np.int64]
+
+
+def traces(places: int, slots: int, limit: int) -> dict[str, Trace]:
+    """What the one user does. `limit` is the number of slots that a sampling bound keeps."""
+    every = np.arange(slots)
+    some = np.arange(min(limit, slots))
+    return {
+        "one place all the time": _trace(np.zeros(slots), every),
+        "a new place in every slot": _trace(every % places, every),
+        "one visit": _trace([0], [0]),
+        "every place in every slot": _trace(
+            np.repeat(np.arange(places), slots), np.tile(every, places)
+        ),
+        f"{some.size} visits to one place": _trace(np.zeros(some.size), some),
+        f"{some.size} visits to different places": _trace(some % places, some),
+    }
+
+
+def publics(places: int, slots: int, crowd: int) -> dict[str, Visits]:
+    """Who else is there. The same people in both tables."""
+    rng = np.random.default_rng(20140824)
+    some = [
+        (user, int(place), int(slot))
+        for user in range(1, 13)
+        for slot, place in enumerate(rng.integers(0, places, slots))
+        if rng.random() < 0.5
+    ]
+    people = np.repeat(np.arange(1, crowd + 1), places * slots)
+    everywhere = _trace(np.repeat(np.arange(places), slots), np.tile(np.arange(slots), places))
+    return {
+        "nobody else": np.empty((0, 3), np.int64),
+        "one other person": np.array([(1, 0, slot) for slot in range(slots)], np.int64),
+        "some others": np.array(some, np.int64).reshape(-1, 3),
+        "a crowd": np.column_stack((people, np.tile(everywhere, (crowd, 1)))),
+    }
+
+
+def table_pairs(
+    place_ids: Sequence[str], grid: TimeGrid, *, limit: int = 30, crowd: int = 40
+) -> Iterator[TablePair]:
+    """All traces on all publics, then the extreme ids, as integers and as text."""
+    places, slots = len(place_ids), grid.slots
+    for where, others in publics(places, slots, crowd).items():
+        for what, trace in traces(places, slots, limit).items():
+            yield _pair(f"{what}, {where}", others, trace, TARGET, place_ids, grid)
+    beside = np.array([(e, 0, 0) for e in EXTREME_IDS], np.int64)
+    first = traces(places, slots, limit)["one place all the time"]
+    for target in EXTREME_IDS:
+        others = beside[beside[:, 0] != target]
+        name = f"id {target} beside extreme ids"
+        yield _pair(name, others, first, target, place_ids, grid)
+    spelled: dict[int, str] = {0: "", 1: "0", 2: "00", 3: "é" * 200}
+    text = np.array([(u, 0, 0) for u in (1, 2, 3)], np.int64)
+    name = "an empty text id beside ids that look alike"
+    yield _pair(name, text, first, 0, place_ids, grid, spelled.__getitem__)
+
+
+def array_pairs(places: int, slots: int, *, limit: int = 30) -> Iterator[ArrayPair]:
+    """The traces of one visit a slot and at most `limit` slots, as counts."""
+    base = np.random.default_rng(20190913).integers(0, 9, (places, slots))
+    for where, counts in (("zeros", np.zeros_like(base)), ("small counts", base)):
+        for what, trace in traces(places, slots, limit).items():
+            if len(trace) > limit:
+                continue
+            more = counts.copy()
+            np.add.at(more, (trace[:, 0], trace[:, 1]), 1)
+            yield ArrayPair(f"{what}, on {where}", more, counts)
+
+
+def _trace(places: object, slots: object) -> Trace:
+    return np.column_stack((np.asarray(places), np.asarray(slots))).astype(np.int64)
+
+
+def _pair(
+    name: str,
+    others: Visits,
+    trace: Trace,
+    target: int,
+    place_ids: Sequence[str],
+    grid: TimeGrid,
+    spell: Callable[[int], str] | None = None,
+) -> TablePair:
+    mine = np.column_stack((np.full(len(trace), target, np.int64), trace))
+    everyone = np.concatenate((others, mine))
+    return TablePair(
+        name,
+        events_of(everyone, place_ids, grid, spell),
+        events_of(others, place_ids, grid, spell),
+    )
+
+
+def events_of(
+    visits: Visits,
+    place_ids: Sequence[str],
+    grid: TimeGrid,
+    spell: Callable[[int], str] | None = None,
+) -> Events:
+    """The visits as an in-memory Arrow table, each in the middle of its slot."""
+    middle = (grid.edges[:-1] + grid.edges[1:]) // 2
+    users = visits[:, 0]
+    table = pa.table(
+        {
+            "user": pa.array(
+                users if spell is None else [spell(int(u)) for u in users],
+                pa.int64() if spell is None else pa.string(),
+            ),
+            "time": pa.array(middle[visits[:, 2]], pa.int64()),
+            "place": pa.array(np.asarray(place_ids, dtype=object)[visits[:, 1]], pa.string()),
+        }
+    )
+    return Events(
+        TableSource(table, "made-up neighbours"),
+        EventColumns("user", "time", "place"),
+        TimeEncoding.EPOCH_US,
+        UserEncoding.INTEGER if spell is None else UserEncoding.TEXT,
+    )

@@ -1,0 +1,199 @@
+"""Run a subject on both of two neighbouring inputs, bound its loss from below, give a verdict.
+
+A `Subject` is anything that can be run many times with fresh randomness on either input: a
+single mechanism, or a whole scheme from events to released table. Everything it claims is
+tested; with m tests in one audit each is made at confidence 1 - (1 - confidence) / m, so that
+the table as a whole accuses an honest subject with probability at most 1 - confidence.
+
+Which pair of neighbours is worst is not known beforehand: `worst` tries many with few runs
+and keeps the one that looks worst. The runs it looked at are thrown away, so the search
+does not weaken the confidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.model.errors import UsageError
+from sfumato.privacy.audit.epsilon import SMALLEST_SAMPLE, epsilon_lower_bound
+from sfumato.privacy.audit.mu import mu_lower_bound, parametric
+from sfumato.privacy.audit.statistics import (
+    EVERYTHING,
+    Released,
+    Statistic,
+    as_released,
+    projection,
+)
+
+Draw = Callable[[bool, int, int], Released]
+"""(with the user?, runs, seed) -> runs x released numbers, each run with fresh randomness."""
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class EpsilonClaim:
+    """(epsilon, delta)-DP."""
+
+    epsilon: float
+    delta: float = 0.0
+
+    @property
+    def value(self) -> float:
+        return self.epsilon
+
+    def __str__(self) -> str:
+        at = f" at δ = {self.delta:.2g}" if self.delta else ""
+        return f"ε ≤ {self.epsilon:.4g}{at}"
+
+
+@dataclass(frozen=True, slots=True)
+class MuClaim:
+    """mu-GDP up to a total variation of `slack` on each input (see `mu`)."""
+
+    mu: float
+    slack: float = 0.0
+
+    @property
+    def value(self) -> float:
+        return self.mu
+
+    def __str__(self) -> str:
+        return f"μ ≤ {self.mu:.4g}"
+
+
+Claim = EpsilonClaim | MuClaim
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is audited: a name, the pair of inputs, what is claimed, and how to run it."""
+
+    name: str
+    pair: str
+    claims: tuple[Claim, ...]
+    draw: Draw
+    statistics: tuple[Statistic, ...] = EVERYTHING
+    shift: Statistic = projection
+    """The score of the mu test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One claim, what the runs prove about it, and the verdict."""
+
+    subject: str
+    pair: str
+    claim: Claim
+    measured: float
+    how: str
+    runs: int
+    confidence: float
+    if_normal: float | None = None
+    """The parametric bound of mu, which relies on normality; shown, never judged by."""
+
+    @property
+    def violated(self) -> bool:
+        return self.measured > self.claim.value
+
+    @property
+    def verdict(self) -> str:
+        return "VIOLATED" if self.violated else "holds"
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The table. All its bounds hold together with probability `confidence`."""
+
+    rows: tuple[Row, ...]
+    confidence: float
+    seed: int
+
+    @property
+    def violations(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.violated)
+
+
+def audit(
+    subjects: Sequence[Subject],
+    *,
+    runs: int,
+    confidence: float = 0.999,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Audit:
+    """Test every claim of every subject with `runs` runs on each input."""
+    tests = sum(len(subject.claims) for subject in subjects)
+    if tests == 0 or runs < SMALLEST_SAMPLE:
+        raise UsageError(
+            f"An audit needs something to test and at least {SMALLEST_SAMPLE} runs.",
+            remedy="Try --runs 20000.",
+        )
+    each = 1 - (1 - confidence) / tests
+    rows: list[Row] = []
+    for number, subject in enumerate(subjects):
+        if progress:
+            progress(f"{subject.name}, {subject.pair}")
+        pair = _both(subject, runs, (seed, number))
+        rows += [_judge(subject, claim, *pair, each) for claim in subject.claims]
+    return Audit(tuple(rows), confidence, seed)
+
+
+def worst(
+    subjects: Sequence[Subject],
+    *,
+    runs: int,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Subject:
+    """The subject whose inputs look furthest apart in `runs` runs that are then thrown away."""
+    if not subjects:
+        raise UsageError("There is nothing to choose from.")
+    distances = []
+    for number, subject in enumerate(subjects):
+        if progress:
+            progress(f"looking at {subject.name}, {subject.pair}")
+        one, other = _both(subject, max(runs, SMALLEST_SAMPLE), (seed, number, 1))
+        half = len(one) // 2
+        score = subject.shift.fit(one[:half], other[:half])
+        shift = parametric(score(one[half:]), score(other[half:]), confidence=0.5)
+        tail = epsilon_lower_bound(one, other, confidence=0.9, statistics=subject.statistics)
+        distances.append((shift, tail.epsilon))
+    return subjects[max(range(len(subjects)), key=lambda i: max(distances[i]))]
+
+
+def _both(subject: Subject, runs: int, entropy: tuple[int, ...]) -> tuple[Released, Released]:
+    seeds = np.random.SeedSequence(entropy).generate_state(2, np.uint64)
+    one, other = (
+        as_released(subject.draw(side, runs, int(seeds[i]))) for i, side in enumerate((True, False))
+    )
+    if one.shape != other.shape:
+        raise UsageError(f"{subject.name} released tables of different sizes.")
+    return one, other
+
+
+def _judge(
+    subject: Subject, claim: Claim, one: Released, other: Released, confidence: float
+) -> Row:
+    if isinstance(claim, EpsilonClaim):
+        proof = epsilon_lower_bound(
+            one, other, delta=claim.delta, confidence=confidence, statistics=subject.statistics
+        )
+        return Row(
+            subject.name, subject.pair, claim, proof.epsilon, proof.event, proof.runs, confidence
+        )
+    shift = mu_lower_bound(
+        one, other, confidence=confidence, statistic=subject.shift, slack=claim.slack
+    )
+    return Row(
+        subject.name,
+        subject.pair,
+        claim,
+        shift.mu,
+        shift.statistic,
+        shift.runs,
+        confidence,
+        shift.parametric,
+    )
