@@ -294,6 +294,6 @@ def _key_path(database: Database, key: str | os.PathLike[str] | None) -> Path:
         return Path(given).expanduser().absolute()
     if database.file is not None:
         return database.file.with_suffix(".key")
-    url = database.url
-    server = hashlib.sha256(f"{url.host}|{url.port}|{url.database}".encode()).hexdigest()[:16]
+    address = database.url.set(username=None, password=None).render_as_string()
+    server = hashlib.sha256(address.encode()).hexdigest()[:16]
     return data_folder() / f"postgresql-{server}" / "ledger.key"

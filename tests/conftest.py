@@ -1,0 +1,88 @@
+"""A real PostgreSQL server for the tests that need one, and no trace of the user's own ledger."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+
+def _programs() -> Path | None:
+    """The folder that holds initdb and pg_ctl, the newest version first."""
+    places = sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)
+    config = shutil.which("pg_config")
+    if config:
+        told = subprocess.run([config, "--bindir"], capture_output=True, text=True, check=False)
+        places.insert(0, told.stdout.strip())
+    on_path = shutil.which("initdb")
+    if on_path:
+        places.append(str(Path(on_path).parent))
+    for place in places:
+        if all((Path(place) / name).exists() for name in ("initdb", "pg_ctl", "postgres")):
+            return Path(place)
+    return None
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The socket folder of a server that lives as long as the tests."""
+    programs = _programs()
+    if programs is None:
+        pytest.skip("PostgreSQL's server programs (initdb, pg_ctl) are not installed")
+    prefix: list[str] = []
+    home = Path(tempfile.mkdtemp(prefix="sfumato-pg-", dir="/tmp"))
+    if os.geteuid() == 0:
+        # The server refuses to run as root.
+        known = subprocess.run(["id", "postgres"], capture_output=True, check=False)
+        if known.returncode or not shutil.which("runuser"):
+            shutil.rmtree(home)
+            pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
+        prefix = ["runuser", "-u", "postgres", "--"]
+        shutil.chown(home, "postgres")
+
+    def run(*command: str) -> None:
+        subprocess.run([*prefix, *command], check=True, capture_output=True, cwd=home)
+
+    data = home / "data"
+    settings = f"-k {home} -c listen_addresses='' -c fsync=off -c max_connections=80"
+    try:
+        run(str(programs / "initdb"), "-D", str(data), "-A", "trust", "-U", "postgres", "-N")
+        log = str(home / "log")
+        run(str(programs / "pg_ctl"), "-D", str(data), "-o", settings, "-l", log, "-w", "start")
+        try:
+            yield str(home)
+        finally:
+            run(str(programs / "pg_ctl"), "-D", str(data), "-m", "immediate", "-w", "stop")
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture
+def new_postgres(postgres_server: str) -> Callable[..., str]:
+    """Makes an empty database, or a copy of another, and gives its address."""
+    import psycopg
+
+    def make(template: str = "template1") -> str:
+        name = f"ledger_{uuid.uuid4().hex[:12]}"
+        source = template.split("://postgres@/")[-1].split("?")[0]
+        with psycopg.connect(
+            f"host={postgres_server} user=postgres dbname=postgres", autocommit=True
+        ) as connection:
+            connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{source}"')
+        return f"postgresql://postgres@/{name}?host={postgres_server}"
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def _no_home_ledger(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Nothing a test does may touch the ledger of whoever runs it."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / "data-home"))
+    monkeypatch.delenv("SFUMATO_LEDGER_KEY", raising=False)
