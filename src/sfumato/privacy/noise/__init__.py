@@ -8,7 +8,7 @@ from sfumato.privacy.noise.scale import (
     representable_sigma,
     representable_sigma2,
 )
-from sfumato.privacy.noise.select import representable_softness, select
+from sfumato.privacy.noise.select import choose, representable_softness
 from sfumato.privacy.noise.stream import BitStream, KeyedStream, SeededStream, SystemStream
 
 __all__ = [
@@ -17,11 +17,11 @@ __all__ = [
     "SeededStream",
     "SystemStream",
     "bernoulli_exp",
+    "choose",
     "discrete_gaussian",
     "discrete_laplace",
     "representable_scale",
     "representable_sigma",
     "representable_sigma2",
     "representable_softness",
-    "select",
 ]

@@ -20,7 +20,7 @@ denominators k, p and 2 k, never products of them; p < 2^46 and one 16-bit digit
 product fit into 63 bits. About 76 of 100 Laplace draws are kept where s is large.
 
 s^2 must be the square of a rational on the lattice of `scale.py`; any other is rounded up to
-the next such square, by a factor below 1 + 2^-42, and `representable_sigma2` says which.
+the next such square, by a factor below 1 + 2^-41, and `representable_sigma2` says which.
 
 Privacy: for an integer query of L2 sensitivity D, D^2 / (2 s^2)-zCDP (Canonne, Kamath & Steinke
 2020), with the s that is really drawn.
@@ -44,6 +44,6 @@ from sfumato.privacy.noise.scale import representable_sigma
 from sfumato.privacy.noise.stream import BitStream
 
 
-def discrete_gaussian(size: int, sigma2: Fraction, stream: BitStream) -> NDArray[np.int64]:
+def discrete_gaussian(size: int, sigma2: Fraction | int, stream: BitStream) -> NDArray[np.int64]:
     """`size` exact draws with parameter `representable_sigma2(sigma2)`, at least `sigma2`."""
     return draw(size, representable_sigma(sigma2), stream, gaussian=True)

@@ -26,6 +26,11 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
+
+Digits = NDArray[np.uint16]
+Position = NDArray[np.int64]
+Words = NDArray[np.uint64]
 
 DIGIT_BITS = 16
 LARGEST_QUOTIENT = 1 << 16
@@ -39,7 +44,7 @@ _TWO = np.uint64(2)
 
 
 @njit(cache=True)
-def _digit(digits, at):
+def _digit(digits: Digits, at: Position) -> np.uint64:
     """The next digit; zero behind the end, where the position tells that it was none."""
     place = at[0]
     at[0] = place + 1
@@ -49,13 +54,13 @@ def _digit(digits, at):
 
 
 @njit(cache=True)
-def _short(digits, at):
+def _short(digits: Digits, at: Position) -> bool:
     """Whether a digit was read that is not there."""
-    return at[0] > digits.size
+    return bool(at[0] > digits.size)
 
 
 @njit(cache=True)
-def _chance(n, d, digits, at):
+def _chance(n: np.uint64, d: np.uint64, digits: Digits, at: Position) -> bool:
     """Bernoulli(n / d), 0 <= n <= d < 2^47."""
     while True:
         left = n << _BITS
@@ -68,7 +73,7 @@ def _chance(n, d, digits, at):
 
 
 @njit(cache=True)
-def _exp_unit(n, d, digits, at):
+def _exp_unit(n: np.uint64, d: np.uint64, digits: Digits, at: Position) -> bool:
     """Bernoulli(exp(-n/d)), 0 <= n <= d."""
     if not _chance(n, d, digits, at):
         return True
@@ -77,22 +82,22 @@ def _exp_unit(n, d, digits, at):
         k += _ONE
         if _short(digits, at):
             return False
-    return k & _ONE == _ONE
+    return bool(k & _ONE == _ONE)
 
 
 @njit(cache=True)
-def _exp_one(digits, at):
+def _exp_one(digits: Digits, at: Position) -> bool:
     """Bernoulli(exp(-1))."""
     k = _TWO
     while _chance(_ONE, k, digits, at):
         k += _ONE
         if _short(digits, at):
             return False
-    return k & _ONE == _ONE
+    return bool(k & _ONE == _ONE)
 
 
 @njit(cache=True)
-def _exp_half_square(r, p, digits, at):
+def _exp_half_square(r: np.uint64, p: np.uint64, digits: Digits, at: Position) -> bool:
     """Bernoulli(exp(-(r/p)^2 / 2)), 0 <= r <= p."""
     k = _ONE
     while (
@@ -103,11 +108,11 @@ def _exp_half_square(r, p, digits, at):
         k += _ONE
         if _short(digits, at):
             return False
-    return k & _ONE == _ONE
+    return bool(k & _ONE == _ONE)
 
 
 @njit(cache=True)
-def _exp_whole(n, digits, at):
+def _exp_whole(n: np.uint64, digits: Digits, at: Position) -> bool:
     """Bernoulli(exp(-n)), n >= 0 an integer: n coins, stopped by the first that fails."""
     while n > _ZERO:
         if not _exp_one(digits, at):
@@ -117,7 +122,7 @@ def _exp_whole(n, digits, at):
 
 
 @njit(cache=True)
-def _uniform(p, width, limit, digits, at):
+def _uniform(p: np.uint64, width: int, limit: np.uint64, digits: Digits, at: Position) -> np.uint64:
     """Uniform on {0, ..., p-1}: `width` digits, drawn again while above `limit`, modulo p."""
     while True:
         value = _ZERO
@@ -128,7 +133,9 @@ def _uniform(p, width, limit, digits, at):
 
 
 @njit(cache=True)
-def _geometric(p, width, limit, digits, at):
+def _geometric(
+    p: np.uint64, width: int, limit: np.uint64, digits: Digits, at: Position
+) -> np.uint64:
     """P(x) proportional to exp(-x/p) on x >= 0: a remainder and a quotient of x by p."""
     low = _uniform(p, width, limit, digits, at)
     while not _exp_unit(low, p, digits, at):
@@ -142,7 +149,7 @@ def _geometric(p, width, limit, digits, at):
 
 
 @njit(cache=True)
-def _half_bell(y, p, q, digits, at):
+def _half_bell(y: np.uint64, p: np.uint64, q: np.uint64, digits: Digits, at: Position) -> bool:
     """Bernoulli(exp(-(q y - p)^2 / (2 p^2))): the acceptance step of the Gaussian."""
     scaled = q * y
     off = scaled - p if scaled > p else p - scaled
@@ -161,7 +168,17 @@ def _half_bell(y, p, q, digits, at):
 
 
 @njit(cache=True)
-def fill_noise(out, done, gaussian, p, q, width, limit, digits, at):
+def fill_noise(
+    out: NDArray[np.int64],
+    done: int,
+    gaussian: bool,
+    p: np.uint64,
+    q: np.uint64,
+    width: int,
+    limit: np.uint64,
+    digits: Digits,
+    at: Position,
+) -> int:
     """Fill `out` from item `done` on with noise of scale p/q; returns the items now done."""
     top_bit = np.uint64(DIGIT_BITS - 1)
     for item in range(done, out.size):
@@ -181,7 +198,15 @@ def fill_noise(out, done, gaussian, p, q, width, limit, digits, at):
 
 
 @njit(cache=True)
-def fill_coins(out, done, whole, n, d, digits, at):
+def fill_coins(
+    out: NDArray[np.bool_],
+    done: int,
+    whole: Words,
+    n: Words,
+    d: Words,
+    digits: Digits,
+    at: Position,
+) -> int:
     """Coins with chance exp(-(whole + n/d)) for arrays whole, n and d."""
     for item in range(done, out.size):
         start = at[0]
@@ -194,7 +219,17 @@ def fill_coins(out, done, whole, n, d, digits, at):
 
 
 @njit(cache=True)
-def fill_choices(out, done, whole, n, d, width, limit, digits, at):
+def fill_choices(
+    out: NDArray[np.int64],
+    done: int,
+    whole: Words,
+    n: Words,
+    d: np.uint64,
+    width: int,
+    limit: np.uint64,
+    digits: Digits,
+    at: Position,
+) -> int:
     """Indices i with probability proportional to exp(-(whole_i + n_i/d)), by rejection."""
     count = np.uint64(whole.size)
     for item in range(done, out.size):

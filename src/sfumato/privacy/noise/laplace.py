@@ -31,6 +31,6 @@ from sfumato.privacy.noise.scale import representable_scale
 from sfumato.privacy.noise.stream import BitStream
 
 
-def discrete_laplace(size: int, scale: Fraction, stream: BitStream) -> NDArray[np.int64]:
+def discrete_laplace(size: int, scale: Fraction | int, stream: BitStream) -> NDArray[np.int64]:
     """`size` exact draws of scale `representable_scale(scale)`, which is at least `scale`."""
     return draw(size, representable_scale(scale), stream, gaussian=False)

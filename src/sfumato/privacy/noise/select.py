@@ -32,13 +32,13 @@ SMALLEST_SOFTNESS = Fraction(1, 1 << 40)
 _LARGEST_WHOLE = 1 << 62
 
 
-def representable_softness(softness: Fraction) -> Fraction:
-    """The b that is really used: at least the one asked for, below (1 + 2^-43) of it."""
+def representable_softness(softness: Fraction | int) -> Fraction:
+    """The b that is really used: at least the one asked for, below (1 + 2^-42) of it."""
     return representable_scale(softness, SMALLEST_SOFTNESS)
 
 
-def select(
-    size: int, costs: NDArray[np.int64], softness: Fraction, stream: BitStream
+def choose(
+    size: int, costs: NDArray[np.int64], softness: Fraction | int, stream: BitStream
 ) -> NDArray[np.int64]:
     """`size` independent indices, i with probability proportional to exp(-costs[i] / b).
 
