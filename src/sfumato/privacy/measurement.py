@@ -1,4 +1,4 @@
-"""`Measurement`: noisy integers that have passed the wall, and what they cost."""
+"""`Measurement` and `Selection`: what has passed the wall, and what it cost."""
 
 from __future__ import annotations
 
@@ -36,3 +36,14 @@ class Measurement:
     def sd(self) -> float:
         """Standard deviation of the noise, in counts."""
         return float(np.sqrt(self.variance)) / self.units_per_count
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The index that a private choice came to, among `candidates` public ones."""
+
+    label: str
+    index: int
+    candidates: int
+    event: PrivacyEvent
+    tainted: bool = False

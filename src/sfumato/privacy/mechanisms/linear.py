@@ -1,0 +1,122 @@
+"""Linear queries in fixed point: integer maps of bounded counts, with their sensitivity.
+
+Nothing is measured here: a boxed array becomes another boxed array whose integers are exact,
+so no rounding is left to pay. The *public* map is rounded down to a lattice once.
+
+Claims about the new sensitivities (any unit; neighbours add or remove its contribution x):
+
+* `apply_map`, M >= 0 with integer columns that sum to at most `units` (area shares,
+  clusters). ||M x||_1 <= units ||x||_1. For place x slot counts the bound is on the mass per
+  slot m_t = ||x_t||_1, and ||M x_t||_2 <= ||M x_t||_1 <= units m_t, so L2 grows by `units`
+  and no more. A vector's bound says nothing about mass, and a map that gathers cells can
+  raise its norm: there ||M||_2 <= sqrt(||M||_1 ||M||_inf) and ||.||_2 <= ||.||_1 are used.
+* `round_aggregate`, where an aggregate of real numbers must be rounded after all: each of
+  the d cells that a unit touches moves by less than one lattice unit more, so L2 grows by
+  sqrt(d) and L1 by d. Cells that it does not touch must be computed to the same bits with and
+  without it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from sfumato.model.bound import Counting
+from sfumato.model.counts import Counts
+from sfumato.model.errors import InputError, UsageError
+from sfumato.model.private import Private
+from sfumato.privacy.mechanisms.addition import LARGEST
+
+
+def quantise_map(shares: csr_array, units: int) -> csr_array:
+    """floor(units * shares): a public map (new places x old places) on the integer lattice."""
+    sparse = csr_array(shares)
+    if units < 1 or units > 1 << 30:
+        raise UsageError("A map is put on a lattice of 1 to 2^30 units.")
+    if sparse.nnz and not (np.isfinite(sparse.data).all() and sparse.data.min() >= 0):
+        raise InputError("The shares of a map are finite and not negative.")
+    whole = csr_array(
+        (np.floor(sparse.data * units).astype(np.int64), sparse.indices, sparse.indptr),
+        shape=sparse.shape,
+    )
+    if whole.nnz and whole.sum(axis=0).max() > units:
+        raise InputError(
+            "The shares of a place sum to more than one.",
+            remedy="Give each place at most its whole self to share out.",
+        )
+    return whole
+
+
+def apply_map(box: Private[Counts], whole: csr_array, units: int, what: str) -> Private[Counts]:
+    """The counts of the new places, on a lattice `units` times finer."""
+    if whole.nnz and (whole.data.min() < 0 or whole.sum(axis=0).max() > units):
+        raise InputError("The columns of an integer map sum to at most its units.")
+    rows = float(whole.sum(axis=1).max()) if whole.nnz else 0.0
+
+    def mapped(counts: Counts) -> Counts:
+        same_places(counts, whole.shape[1])
+        must_fit(counts.values, units)
+        values = np.asarray(whole @ counts.values, dtype=np.int64)
+        l1 = counts.l1 * units
+        l2 = counts.l2 * units
+        if counts.values.ndim == 1:
+            l2 = min(l1, counts.l2 * math.sqrt(units * rows))
+        finer = counts.units_per_count * units
+        return replace(counts, values=values, units_per_count=finer, l1=l1, l2=l2, what=what)
+
+    return box.map(mapped, what)
+
+
+def round_aggregate(
+    box: Private[NDArray[np.float64]],
+    *,
+    units: int,
+    l1: float,
+    l2: float,
+    touched: int,
+    counting: Counting,
+    what: str,
+) -> Private[Counts]:
+    """Counts from a real-valued aggregate, rounded down, the rounding paid in sensitivity.
+
+    `l1` and `l2` are those of the aggregate itself, in counts.
+    """
+    if units < 1 or touched < 1:
+        raise UsageError("Rounding needs a lattice and at least one touched cell.")
+
+    def rounded(values: NDArray[np.float64]) -> Counts:
+        scaled = np.floor(np.asarray(values, dtype=np.float64) * units)
+        if scaled.size and not np.abs(scaled).max() < 2.0**52:
+            raise InputError("An aggregate is not finite or too large for its lattice.")
+        return Counts(
+            values=scaled.astype(np.int64),
+            units_per_count=units,
+            l1=l1 * units + touched,
+            l2=l2 * units + math.sqrt(touched),
+            counting=counting,
+            what=what,
+        )
+
+    return box.map(rounded, what)
+
+
+def same_places(counts: Counts, places: int) -> None:
+    if counts.values.ndim not in (1, 2) or counts.values.shape[0] != places:
+        raise UsageError("The map and the counts are not about the same places.")
+
+
+def must_fit(values: NDArray[np.int64], factor: int, total: bool = True) -> None:
+    """Refuses what could wrap: the exact sum of magnitudes times the largest factor."""
+    if not values.size:
+        return
+    # Float sums suffice for a bound with room to spare.
+    magnitude = np.abs(values.astype(np.float64))
+    reach = magnitude.sum(axis=0).max() if total else magnitude.max()
+    if float(reach) * factor >= LARGEST:
+        raise InputError(
+            "The mapped counts are too large for exact integers.", remedy="Use fewer units."
+        )
