@@ -7,8 +7,9 @@ Rules, all of them about public geometry:
   the share of its cell that lies in a zone. A tower beyond the buffer has no cell, takes no
   part in the tessellation, and its events are outside the region. With a buffer of 0 every
   cell lies inside the region and every visit at a tower with a cell counts whole.
-* Positions are rounded to whole metres; towers on the same metre share one cell, each of them
-  with the whole of it.
+* Positions are good to a metre: one that is that near to the outline is inside, and cells
+  are drawn around positions rounded to whole metres. Towers on the same metre share one
+  cell, each of them with the whole of it.
 * Towers come and go. Each row of the towers (an id between two dates) is a place of its own,
   so a tower that moved has a row per position. The period is cut where any tower that has a
   cell appears or disappears, and the tessellation is made anew in each piece (`Epoch`) from
@@ -32,6 +33,7 @@ from sfumato.model.places import ALWAYS_FROM, ALWAYS_TO, PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
 
 BUFFER_M = 3000.0
+_METRE = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +84,7 @@ def voronoi_cells(
     exact = plane.points(*shapely.get_coordinates(towers.geometry).T)
     inside = np.zeros(len(towers), dtype=np.bool_)
     on_plane = np.flatnonzero(np.isfinite(exact).all(axis=1))
-    inside[on_plane] = shapely.covers(clip, shapely.points(exact[on_plane]))
+    inside[on_plane] = shapely.dwithin(clip, shapely.points(exact[on_plane]), _METRE)
     at = np.round(exact)
     start, end = _period(towers, period)
     inside &= (towers.valid_from < end) & (towers.valid_to > start)
