@@ -82,21 +82,21 @@ def _expand(text: str) -> tuple[list[Path], Path]:
 
 def _folder(folder: Path) -> list[Path]:
     """Data files below a folder; what starts with a dot or an underscore is not data."""
-    if not os.access(folder, os.R_OK | os.X_OK):
-        raise unreadable(folder, PermissionError())
+
+    def stop(error: OSError) -> None:
+        # A part of the data that cannot be listed must not be left out in silence.
+        raise unreadable(Path(error.filename or folder), error)
+
     found: list[Path] = []
     kinds: set[str] = set()
-    for path in sorted(folder.rglob("*")):
-        if any(part[0] in "._" for part in path.relative_to(folder).parts) or not path.is_file():
-            continue
-        name = path.name.lower()
-        if name.endswith(_PARQUET):
-            kinds.add("Parquet")
-        elif name.endswith(_CSV):
-            kinds.add("CSV")
-        else:
-            continue
-        found.append(path)
+    for here, folders, files in os.walk(folder, onerror=stop):
+        folders[:] = [name for name in folders if name[0] not in "._"]
+        for name in files:
+            kind = _kind(name)
+            if kind is not None:
+                kinds.add(kind)
+                found.append(Path(here) / name)
+    found.sort()
     if not found:
         raise InputError("the folder holds no Parquet or CSV file.", file=str(folder))
     if len(kinds) > 1:
@@ -106,6 +106,14 @@ def _folder(folder: Path) -> list[Path]:
             remedy="Point to one kind with a pattern such as FOLDER/**/*.parquet.",
         )
     return found
+
+
+def _kind(name: str) -> str | None:
+    if name[0] in "._":
+        return None
+    if name.lower().endswith(_PARQUET):
+        return "Parquet"
+    return "CSV" if name.lower().endswith(_CSV) else None
 
 
 def unreadable(path: Path, error: OSError) -> InputError:
