@@ -26,7 +26,7 @@ from sfumato.privacy.measurement import Measurement, Selection
 from sfumato.privacy.mechanisms import (
     NoisyDistances,
     SparseVector,
-    choose,
+    exponential_choice,
     measure_gaussian,
     measure_laplace,
     noisy_max,
@@ -36,6 +36,8 @@ from sfumato.privacy.noise import BitStream, KeyedStream, SeededStream
 
 _BRANCH = "measurement"
 """Keeps the noise apart from whatever else is derived from a release key."""
+
+_SAMPLING = "sampling order"
 
 
 class _Once:
@@ -74,6 +76,10 @@ class Wall:
         """Whether the noise is predictable, so that nothing from here may be released."""
         return self._root.tainted
 
+    def sampling_key(self, label: str) -> bytes:
+        """256 bits for a keyed sampling order, on a branch of their own apart from all noise."""
+        return self._root.child(_SAMPLING).child(label).words(4).astype("<u8").tobytes()
+
     def gaussian(
         self,
         box: Private[Counts],
@@ -107,7 +113,7 @@ class Wall:
         label: str,
     ) -> Selection:
         """The exponential mechanism over integer costs; see `mechanisms.exponential`."""
-        return choose(
+        return exponential_choice(
             box,
             softness=softness,
             range_units=range_units,

@@ -1,0 +1,21 @@
+"""The schemes by name: what `--scheme` chooses from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sfumato.density.gaussian import Gaussian
+from sfumato.density.scheme import Scheme
+from sfumato.model.errors import UsageError
+
+SCHEMES: Mapping[str, Scheme] = MappingProxyType({"gaussian": Gaussian()})
+
+
+def scheme_named(name: str) -> Scheme:
+    """The scheme of that name, or an error that lists them."""
+    if name not in SCHEMES:
+        raise UsageError(
+            f"There is no scheme {name!r}.", remedy=f"Choose from {', '.join(sorted(SCHEMES))}."
+        )
+    return SCHEMES[name]
