@@ -43,7 +43,9 @@ def test_there_and_back() -> None:
     square = box(2.22, 48.81, 2.47, 48.90)
     plane = Projection.around(square)
     again = plane.back(plane.shapes([square]))[0]
-    assert shapely.equals_exact(again, shapely.segmentize(square, 0.02), tolerance=1e-8)  # a millimetre
+    assert shapely.equals_exact(
+        again, shapely.segmentize(square, 0.02), tolerance=1e-8
+    )  # a millimetre
 
 
 def test_lengths_on_the_plane_are_those_of_the_ground() -> None:
