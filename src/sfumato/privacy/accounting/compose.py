@@ -1,11 +1,12 @@
 """What a list of privacy events amounts to: always the smallest valid answer, and whose it is.
 
-Four statements hold at the same time and the least epsilon is reported with its method:
+Several statements hold at the same time and the least epsilon is reported with its method:
 
 * `pure`: the sum of pure epsilons, where every event has one (delta 0);
 * `zcdp`: rho adds up, then the tight conversion;
 * `gaussian`: the exact curve, where every event is Gaussian and the lattice is fine
   enough (see `discrete`);
+* `basic`: the pure epsilons of Laplace and pure events, plus the epsilon of the others;
 * `numerical`: one Gaussian and the pure events' dominating pairs, convolved.
 
 An event's pure epsilon: Laplace l1/scale, bounded range its range, pure what it says,
@@ -45,6 +46,7 @@ class Method(StrEnum):
     PURE = "pure"
     ZCDP = "zcdp"
     GAUSSIAN = "gaussian"
+    BASIC = "basic"
     NUMERICAL = "numerical"
     UNBOUNDED = "unbounded"
     """No finite epsilon exists, as for Gaussian noise at delta 0."""
@@ -127,8 +129,7 @@ def guarantee(events: Iterable[PrivacyEvent], delta: float) -> Guarantee:
     if delta > 0:
         _curves(listed, delta, answers)
     # Where two are equal the plainer theorem is named.
-    order = (Method.PURE, Method.ZCDP, Method.GAUSSIAN, Method.NUMERICAL, Method.UNBOUNDED)
-    best = min((method for method in order if method in answers), key=lambda m: answers[m])
+    best = min((method for method in Method if method in answers), key=lambda m: answers[m])
     if math.isinf(answers[best]):
         best = Method.UNBOUNDED
     return Guarantee(answers[best], delta, rho, best)
@@ -141,10 +142,14 @@ def _curves(listed: list[PrivacyEvent], delta: float, answers: dict[Method, floa
     tau = math.fsum(variation(event.sigma2, event.touched) for event in gaussians)
     if len(gaussians) == len(listed):
         answers[Method.GAUSSIAN] = discrete_epsilon(mu, delta, tau)
-    elif len(listed) > 1:
-        pure = sorted(
-            decimal_up(epsilon) for epsilon in map(event_epsilon, listed) if epsilon is not None
-        )
+        return
+    plain = [event for event in listed if isinstance(event, LaplaceEvent | PureEvent)]
+    rest = [event for event in listed if not isinstance(event, LaplaceEvent | PureEvent)]
+    plain_sum = total_epsilon(plain)
+    if plain and rest and plain_sum is not None:
+        answers[Method.BASIC] = decimal_up(plain_sum) + guarantee(rest, delta).epsilon
+    if len(listed) > 1:
+        pure = sorted(decimal_up(loss) for loss in map(event_epsilon, listed) if loss is not None)
         beat = min(answers.values())
         answers[Method.NUMERICAL] = numerical_epsilon(mu, tau, tuple(pure), delta, beat)
 

@@ -1,6 +1,6 @@
 """Mechanisms: charged first, then they open the box, draw, and give back what is public."""
 
-from sfumato.privacy.mechanisms.exponential import choose
+from sfumato.privacy.mechanisms.exponential import exponential_choice
 from sfumato.privacy.mechanisms.gaussian import measure_gaussian
 from sfumato.privacy.mechanisms.laplace import measure_laplace
 from sfumato.privacy.mechanisms.noisy_distances import NoisyDistances
@@ -10,7 +10,7 @@ from sfumato.privacy.mechanisms.sparse_vector import SparseVector
 __all__ = [
     "NoisyDistances",
     "SparseVector",
-    "choose",
+    "exponential_choice",
     "measure_gaussian",
     "measure_laplace",
     "noisy_max",

@@ -1,7 +1,7 @@
 """The exponential mechanism with exact probabilities: choose a candidate of low cost.
 
 Candidate i is chosen with probability proportional to exp(-cost_i / b), costs being integers
-(McSherry & Talwar 2007; drawn exactly, see `noise.select`).
+(McSherry & Talwar 2007; drawn exactly, see `noise`).
 
 Claim: bounded range eta = r / b, hence pure eta-DP and eta^2/8 zCDP (Dong, Durfee & Rogers
 2020; Cesar & Rogers 2021). Unit and neighbours: those of the costs. Sensitivity: r bounds how
@@ -28,13 +28,12 @@ from sfumato.privacy.door import candidates, open_private
 from sfumato.privacy.events import BoundedRangeEvent
 from sfumato.privacy.exact import decimal_up
 from sfumato.privacy.measurement import Selection
-from sfumato.privacy.noise import BitStream, representable_softness
-from sfumato.privacy.noise.select import select
+from sfumato.privacy.noise import BitStream, choose, representable_softness
 
 LARGEST_COST = 1 << 61
 
 
-def choose(
+def exponential_choice(
     box: Private[NDArray[np.int64]],
     *,
     softness: Fraction | int,
@@ -49,7 +48,7 @@ def choose(
     event = BoundedRangeEvent(decimal_up(range_units / drawn))
     charger.charge(label, event)
     costs = above_least(open_private(box))
-    index = int(select(1, costs, drawn, stream)[0])
+    index = int(choose(1, costs, drawn, stream)[0])
     return Selection(label, index, count, event, stream.tainted)
 
 

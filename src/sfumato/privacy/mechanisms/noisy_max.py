@@ -14,7 +14,8 @@ m = max over j of (c_i - c_j + E_j): i wins with probability exp(-max(0, m)/b), 
 at most r between neighbours. Integrate. QED
 
 It never does worse than the exponential mechanism at the same epsilon and up to twice as
-well; but its zCDP cost is that of a pure mechanism, epsilon^2/2, so `choose` composes better.
+well; but its zCDP cost is that of a pure mechanism, epsilon^2/2, so the exponential
+mechanism composes better.
 Costs beyond a cap where coins have chance below exp(-32768) are cut to the cap, which moves
 no two costs further apart: the moves of (c_i - least) have 0 in their range, and cutting
 draws each towards 0.
@@ -35,8 +36,7 @@ from sfumato.privacy.exact import decimal_up
 from sfumato.privacy.measurement import Selection
 from sfumato.privacy.mechanisms.addition import LARGEST
 from sfumato.privacy.mechanisms.exponential import above_least, at_least_one
-from sfumato.privacy.noise import BitStream, bernoulli_exp, representable_softness
-from sfumato.privacy.noise.select import select
+from sfumato.privacy.noise import BitStream, bernoulli_exp, choose, representable_softness
 
 
 def noisy_max(
@@ -56,5 +56,5 @@ def noisy_max(
     costs = np.minimum(above_least(open_private(box)), LARGEST // drawn.denominator)
     heads = bernoulli_exp(costs * drawn.denominator, drawn.numerator, stream)
     up = np.flatnonzero(heads)
-    index = int(up[select(1, np.zeros(up.size, np.int64), 1, stream)[0]])
+    index = int(up[choose(1, np.zeros(up.size, np.int64), 1, stream)[0]])
     return Selection(label, index, count, event, stream.tainted)

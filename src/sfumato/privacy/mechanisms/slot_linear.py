@@ -28,6 +28,9 @@ from sfumato.privacy.mechanisms.linear import must_fit, same_places
 
 def slot_map(area: csr_array, weights: NDArray[np.float64], units: int) -> NDArray[np.int64]:
     """floor(units * A_LT * b_Lt) for every entry of A (in its own order) and every slot."""
+    if not area.has_canonical_format:
+        # Two entries for one pair would each pass where their sum does not.
+        raise UsageError("The shares hold a pair twice.", remedy="Call sum_duplicates() first.")
     rows = np.repeat(np.arange(area.shape[0]), np.diff(area.indptr))
     scaled = area.data[:, None] * weights[rows] * units
     if scaled.size and not (
@@ -90,7 +93,7 @@ def apply_weighted_map(
 
 
 def _column_squares(area: csr_array, entries: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sum over new places of the squared entries: old place x slot. Below 2^63 by _exceeds."""
+    """Sum over new places of the squared entries: old place x slot."""
     squares = np.zeros((area.shape[1], entries.shape[1]), dtype=np.int64)
     if entries.size and float(entries.max()) ** 2 * area.shape[0] >= 2.0**62:
         raise InputError("The weights of a map are too large for its lattice.")
