@@ -78,7 +78,7 @@ def test_the_projection_may_be_named() -> None:
             square_grid(PARIS, 1000, crs=bad)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(
     st.floats(-170, 170),
     st.floats(-70, 70),
@@ -93,6 +93,11 @@ def test_hexagons_cover_any_region(lon: float, lat: float, side: float, resoluti
     points = shapely.get_coordinates(thin)
     found = Locator(grid).locate(points[:, 0], points[:, 1])
     assert (found >= 0).all()
+
+
+def test_hexagons_follow_a_parallel_for_hundreds_of_kilometres() -> None:
+    strip = box(0, 60, 8, 60.005)
+    assert uncovered(h3_grid(strip, 8), strip) < 1e-9
 
 
 def test_a_hexagon_holds_the_points_that_h3_gives_it() -> None:
@@ -119,6 +124,11 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
             h3_grid(PARIS, resolution)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no area"):
         square_grid(shapely.LineString([(2, 48), (3, 49)]), 500)
+    date_line = box(179.99, -17.0, 180.0, -16.99)
+    with pytest.raises(InputError, match="antimeridian"):
+        h3_grid(date_line, 6)
+    with pytest.raises(InputError, match="antimeridian"):
+        square_grid(date_line, 5000)
     monkeypatch.setattr(grids, "MAX_CELLS", 100)
     with pytest.raises(UsageError, match="more than 100 squares"):
         square_grid(PARIS, 100)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.model.bound import WEIGHT_UNITS, SampleBound, WeightBound
@@ -27,6 +27,7 @@ def test_a_weighted_user_has_a_norm_of_at_most_the_limit() -> None:
     assert bound.units_per_count == WEIGHT_UNITS == 65536
 
 
+@settings(deadline=None, derandomize=True)
 @given(st.lists(st.floats(0, 50), min_size=1, max_size=200), st.floats(0.1, 20))
 def test_the_stated_sensitivities_hold_for_the_weight_they_stand_for(
     mass: list[float], limit: float

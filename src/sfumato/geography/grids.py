@@ -78,6 +78,7 @@ def square_grid(region: Places | shapely.Geometry, size_m: int, crs: str | None 
         fine,
         lambda xy: np.column_stack(plane.transform(xy[:, 0], xy[:, 1], direction="INVERSE")),
     )
+    _on_one_side(degrees)
     return Places.of(PlaceKind.ZONES, ids, degrees)
 
 
@@ -96,16 +97,27 @@ def h3_grid(region: Places | shapely.Geometry, resolution: int) -> Places:
             f"That makes more than {MAX_CELLS} cells.",
             remedy="Take a coarser resolution or a smaller region.",
         )
-    wide = plane.back([shapely.buffer(shapely.simplify(flat, reach / 10), 1.2 * reach)])[0]
-    ids = np.array(sorted(h3.geo_to_cells(wide, resolution)), dtype=np.str_)
+    wide = shapely.buffer(shapely.simplify(flat, reach / 10), 1.2 * reach)
+    wide = shapely.segmentize(wide, max(reach, 2000.0))  # short edges are straight on any map
+    ids = np.array(sorted(h3.geo_to_cells(plane.back([wide])[0], resolution)), dtype=np.str_)
     if ids.size == 0:
         raise InputError("No H3 cell overlaps the region.", remedy="Check the region.")
     rings = [h3.cell_to_boundary(str(key)) for key in ids]
     cells = np.array(
         [shapely.Polygon([(lon, lat) for lat, lon in ring]) for ring in rings], dtype=object
     )
+    _on_one_side(cells)
     keep = _overlapping(cells, outline)
     return Places.of(PlaceKind.ZONES, ids[keep], cells[keep])
+
+
+def _on_one_side(cells: NDArray[np.object_]) -> None:
+    west, _, east, _ = shapely.bounds(cells).T
+    if (east - west > 180).any():
+        raise InputError(
+            "The grid reaches over the antimeridian, where longitudes jump.",
+            remedy="Make a grid for each side.",
+        )
 
 
 def _outline(region: Places | shapely.Geometry) -> shapely.Geometry:
