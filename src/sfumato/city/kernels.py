@@ -69,6 +69,8 @@ def settle(
 ) -> None:
     """Home zone and number of tower-hours of each user of the chunk.
 
+    Shares of the law are spread evenly over the users (a golden-ratio sequence), so that
+    small cities too have its mean and deviation instead of one chance user with 700.
     With `strength` s the normal score of a user's activity is s times the field of the home
     zone plus sqrt(1 - s^2) times an own one: the law over all users stays what it is.
     """
@@ -76,7 +78,7 @@ def settle(
     for k in range(homes.size):
         state = stream(key, first + k)
         homes[k] = below(home_share, unit(mix(state + _GOLDEN)))
-        share = unit(mix(state + _GOLDEN * np.uint64(2)))
+        share = unit(key + _GOLDEN * np.uint64(first + k))
         if strength > 0.0:
             other = unit(mix(state + _GOLDEN * np.uint64(3)))
             radius = math.sqrt(-2.0 * math.log(1.0 - share))

@@ -68,7 +68,7 @@ def draw_character(radius: float, rng: np.random.Generator) -> Character:
     core = around(1, 0.08, 0.18)
     pole = around(1, 0.45, 0.6)
     hubs = np.vstack([core + around(1, 0.0, 0.08), around(6, 0.25, 0.75)])
-    offices = bumps(np.vstack([core, core + around(2, 0.1, 0.2), pole]), 0.17, 9.0, 0.25)
+    offices = bumps(np.vstack([core, core + around(2, 0.1, 0.2), pole]), 0.15, 9.0, 0.10)
     university = around(1, 0.2, 0.35)
     nights = np.vstack([around(2, 0.1, 0.35), around(1, 0.35, 0.5)])
     signs = np.resize([1.0, -1.0], 6)
@@ -77,7 +77,7 @@ def draw_character(radius: float, rng: np.random.Generator) -> Character:
         homes=bumps(around(9, 0.25, 0.75), 0.22, 1.0, 0.45),
         offices=offices,
         schools=bumps(np.vstack([university, around(6, 0.3, 0.8)]), 0.08, 6.0, 0.5),
-        nightlife=bumps(np.vstack([nights, core]), 0.07, 12.0, 0.3),
+        nightlife=bumps(np.vstack([nights, core]), 0.07, 12.0, 0.12),
         transport=bumps(hubs, 0.035, 30.0, 0.15),
         hubs=hubs,
         stadium=around(1, 0.62, 0.72)[0],

@@ -139,7 +139,7 @@ def _land_use(
         density = getattr(ground.character, name)(sites)
         columns.append(area * quiet * np.bincount(zone_of, density) / _SITES)
     # Some leisure is spent in parks.
-    columns[3] = columns[3] + np.where(ground.parks, 0.02 * columns[3].sum() / len(area), 0.0)
+    columns[3] = columns[3] + np.where(ground.parks, 0.6 * columns[3].sum() / len(area), 0.0)
     table = np.column_stack(columns)
     return np.asarray(table / table.sum(axis=0), dtype=np.float64)
 
@@ -177,14 +177,14 @@ def _areas(
     mean = float(homes @ field)
     deviation = float(np.sqrt(homes @ (field - mean) ** 2))
     rush = 0.8 * use[:, 1] + 0.1 * use[:, 3] + 0.1 * use[:, 4]
-    fun = 0.55 * use[:, 3] + 0.2 * use[:, 0] + 0.15 * use[:, 1] + 0.1 * use[:, 4]
+    fun = 0.7 * use[:, 3] + 0.12 * use[:, 0] + 0.08 * use[:, 1] + 0.1 * use[:, 4]
     return Areas(
         site_start=np.arange(areas + 1, dtype=np.int64) * _SITES,
         sites=sites,
         home_share=np.cumsum(homes),
-        work_flow=flow(rush, 5_000.0),
+        work_flow=flow(rush, 7_000.0),
         school_flow=flow(0.5 * use[:, 2] + 0.5 * use[:, 0], 1_800.0),
-        leisure_flow=flow(fun, 2_600.0),
+        leisure_flow=flow(fun, 3_200.0),
         hub_of=np.asarray(cKDTree(ground.character.hubs).query(centre)[1], dtype=np.int64),
         liveliness=(field - mean) / max(deviation, 1e-9),
     )

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from sfumato import __version__
+from sfumato.cli.city import city
 from sfumato.model.errors import SfumatoError
 
 app = typer.Typer(
@@ -34,6 +35,9 @@ def _root(
     ] = False,
 ) -> None:
     del version
+
+
+app.command()(city)
 
 
 def run() -> None:
