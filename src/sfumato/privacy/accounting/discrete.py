@@ -14,7 +14,7 @@ continuous noise, but close to it, and the distance can be paid for in delta.
    midpoint rule with the same kernel (K <= 1/8) gives G(u) <= int |f''| + V(|f''|') / 8,
    where V is total variation, jumps of the derivative at +-sigma included.
 4. int |f''| = 4 phi(1) / sigma^2 = 0.967883 / sigma^2. For sigma = 1, V = int |phi''''| plus
-   two jumps of 2 |phi'''(1)| = 4 phi(1): 2.80048 + 1.93577 = 4.73625; it scales as sigma^-4.
+   two jumps of 2 |phi'''(1)| = 4 phi(1): 2.80060 + 1.93577 = 4.73637; it scales as sigma^-4.
 5. TV = sum |p - q| / 2 <= phi(1)/12 / sigma^2 + 0.012335 / sigma^4 + t/2, and phi(1)/12 =
    0.0201643. At sigma = 4 the first two are 0.020936 / sigma^2. QED
 
