@@ -17,6 +17,7 @@ from pathlib import Path
 
 from sfumato.io.aliases import is_known
 from sfumato.io.locate import head, unreadable
+from sfumato.io.schema import refuse_repeated
 from sfumato.model.errors import InputError
 from sfumato.model.events import CsvDialect
 
@@ -45,14 +46,7 @@ def read_dialect(path: Path, chosen: Collection[str] = ()) -> CsvDialect:
             remedy="Put the column names (user, time, …) in the first line.",
         )
     names = [field or f"column{k}" for k, field in enumerate(fields)]
-    repeated = sorted({n for n in names if [m.lower() for m in names].count(n.lower()) > 1})
-    if repeated:
-        raise InputError(
-            "two columns have the same name (upper and lower case are the same here).",
-            file=str(path),
-            column=repeated[0],
-            remedy="Rename one of them.",
-        )
+    refuse_repeated(names, str(path))
     if (whole and not text.split("\n", 1)[-1].strip("\r\n ")) or "\n" not in text:
         raise InputError("the file has a header but no rows.", file=str(path))
     return CsvDialect(delimiter, tuple(names))

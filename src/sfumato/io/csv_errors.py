@@ -21,6 +21,7 @@ _KINDS = (
     ("expected number of columns", "the line has another number of fields than the header"),
     ("maximum line size", "the line is longer than a record can be"),
     ("ended prematurely", "the compressed file is damaged"),
+    ("invalid state", "the line ends are mixed, or the text does not follow RFC 4180"),
     ("gzip", "the compressed file is damaged"),
 )
 
@@ -44,6 +45,8 @@ def csv_error(error: duckdb.Error, files: Sequence[str]) -> InputError:
 
 def parquet_error(error: Exception, files: Sequence[str]) -> InputError:
     """The error to show for Parquet files that cannot be opened or decoded."""
+    if "at least one non-root column" in str(error):
+        return InputError("the file has no columns.", file=_mentioned(str(error), files))
     return InputError(
         "the Parquet file is damaged or cut short.",
         file=_mentioned(str(error), files),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sfumato.io import aliases
 from sfumato.io.event_time import INTEGERS
-from sfumato.io.schema import Column, glance
+from sfumato.io.schema import Column, Inspector
 from sfumato.model.errors import InputError
 from sfumato.model.events import EventColumns, FileSource, TableSource, UserEncoding
 
@@ -101,6 +101,7 @@ def check_place_types(by_name: Mapping[str, Column], roles: EventColumns, label:
 
 
 def check_degrees(
+    look: Inspector,
     where: FileSource | TableSource,
     by_name: Mapping[str, Column],
     roles: EventColumns,
@@ -111,7 +112,7 @@ def check_degrees(
         if name is None:
             continue
         numbers = []
-        for row, value in enumerate(glance(where, name), start=1):
+        for row, value in enumerate(look.glance(where, name), start=1):
             if value is None:
                 continue
             try:

@@ -22,14 +22,7 @@ from sfumato.io.event_columns import (
 )
 from sfumato.io.event_time import read_time
 from sfumato.io.locate import format_of, is_path, locate
-from sfumato.io.schema import (
-    Column,
-    check_same_columns,
-    file_columns,
-    glance,
-    has_rows,
-    table_columns,
-)
+from sfumato.io.schema import Column, Inspector, connection
 from sfumato.io.tables import as_table
 from sfumato.model.errors import InputError, UsageError
 from sfumato.model.events import EventColumns, Events, FileFormat, FileSource, TableSource
@@ -54,34 +47,36 @@ def read_events(
     chosen = dict(columns or {})
     check_keys(chosen, ROLES)
     where: FileSource | TableSource
-    if is_path(source):
-        where = _files(source, chosen, format)
-        label = str(where.paths[0])
-        found = file_columns(where, where.paths[0])
-    else:
-        where = as_table(source)
-        label = where.label
-        found = [Column(name, "") for name in where.table.column_names]
-    roles = event_roles([column.name for column in found], chosen, label)
-    used = tuple(dict.fromkeys(used_columns(roles)))
-    if isinstance(where, TableSource):
-        where = replace(where, table=where.table.select(list(used)))
-        found = table_columns(where)
-    by_name = {column.name: column for column in found}
-    if isinstance(where, FileSource):
-        check_same_columns(where, by_name, used)
-    user = user_encoding(by_name[roles.user], label)
-    check_place_types(by_name, roles, label)
-    if not has_rows(where):
-        raise InputError("there are no rows.", file=label)
-    roles, dropped = _usable(where, by_name, roles, label, chosen)
-    time = read_time(
-        by_name[roles.time],
-        lambda: glance(where, roles.time),
-        tz=tz,
-        unit=time_unit,
-        file=label,
-    )
+    with connection() as db:
+        look = Inspector(db)
+        if is_path(source):
+            where = _files(source, chosen, format)
+            label = str(where.paths[0])
+            found = look.file_columns(where, where.paths[0])
+        else:
+            where = as_table(source)
+            label = where.label
+            found = [Column(name, "") for name in where.table.column_names]
+        roles = event_roles([column.name for column in found], chosen, label)
+        used = tuple(used_columns(roles))
+        if isinstance(where, TableSource):
+            where = replace(where, table=where.table.select(list(used)))
+            found = look.table_columns(where)
+        by_name = {column.name: column for column in found}
+        if isinstance(where, FileSource):
+            look.check_same_columns(where, by_name, used)
+        user = user_encoding(by_name[roles.user], label)
+        check_place_types(by_name, roles, label)
+        if not look.has_rows(where):
+            raise InputError("there are no rows.", file=label)
+        roles, dropped = _usable(look, where, by_name, roles, label, chosen)
+        time = read_time(
+            by_name[roles.time],
+            lambda: look.glance(where, roles.time),
+            tz=tz,
+            unit=time_unit,
+            file=label,
+        )
     parts = {"user": roles.user, "time": roles.time, "place": roles.place, "lon": roles.lon}
     notes = tuple(
         f"{name!r} is read as the {part}"
@@ -94,6 +89,7 @@ def read_events(
 
 
 def _usable(
+    look: Inspector,
     where: FileSource | TableSource,
     by_name: Mapping[str, Column],
     roles: EventColumns,
@@ -102,7 +98,7 @@ def _usable(
 ) -> tuple[EventColumns, tuple[str, ...]]:
     """Coordinates beside a place are a help, not a need: unusable ones are left out and noted."""
     try:
-        check_degrees(where, by_name, roles, label)
+        check_degrees(look, where, by_name, roles, label)
     except InputError:
         if roles.place is None or {"lon", "lat"} & set(chosen):
             raise

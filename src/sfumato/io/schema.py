@@ -36,15 +36,15 @@ class Column:
 
 
 @contextmanager
-def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A private DuckDB that fetches no extensions and uses one thread."""
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A private DuckDB that fetches no extensions and uses one thread. Opening takes a while."""
     settings: dict[str, str | bool | int | float | list[str]] = {
         "threads": 1,
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
     }
-    with duckdb.connect(":memory:", config=settings) as connection:
-        yield connection
+    with duckdb.connect(":memory:", config=settings) as opened:
+        yield opened
 
 
 def quoted(name: str) -> str:
@@ -75,115 +75,114 @@ def _failed(error: Exception, source: FileSource, paths: tuple[Path, ...]) -> In
     return parquet_error(error, files)
 
 
-def table_columns(table: TableSource) -> list[Column]:
-    """Columns of a table in memory."""
-    with _connection() as connection:
-        connection.register("t", table.table)
+@dataclass(frozen=True, slots=True, eq=False)
+class Inspector:
+    """Looks at schemas and first rows through one connection."""
+
+    db: duckdb.DuckDBPyConnection
+
+    def table_columns(self, table: TableSource) -> list[Column]:
+        """Columns of a table in memory."""
+        self.db.register("inspected", table.table)
         try:
-            rows = connection.execute("DESCRIBE SELECT * FROM t").fetchall()
+            rows = self.db.execute("DESCRIBE SELECT * FROM inspected").fetchall()
         except duckdb.Error:
             raise InputError("a column has a type that cannot be read.", file=table.label) from None
-    return [Column(row[0], row[1]) for row in rows]
+        finally:
+            self.db.unregister("inspected")
+        return [Column(row[0], row[1]) for row in rows]
 
-
-def _parquet_names(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
-    """Names at the top level of a Parquet file, repeated ones included."""
-    rows = connection.execute(
-        f"SELECT name, num_children FROM parquet_schema({literal(str(path))})"
-    ).fetchall()
-    names: list[str] = []
-    at = 1
-    while at < len(rows):
-        names.append(str(rows[at][0]))
-        pending = 1
-        while pending and at < len(rows):  # step over the nested fields of this column
-            pending += (rows[at][1] or 0) - 1
-            at += 1
-    return names
-
-
-def file_columns(source: FileSource, path: Path) -> list[Column]:
-    """Columns of one file, partition keys included."""
-    with _connection() as connection:
+    def file_columns(self, source: FileSource, path: Path) -> list[Column]:
+        """Columns of one file, partition keys included."""
         try:
             if source.format is FileFormat.PARQUET:
-                _refuse_repeated(_parquet_names(connection, path), path)
-            rows = connection.execute(f"DESCRIBE SELECT * FROM {_scan(source, (path,))}").fetchall()
+                refuse_repeated(self._parquet_names(path), str(path))
+            rows = self.db.execute(f"DESCRIBE SELECT * FROM {_scan(source, (path,))}").fetchall()
         except InputError:
             raise
         except Exception as error:
             # DuckDB raises several families here, also for damaged text in the footer.
             raise _failed(error, source, (path,)) from None
-    return [Column(str(row[0]), str(row[1])) for row in rows]
+        return [Column(str(row[0]), str(row[1])) for row in rows]
+
+    def check_same_columns(
+        self, source: FileSource, first: dict[str, Column], used: tuple[str, ...]
+    ) -> None:
+        """Every file has the used columns with the types of the first file."""
+        for path in source.paths[1:]:
+            here = {column.name: column for column in self.file_columns(source, path)}
+            for name in used:
+                if name not in here:
+                    raise InputError(
+                        f"the column is missing here but present in {source.paths[0]}. "
+                        f"The columns are {listed(list(here))}.",
+                        file=str(path),
+                        column=name,
+                        remedy="Read files of one kind at a time.",
+                    )
+                if here[name].type != first[name].type:
+                    raise InputError(
+                        f"the type is {here[name].type} here and {first[name].type} in "
+                        f"{source.paths[0]}.",
+                        file=str(path),
+                        column=name,
+                        remedy="Write the files with one type.",
+                    )
+
+    def glance(self, source: FileSource | TableSource, column: str) -> list[Any]:
+        """The first values of a column, missing ones as None, in row order."""
+        if isinstance(source, TableSource):
+            values: list[Any] = source.table[column].slice(0, GLANCE).to_pylist()
+            return values
+        return self._rows(source, f"SELECT {quoted(column)} FROM {{}} LIMIT {GLANCE}")
+
+    def has_rows(self, source: FileSource | TableSource) -> bool:
+        """False where there is nothing to read at all."""
+        if isinstance(source, TableSource):
+            return bool(source.table.num_rows)
+        return bool(self._rows(source, "SELECT 1 FROM {} LIMIT 1"))
+
+    def _rows(self, source: FileSource, query: str) -> list[Any]:
+        try:
+            rows = self.db.execute(query.format(_scan(source, source.paths))).fetchall()
+        except Exception as error:
+            raise _failed(error, source, source.paths) from None
+        return [row[0] for row in rows]
+
+    def _parquet_names(self, path: Path) -> list[str]:
+        """Names at the top level of a Parquet file, repeated ones included."""
+        rows = self.db.execute(
+            f"SELECT name, num_children FROM parquet_schema({literal(str(path))})"
+        ).fetchall()
+        names: list[str] = []
+        at = 1
+        while at < len(rows):
+            names.append(str(rows[at][0]))
+            pending = 1
+            while pending > 0 and at < len(rows):  # step over the nested fields of this column
+                pending += (rows[at][1] or 0) - 1
+                at += 1
+        return names
 
 
-def _refuse_repeated(names: list[str], path: Path) -> None:
-    if not names:
-        raise InputError("the file has no columns.", file=str(path))
-    lowered = [name.lower() for name in names]
+def refuse_repeated(names: list[str], label: str) -> None:
+    """Two columns of one name, as SQL compares names, cannot be told apart."""
+    seen: set[str] = set()
     for name in names:
-        if lowered.count(name.lower()) > 1:
+        if name.lower() in seen:
             raise InputError(
                 "two columns have the same name (upper and lower case are the same here).",
-                file=str(path),
+                file=label,
                 column=name,
                 remedy="Rename one of them.",
             )
-
-
-def check_same_columns(source: FileSource, first: dict[str, Column], used: tuple[str, ...]) -> None:
-    """Every file has the used columns with the types of the first file."""
-    for path in source.paths[1:]:
-        here = {column.name: column for column in file_columns(source, path)}
-        for name in used:
-            if name not in here:
-                raise InputError(
-                    f"the column is missing here but present in {source.paths[0]}. "
-                    f"The columns are {listed(list(here))}.",
-                    file=str(path),
-                    column=name,
-                    remedy="Read files of one kind at a time.",
-                )
-            if here[name].type != first[name].type:
-                raise InputError(
-                    f"the type is {here[name].type} here and {first[name].type} in "
-                    f"{source.paths[0]}.",
-                    file=str(path),
-                    column=name,
-                    remedy="Write the files with one type.",
-                )
-
-
-def glance(source: FileSource | TableSource, column: str) -> list[Any]:
-    """The first values of a column, missing ones as None, in row order."""
-    query = f"SELECT {quoted(column)} FROM {{}} LIMIT {GLANCE}"
-    with _connection() as connection:
-        if isinstance(source, TableSource):
-            connection.register("t", source.table)
-            return [row[0] for row in connection.execute(query.format("t")).fetchall()]
-        try:
-            scan = _scan(source, source.paths)
-            return [row[0] for row in connection.execute(query.format(scan)).fetchall()]
-        except Exception as error:
-            raise _failed(error, source, source.paths) from None
-
-
-def has_rows(source: FileSource | TableSource) -> bool:
-    """False where there is nothing to read at all."""
-    if isinstance(source, TableSource):
-        return bool(source.table.num_rows)
-    with _connection() as connection:
-        try:
-            scan = _scan(source, source.paths)
-            return bool(connection.execute(f"SELECT 1 FROM {scan} LIMIT 1").fetchall())
-        except Exception as error:
-            raise _failed(error, source, source.paths) from None
+        seen.add(name.lower())
 
 
 def read_all(source: FileSource) -> Any:
     """A whole small file (towers, zones) as an Arrow table."""
-    with _connection() as connection:
+    with connection() as db:
         try:
-            return connection.sql(f"SELECT * FROM {_scan(source, source.paths)}").to_arrow_table()
+            return db.sql(f"SELECT * FROM {_scan(source, source.paths)}").to_arrow_table()
         except Exception as error:
             raise _failed(error, source, source.paths) from None

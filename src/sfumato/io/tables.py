@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import shapely
 
+from sfumato.io.schema import refuse_repeated
 from sfumato.model.errors import InputError, UsageError
 from sfumato.model.events import TableSource
 
@@ -24,15 +25,7 @@ def as_table(source: object, label: str = LABEL) -> TableSource:
     names = list(table.column_names)
     if not names:
         raise InputError("there are no columns.", file=label)
-    lowered = [name.lower() for name in names]
-    for name in names:
-        if lowered.count(name.lower()) > 1:
-            raise InputError(
-                "two columns have the same name (upper and lower case are the same here).",
-                file=label,
-                column=name,
-                remedy="Rename one of them.",
-            )
+    refuse_repeated(names, label)
     return TableSource(table, label)
 
 
