@@ -132,6 +132,8 @@ class Budget:
         if self.amount is None:
             return True
         listed = list(events)
+        if self.is_zero:
+            return not listed
         if self.unit.kind is UnitKind.POINT:
             return total_per_metre(listed) <= self.amount
         if self.notion is Notion.PURE:

@@ -16,6 +16,7 @@ from fractions import Fraction
 from sfumato.model.errors import UsageError
 from sfumato.privacy.accounting import (
     Guarantee,
+    discrete_delta,
     event_epsilon,
     event_rho,
     gaussian_mu,
@@ -95,19 +96,24 @@ def calibrate_gaussians(epsilon: float, delta: float, parts: Sequence[GaussianPa
 
 
 def _curve_rho(epsilon: float, delta: float, parts: Sequence[GaussianPart]) -> float:
-    """The rho of all parts by the exact curve, the lattices' variation paid; 0 where none.
+    """The largest rho of all parts by the exact curve, the lattices' variation paid.
 
-    The variation is computed at the noise of the curve without it, which is less noise than
-    will be drawn and hence more variation than there will be.
+    Both the curve's delta and the variation grow with rho, so halving intervals finds it.
     """
     used = float(total(exact(part.share) for part in parts))
-    full = gaussian_mu(epsilon, delta) ** 2 / 2 / used
-    tau = math.fsum(
-        variation(exact(part.l2) ** 2 / (2 * exact(part.share) * exact(full)), part.touched)
-        for part in parts
-    )
-    left = delta - (1 + math.exp(min(epsilon, 700))) * tau
-    return 0.0 if left <= 0 else gaussian_mu(epsilon, left) ** 2 / 2 / used
+
+    def claimed(rho: float) -> float:
+        tau = math.fsum(
+            variation(part.l2**2 / (2 * float(part.share) * rho), part.touched) for part in parts
+        )
+        return discrete_delta(math.sqrt(2 * rho * used), epsilon, tau)
+
+    high = gaussian_mu(epsilon, delta) ** 2 / 2 / used
+    low = 0.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if claimed(middle) <= delta else (low, middle)
+    return low
 
 
 def _within(
