@@ -11,6 +11,7 @@ import pytest
 from numba import njit
 
 from sfumato.privacy.noise import kernels
+from sfumato.privacy.noise.scale import uniform_plan
 
 UNDECIDED, RESTART = -1, -2
 
@@ -146,3 +147,19 @@ def test_whole_samplers_have_the_exact_law(
     off = 1.25 if 2 * p >= q else 2  # the narrowest law is all but constant
     assert not contained(p / q * off)
     assert not contained(p / q / off)
+
+
+@pytest.mark.parametrize(("p", "q"), [(1 << 40, 1), ((1 << 46) - 1, 64), ((1 << 46) - 1, 1 << 47)])
+def test_the_largest_draw_that_any_digits_give_does_not_wrap(p: int, q: int) -> None:
+    """Digits chosen so that the quotient runs into its stop: exp(-65536) made to happen."""
+    width, limit = uniform_plan(p)
+    largest = [((p - 1) >> (16 * place)) & 0xFFFF for place in reversed(range(width))]
+    kept = [0xFFFF] * 3  # the coin (p-1)/p fails at its third digit, so the remainder stays
+    once_more, minus = [0, 0xFFFF], [0xFFFF]
+    digits = np.array([*largest, *kept, *once_more * kernels.LARGEST_QUOTIENT, *minus], np.uint16)
+    out, at = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    arguments = (np.uint64(p), np.uint64(q), width, np.uint64(limit))
+    assert kernels.fill_noise(out, 0, False, *arguments, digits, at) == 1
+    exact = (kernels.LARGEST_QUOTIENT * p + p - 1) // q
+    assert out[0] == -exact
+    assert exact < 1 << 57
