@@ -6,7 +6,7 @@ index has exactly the stated law; subtracting the least cost changes no probabil
 the best index certain to be kept when drawn.
 
 Cost: the expected number of trials is n / sum_i exp(-(cost_i - least) / b), at most n, with
-fewer than a dozen digits each: milliseconds for a hundred thousand candidates in the worst case
+fewer than a dozen digits each: some 30 ms for a hundred thousand candidates in the worst case
 (one good candidate among hopeless ones). The number of trials depends on the costs, so who can
 time a choice learns about them.
 
