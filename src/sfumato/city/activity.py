@@ -22,13 +22,13 @@ WEEK_SD = 18.33
 WEEK_MAX = 732
 
 
-def tower_hour_law(mean: float, slots: int) -> NDArray[np.float64]:
+def tower_hour_law(mean: float, slots: int, towers: int) -> NDArray[np.float64]:
     """Cumulative probabilities of 1, 2, ... tower-hours; deviation and cap follow the mean.
 
-    Nobody can have more pairs than `slots` times a handful of towers, so short periods
-    are capped in proportion.
+    Nobody has more than half of all pairs there are, nor more than 732 a week, pro rata.
     """
-    cap = max(8, min(round(WEEK_MAX * mean / WEEK_MEAN), round(WEEK_MAX * slots / 168)))
+    most = min(WEEK_MAX * mean / WEEK_MEAN, WEEK_MAX * slots / 168, slots * towers / 2)
+    cap = max(8, round(most))
     deviation = WEEK_SD * mean / WEEK_MEAN
     spread = math.sqrt(math.log1p((deviation / mean) ** 2))
     guess = np.array([math.log(mean) - spread**2 / 2, spread])

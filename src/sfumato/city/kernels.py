@@ -219,7 +219,7 @@ def live(
                 # All is taken here: after many failures any free tower of the hour will do.
                 if tries < 60 * n + 400:
                     continue
-                tower = tries % towers
+                tower = (tries // slots) % towers
                 if seen[slot * towers + tower] == k + 1:
                     continue
             else:

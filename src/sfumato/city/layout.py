@@ -8,6 +8,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
+from scipy.special import ndtri
 from shapely.geometry.base import BaseGeometry
 
 from sfumato.city.ground import BUFFER_M, Ground, generate_ground, radius_of
@@ -64,6 +65,7 @@ class Areas:
     leisure_flow: NDArray[np.float32]
     hub_of: NDArray[np.int64]
     liveliness: NDArray[np.float64]
+    """Normal score of how much people who live here use their phones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,8 +176,10 @@ def _areas(
         [use[:, 0] * (1 - _OUTSIDE_HOMES), np.full(outside, _OUTSIDE_HOMES / outside)]
     )
     field = ground.character.activity(centre)
-    mean = float(homes @ field)
-    deviation = float(np.sqrt(homes @ (field - mean) ** 2))
+    # Normal scores of the field over residents, so that activity keeps its law (see `settle`).
+    order = np.argsort(field, kind="stable")
+    rank = np.empty(areas)
+    rank[order] = np.cumsum(homes[order]) - homes[order] / 2
     rush = 0.8 * use[:, 1] + 0.1 * use[:, 3] + 0.1 * use[:, 4]
     fun = 0.7 * use[:, 3] + 0.12 * use[:, 0] + 0.08 * use[:, 1] + 0.1 * use[:, 4]
     return Areas(
@@ -186,7 +190,7 @@ def _areas(
         school_flow=flow(0.5 * use[:, 2] + 0.5 * use[:, 0], 1_800.0),
         leisure_flow=flow(fun, 3_200.0),
         hub_of=np.asarray(cKDTree(ground.character.hubs).query(centre)[1], dtype=np.int64),
-        liveliness=(field - mean) / max(deviation, 1e-9),
+        liveliness=np.asarray(ndtri(np.clip(rank, 1e-6, 1 - 1e-6)), dtype=np.float64),
     )
 
 

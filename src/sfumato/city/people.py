@@ -49,7 +49,7 @@ def generate_events(
 def generate_chunks(city: City) -> Iterator[Chunk]:
     """As `generate_events`, with each user's tower-hours beside the records."""
     plan = city.plan
-    law = tower_hour_law(plan.tower_hours, plan.grid.slots)
+    law = tower_hour_law(plan.tower_hours, plan.grid.slots, len(city.towers))
     for first in range(0, plan.users, plan.chunk_users):
         yield _chunk(city, law, first, min(plan.chunk_users, plan.users - first))
 
