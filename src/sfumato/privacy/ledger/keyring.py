@@ -147,6 +147,7 @@ class Keyring:
     @contextmanager
     def hold(self, release: str) -> Iterator[None]:
         """Be the one process that works on the release; the kernel lets go if it dies."""
+        self.release_key(release)
         with self._release_file(release).open("rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,164 @@
+"""The manifest of a density release, from public facts, the measurements and the reservation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from sfumato import __version__
+from sfumato.density.scheme import Density, PublicFacts
+from sfumato.model.bound import Bound, Counting, SampleBound
+from sfumato.model.places import Places
+from sfumato.model.time_grid import TimeGrid
+from sfumato.privacy.accounting import guarantee
+from sfumato.privacy.events import event_to_json
+from sfumato.privacy.ledger.reservation import Reservation
+from sfumato.privacy.ledger.spending import Spend
+from sfumato.privacy.manifest import (
+    NOT_COVERED,
+    Cumulative,
+    GridFacts,
+    LedgerHead,
+    Manifest,
+    Measured,
+    Period,
+    PlacesFacts,
+    Privacy,
+    ReleaseFacts,
+    SchemeFacts,
+    Spent,
+)
+
+
+def bound_in_words(bound: Bound, counting: Counting) -> str:
+    """How much one person may contribute, for the manifest."""
+    if isinstance(bound, SampleBound):
+        return (
+            "Of each person at most one visit in a time slot and at most "
+            f"{bound.slots} time slots were kept, chosen at random."
+        )
+    what = "places visited" if counting is Counting.VISITS else "presence"
+    return (
+        f"Each person's {what} were weighted down so that, over all time slots together, one "
+        f"person counts for at most {bound.limit:g} (Euclidean norm of the counts per slot)."
+    )
+
+
+def places_facts(places: Places) -> PlacesFacts:
+    """Kind, number and hash of a list of places."""
+    return PlacesFacts(
+        kind=places.kind.value, count=len(set(places.ids.tolist())), sha256=places.fingerprint()
+    )
+
+
+def density_manifest(
+    facts: PublicFacts,
+    scheme: str,
+    density: Density,
+    reservation: Reservation,
+    counted: Places,
+    released: Places,
+    files: Mapping[str, str],
+) -> Manifest:
+    """Everything a reader needs to judge the release; the same bytes on every rerun."""
+    row, state = reservation.charge_row, reservation.standing
+    claimed = guarantee([event for _, event in row.claim.events], facts.delta)
+    return Manifest(
+        tainted=density.tainted,
+        release=ReleaseFacts(
+            id=row.id, name=row.claim.name, dataset=row.claim.dataset, reserved_at=row.time
+        ),
+        privacy=Privacy(
+            unit=str(facts.unit),
+            neighbours=facts.unit.neighbours,
+            bound=bound_in_words(facts.bound, facts.counting),
+            counting=facts.counting.value,
+            measurements=[
+                Measured(
+                    label=measured.label,
+                    event=event_to_json(measured.event),
+                    cells=int(measured.values.size),
+                    units_per_count=measured.units_per_count,
+                    variance=measured.variance,
+                    sd=measured.sd,
+                )
+                for measured in density.measurements
+            ],
+            rho=claimed.rho,
+            epsilon=claimed.epsilon,
+            delta=claimed.delta,
+            method=claimed.method.value,
+            cumulative=Cumulative(
+                datasets=list(state.datasets),
+                lifetime=_spent(state.lifetime),
+                worst_period=_spent(state.worst),
+                worst_period_is=_period(state.worst_period),
+                caps=[str(cap) for cap in state.caps],
+            ),
+        ),
+        counted=places_facts(counted),
+        released=places_facts(released),
+        grid=_grid(facts.grid),
+        scheme=SchemeFacts(
+            name=scheme,
+            parameters=dict(facts.parameters),
+            interval_coverage=density.coverage,
+        ),
+        public_inputs={"expected_users": facts.expected_users},
+        software={"sfumato": __version__},
+        ledger=LedgerHead(id=reservation.ledger_id, length=row.head.length, hash=row.head.hash),
+        files=dict(files),
+        caveats=_caveats(facts),
+        not_covered=list(NOT_COVERED),
+    )
+
+
+def _spent(spend: Spend) -> Spent:
+    return Spent(
+        releases=spend.releases,
+        rho=spend.rho,
+        epsilon=spend.epsilon,
+        delta=spend.delta,
+        method=spend.method,
+    )
+
+
+def instant(microseconds: int) -> str:
+    """An instant as text, in UTC."""
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    return (epoch + timedelta(microseconds=microseconds)).isoformat()
+
+
+def _period(period: tuple[int, int] | None) -> Period | None:
+    return None if period is None else Period(start=instant(period[0]), end=instant(period[1]))
+
+
+def _grid(grid: TimeGrid) -> GridFacts:
+    return GridFacts(
+        start=grid.starts()[0].isoformat(),
+        end=grid.ends()[-1].isoformat(),
+        step_seconds=grid.step.total_seconds(),
+        slots=grid.slots,
+        tz=grid.tz,
+        sha256=grid.fingerprint(),
+    )
+
+
+def _caveats(facts: PublicFacts) -> list[str]:
+    found = []
+    if isinstance(facts.bound, SampleBound):
+        found.append(
+            "Sampling keeps one visit per person and time slot and only some of the slots, so the "
+            "numbers are a thinned count of people, below the true level by an unknown factor."
+        )
+    if facts.expected_users is None:
+        found.append(
+            "Nobody said how many people are in the data, so it was not checked that delta is "
+            "below one over their number."
+        )
+    if facts.overlay is not None:
+        found.append(
+            "Visits were counted at antennas and spread over zones by area, as if people stood "
+            "anywhere around an antenna with equal chance."
+        )
+    return found

@@ -1,0 +1,163 @@
+"""`Manifest`: the privacy statement of a release, for machines; `statement` says it in words.
+
+It holds everything a reader needs to judge the release and nothing that was read from the
+data without being paid for. It is written once, with the output, and depends only on the
+reservation and the public settings, so that a rerun writes the same bytes: its one time is
+that of the reservation, and the cumulative spend and the ledger's head are as of then.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MANIFEST_NAME = "manifest.json"
+VERSION = 1
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ReleaseFacts(_Part):
+    """Which release this is."""
+
+    id: str
+    name: str
+    dataset: str = Field(description="Whose people these are, in the holder's words.")
+    reserved_at: str = Field(description="When the budget was set aside (UTC).")
+
+
+class Measured(_Part):
+    """One noisy table that passed the wall."""
+
+    label: str
+    event: dict[str, Any] = Field(description="Mechanism, sensitivity and scale as charged.")
+    cells: int
+    units_per_count: int = Field(description="Lattice units that make one count.")
+    variance: float = Field(description="Variance of the noise, in lattice units squared.")
+    sd: float = Field(description="Standard deviation of the noise, in counts.")
+
+
+class Spent(_Part):
+    """What some releases amount to together."""
+
+    releases: int
+    rho: float | None
+    epsilon: float
+    delta: float
+    method: str
+
+
+class Period(_Part):
+    start: str
+    end: str
+
+
+class Cumulative(_Part):
+    """Everything charged about the same people up to and including this release."""
+
+    datasets: list[str] = Field(description="Data sets that hold the same people.")
+    lifetime: Spent
+    worst_period: Spent
+    worst_period_is: Period | None
+    caps: list[str]
+
+
+class Privacy(_Part):
+    """The guarantee, and what it is a guarantee of."""
+
+    unit: str
+    neighbours: str
+    bound: str
+    counting: str
+    measurements: list[Measured]
+    rho: float | None
+    epsilon: float
+    delta: float
+    method: str = Field(description="The theorem behind epsilon: pure, zcdp, gaussian, numerical.")
+    cumulative: Cumulative
+
+
+class PlacesFacts(_Part):
+    kind: str
+    count: int
+    sha256: str
+
+
+class GridFacts(_Part):
+    start: str
+    end: str
+    step_seconds: float
+    slots: int
+    tz: str
+    sha256: str
+
+
+class SchemeFacts(_Part):
+    name: str
+    parameters: dict[str, bool | int | float | str]
+    as_published: bool = Field(
+        default=False, description="True for a printed form whose guarantee does not hold."
+    )
+    interval_coverage: float
+
+
+class LedgerHead(_Part):
+    """Length and last seal of the ledger's chain right after the reservation."""
+
+    id: str
+    length: int
+    hash: str
+
+
+class Manifest(_Part):
+    """The privacy statement of one release."""
+
+    format: Literal["sfumato-manifest"] = "sfumato-manifest"
+    version: Literal[1] = 1
+    differential_privacy: bool = True
+    tainted: bool = Field(description="True where noise came from a test seed: not private.")
+    release: ReleaseFacts
+    privacy: Privacy
+    counted: PlacesFacts
+    released: PlacesFacts
+    grid: GridFacts
+    scheme: SchemeFacts
+    public_inputs: dict[str, bool | int | float | str | None]
+    software: dict[str, str]
+    ledger: LedgerHead
+    files: dict[str, str] = Field(description="SHA-256 of every other file of the release.")
+    caveats: list[str]
+    not_covered: list[str]
+
+
+NOT_COVERED = (
+    "facts about groups that would be just as true without any one person;",
+    "what others publish about the same people, or releases that the holder's ledger does not "
+    "know of;",
+    "the list of places, the calendar and the settings, which are public and were chosen without "
+    "looking at the data;",
+    "the holder's own copies: the records, the ledger, its keys, logs, how long the work took.",
+)
+
+
+def manifest_text(manifest: Manifest) -> str:
+    """The file's content: JSON with sorted keys, the same bytes for the same manifest."""
+    data = manifest.model_dump(mode="json")
+    return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest at `path`; `OSError` or `ValueError` where there is none that makes sense."""
+    return Manifest.model_validate_json(path.read_text("utf-8"))
+
+
+def json_schema() -> str:
+    """The schema that is published in docs/schema/manifest.schema.json."""
+    schema = Manifest.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    return json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n"

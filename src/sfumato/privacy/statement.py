@@ -1,0 +1,118 @@
+"""The manifest in words, for a reader without training. Short, and nothing it cannot keep."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+
+from sfumato.privacy.manifest import Manifest
+
+_WHO = {
+    "user-period": "one person's whole record in this period",
+    "user-day": "what one person did on any one day",
+    "event": "any one record",
+}
+
+
+def odds(epsilon: float) -> str:
+    """By how much one person's data can change a probability: e^epsilon in words."""
+    factor = math.exp(min(epsilon, 700.0))
+    if factor < 1.9995:
+        return f"{(factor - 1) * 100:.2g} percent"
+    return f"a factor of {factor:.3g}"
+
+
+def statement(manifest: Manifest) -> str:
+    """The privacy statement, in paragraphs of plain text."""
+    privacy, total = manifest.privacy, manifest.privacy.cumulative
+    who = _WHO.get(privacy.unit, privacy.neighbours)
+    paragraphs = [f"What this is. {manifest.release.name}: {_what(manifest)}"]
+    if manifest.tainted:
+        paragraphs.append(
+            "WARNING. The noise in these files came from a test seed and can be taken off again. "
+            "They protect nobody and must not be published."
+        )
+    if manifest.scheme.as_published or not manifest.differential_privacy:
+        paragraphs.append(
+            "WARNING. This was made by a method whose promise does not hold as it was printed. "
+            "It is for study and must not be published."
+        )
+    paragraphs += [
+        f"What is promised. These files would have looked almost the same without {who}. "
+        "Whatever someone concludes from them about a person, that person's own data can change "
+        f"the probability of the conclusion by at most {odds(privacy.epsilon)} of itself (epsilon "
+        f"{_up(privacy.epsilon)}) plus {_chance(privacy.delta)} (delta {privacy.delta:g}).",
+        f"How. {privacy.bound} Whole-number random noise was then added to every number before "
+        f"anything else was done with it ({_noise(manifest)}). All later steps saw only the "
+        "noisy numbers. Every place and every time slot is listed, also where nobody was.",
+        _together(manifest),
+        "How exact it is. The columns lower and upper enclose the count that was measured in "
+        f"{manifest.scheme.interval_coverage:.0%} of cases. They do not cover what the limit on "
+        "each person's share left out; busy people count for less than they did.",
+        _listed("What is not promised. This does not hide or cover:", manifest.not_covered),
+    ]
+    if manifest.caveats:
+        paragraphs.append(_listed("Take note.", manifest.caveats))
+    paragraphs.append(
+        f"For checking. Unit: {privacy.unit}; neighbours: {privacy.neighbours}. Ledger row "
+        f"{manifest.ledger.length} of {manifest.ledger.id}, {len(total.datasets)} data set(s). "
+        "manifest.json holds every figure."
+    )
+    return "\n\n".join(map(_wrapped, paragraphs)) + "\n"
+
+
+def _listed(title: str, items: list[str]) -> str:
+    return "\n".join([title, *(f"- {item}" for item in items)])
+
+
+def _wrapped(paragraph: str) -> str:
+    lines = paragraph.split("\n")
+    return "\n".join(
+        textwrap.fill(line, 88, subsequent_indent="  " * (i > 0)) for i, line in enumerate(lines)
+    )
+
+
+def _what(manifest: Manifest) -> str:
+    grid = manifest.grid
+    unit = "people" if manifest.privacy.counting == "people" else "visits"
+    return (
+        f"estimated numbers of {unit} for {manifest.released.count} {manifest.released.kind} and "
+        f"{grid.slots} time slots from {grid.start} to {grid.end}, computed from records about "
+        f"people ({manifest.release.dataset})."
+    )
+
+
+def _noise(manifest: Manifest) -> str:
+    parts = [f"{m.label}: standard deviation {m.sd:.3g}" for m in manifest.privacy.measurements]
+    return "; ".join(parts)
+
+
+def _together(manifest: Manifest) -> str:
+    total = manifest.privacy.cumulative
+    life = total.lifetime
+    if life.releases <= 1:
+        return (
+            "Together with other releases. This is the first release about these people. Later "
+            "ones add to it, and the holder's ledger refuses them above its limit "
+            f"({'; '.join(total.caps)})."
+        )
+    return (
+        f"Together with other releases. With this one, {life.releases} releases about these "
+        f"people stand in the holder's ledger. For someone who is in all of them the change is at "
+        f"most {odds(life.epsilon)} (epsilon {_up(life.epsilon)} at delta {life.delta:g}); what "
+        f"is said about any single stretch of time amounts to "
+        f"{odds(total.worst_period.epsilon)} at most. The "
+        f"ledger refuses releases above its limit ({'; '.join(total.caps)})."
+    )
+
+
+def _up(value: float) -> str:
+    """Three figures, never less than the value."""
+    if value <= 0 or not math.isfinite(value):
+        return f"{value:g}"
+    scale = 10.0 ** (2 - math.floor(math.log10(value)))
+    return f"{math.ceil(value * scale * (1 - 1e-12)) / scale:.3g}"
+
+
+def _chance(delta: float) -> str:
+    return f"1 in {round(1 / delta):,}" if delta > 0 else "zero"

@@ -1,0 +1,220 @@
+"""Reserve, draw, persist, commit: a release that is killed at any instant pays once.
+
+1. *Reserve*: the ledger sets the budget aside and hands out a key, or finds the reservation
+   this run is a rerun of. Everything random comes from that key.
+2. *Draw and persist*: the output is written into a folder `.sfumato-<release>` beside its
+   final place, which only its owner can enter; every file and the folder are synced.
+3. *Rename*: the folder takes its final name in one step, and the parent is synced.
+4. *Commit*: the ledger notes the files' digests and destroys the key.
+
+Killed before 1, nothing was spent. Killed later, the rerun finds the same reservation, draws
+the same noise and writes the same bytes; after 3 it finds the output in place, checks it
+against its own manifest and commits. Only one process works on a release at a time.
+
+The input is fingerprinted before the reservation and again after it was counted: if it
+changed in between, nothing is published.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sfumato.model.errors import InputError, SfumatoError, UsageError
+from sfumato.privacy.ledger import Charge, Claim, Ledger, Reservation, ReservationRefused, Status
+from sfumato.privacy.ledger.filter import Replan
+from sfumato.privacy.ledger.keyring import sync_folder
+from sfumato.privacy.manifest import MANIFEST_NAME, Manifest, read_manifest
+
+TEMPORARY = ".sfumato-"
+
+Persist = Callable[[Reservation, Path], None]
+"""Draws under the reservation and writes all files of the release, manifest included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended: `new`, `resumed` after an interruption, or `already` there."""
+
+    how: str
+    release: str
+    folder: Path
+
+
+def publish(
+    ledger: Ledger,
+    claim: Claim,
+    out: Path,
+    fingerprint: Callable[[], str],
+    persist: Persist,
+    *,
+    check_input: Callable[[], None] = lambda: None,
+    keep_key: bool = False,
+    replan: Replan | None = None,
+) -> Outcome:
+    """Make the release, or finish it, or find that it is made.
+
+    `check_input` reads the events before anything is reserved, so that a fault in them
+    costs nothing.
+    """
+    known = ledger.book().find(claim.dataset, claim.name)
+    if known is None:
+        _free(out)
+        check_input()
+    found = ledger.reserve(claim, replan)
+    if isinstance(found, Charge):
+        return _already(found, out)
+    try:
+        return _finish(ledger, found, out, fingerprint, persist, keep_key)
+    except ReservationRefused:
+        row = ledger.book().charges[found.id]
+        if row.status is Status.COMMITTED:  # another process finished it while this one began
+            return _already(row, out)
+        raise
+
+
+def _finish(
+    ledger: Ledger,
+    found: Reservation,
+    out: Path,
+    fingerprint: Callable[[], str],
+    persist: Persist,
+    keep_key: bool,
+) -> Outcome:
+    with ledger.keyring.hold(found.id):
+        row = ledger.book().charges[found.id]
+        if row.status is not Status.RESERVED:
+            raise ReservationRefused("This release was finished or abandoned by another process.")
+        temporary = out.parent / f"{TEMPORARY}{found.id}"
+        if _in_place(found, out):
+            _remove(temporary)
+        else:
+            _free(out)
+            _write(temporary, out, found, fingerprint, persist)
+        ledger.commit(found.id, digests(out), keep_key=keep_key)
+    return Outcome("resumed" if found.resumed else "new", found.id, out)
+
+
+def abandon(ledger: Ledger, release: str) -> Charge:
+    """Give up an open reservation and remove what it left on the disk. It stays charged."""
+    book = ledger.book()
+    row = book.charges.get(release)
+    if row is not None and row.status is Status.RESERVED:
+        _remove(Path(row.claim.out).parent / f"{TEMPORARY}{release}")
+    return ledger.abandon(release)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file of a release, by name."""
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.iterdir())
+        if path.is_file()
+    }
+
+
+def _write(
+    temporary: Path,
+    out: Path,
+    reservation: Reservation,
+    fingerprint: Callable[[], str],
+    persist: Persist,
+) -> None:
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        _remove(temporary)
+        temporary.mkdir(mode=0o700)
+    except OSError as error:
+        raise _no_output(out, error) from error
+    try:
+        persist(reservation, temporary)
+        if fingerprint() != reservation.charge_row.claim.fingerprint:
+            raise InputError(
+                "The events changed while they were being read, so nothing was published.",
+                remedy="Put them back as they were and run again, or abandon the release.",
+            )
+        for path in temporary.iterdir():
+            _sync_file(path)
+        temporary.chmod(0o755)
+        sync_folder(temporary)
+        temporary.rename(out)
+        sync_folder(out.parent)
+    except OSError as error:
+        _remove(temporary)
+        raise _no_output(out, error) from error
+    except BaseException:
+        _remove(temporary)
+        raise
+
+
+def _in_place(reservation: Reservation, out: Path) -> bool:
+    """Whether the whole output of this very reservation stands at its final place."""
+    manifest = _manifest_at(out)
+    if manifest is None or manifest.ledger.hash != reservation.charge_row.head.hash:
+        return False
+    found = digests(out)
+    found.pop(MANIFEST_NAME)
+    if manifest.release.id != reservation.id or found != manifest.files:
+        raise SfumatoError(
+            f"{out} holds this release, but its files were changed.",
+            remedy=f"Remove {out} and run again: the same files will be made, at no cost.",
+        )
+    return True
+
+
+def _already(charge: Charge, out: Path) -> Outcome:
+    """A committed release: fine if its output is intact, otherwise gone for good."""
+    try:
+        intact = digests(out) == charge.files
+    except OSError:
+        intact = False
+    if intact:
+        return Outcome("already", charge.id, out)
+    raise SfumatoError(
+        f"The release {charge.claim.name!r} was published to {charge.claim.out}, and its files are "
+        f"not at {out} as they were. It cannot be made again: its noise was drawn from a key that "
+        "is destroyed.",
+        remedy="Restore the files from a copy, or choose a new --name for a new release, which "
+        "costs anew.",
+    )
+
+
+def _manifest_at(out: Path) -> Manifest | None:
+    try:
+        return read_manifest(out / MANIFEST_NAME)
+    except (OSError, ValueError):
+        return None
+
+
+def _free(out: Path) -> None:
+    """Refuse, before anything is spent, to write over something."""
+    if out.is_symlink() or (out.exists() and not (out.is_dir() and not any(out.iterdir()))):
+        raise UsageError(
+            f"{out} exists and is not empty.", remedy="Choose another --out, or remove it."
+        )
+
+
+def _sync_file(path: Path) -> None:
+    path.chmod(0o644)
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _no_output(out: Path, error: OSError) -> SfumatoError:
+    return SfumatoError(
+        f"{out} could not be written: {error.strerror}. The budget stays reserved, and nothing "
+        "was published.",
+        remedy="Make room or choose another --out, and run the same command again: it is not "
+        "paid twice.",
+    )
