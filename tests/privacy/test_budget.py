@@ -4,13 +4,15 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.model.errors import UsageError
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, MetricEvent, PureEvent
 from sfumato.privacy.units import Unit, UnitKind
+
+quick = settings(deadline=None, derandomize=True, max_examples=60)
 
 DAY = Unit(UnitKind.USER_DAY)
 POINT = Unit(UnitKind.POINT)
@@ -33,6 +35,7 @@ def test_delta_zero_is_pure() -> None:
     assert Budget.pure(0.3).as_zcdp() == Budget.zcdp(0.045)
 
 
+@quick
 @given(amounts, amounts, amounts)
 def test_sums_are_exact(a: Fraction, b: Fraction, c: Fraction) -> None:
     x, y, z = (Budget.zcdp(amount) for amount in (a, b, c))
@@ -43,6 +46,7 @@ def test_sums_are_exact(a: Fraction, b: Fraction, c: Fraction) -> None:
     assert (x < y) == (a < b)
 
 
+@quick
 @given(amounts, shares)
 def test_parts_make_the_whole(amount: Fraction, weights: list[int]) -> None:
     budget = Budget.zcdp(amount)

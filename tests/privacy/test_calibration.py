@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.model.errors import UsageError
@@ -22,6 +22,8 @@ from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.exact import exact, rounded_up
 from sfumato.privacy.mechanisms.addition import laplace_variance
 from sfumato.privacy.noise import representable_scale, representable_sigma2
+
+quick = settings(deadline=None, derandomize=True, max_examples=60)
 
 UNIT = 1 << 16
 
@@ -45,6 +47,7 @@ def test_the_fine_lattice_is_calibrated_by_the_curve() -> None:
     assert found.guarantee.epsilon <= 0.3
 
 
+@quick
 @given(
     st.floats(0.01, 8.0),
     st.sampled_from([1e-12, 1e-9, 1e-6, 1e-3]),
@@ -87,12 +90,14 @@ def test_unused_shares_are_not_given_away() -> None:
     assert half.guarantee.epsilon <= 0.3
 
 
+@quick
 @given(st.floats(0.1, 1e6), st.floats(1e-9, 100.0))
 def test_rho_is_kept_exactly(l2: float, rho: float) -> None:
     sigma2 = gaussian_sigma2(l2, rho)
     assert event_rho(GaussianEvent(rounded_up(l2), sigma2, 1)) <= exact(rho)
 
 
+@quick
 @given(st.floats(0.5, 1e6), st.floats(1e-5, 100.0))
 def test_epsilon_is_kept_exactly(l1: float, epsilon: float) -> None:
     scale = laplace_scale(l1, epsilon)

@@ -5,7 +5,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.model.errors import UsageError
@@ -20,6 +20,8 @@ from sfumato.privacy.events import (
     event_to_json,
 )
 
+quick = settings(deadline=None, derandomize=True, max_examples=60)
+
 positive = st.floats(1e-9, 1e9)
 fractions = st.fractions(min_value=Fraction(1, 16), max_value=1 << 40)
 events: st.SearchStrategy[PrivacyEvent] = st.one_of(
@@ -31,6 +33,7 @@ events: st.SearchStrategy[PrivacyEvent] = st.one_of(
 )
 
 
+@quick
 @given(events)
 def test_json_keeps_everything(event: PrivacyEvent) -> None:
     assert event_from_json(json.loads(json.dumps(event_to_json(event)))) == event

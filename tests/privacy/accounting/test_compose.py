@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
@@ -31,6 +31,8 @@ from sfumato.privacy.events import (
     PrivacyEvent,
     PureEvent,
 )
+
+quick = settings(deadline=None, derandomize=True, max_examples=60)
 
 FINE = GaussianEvent(l2=float(1 << 16), sigma2=Fraction((13 << 16) ** 2), touched=168)
 COARSE = GaussianEvent(l2=1.0, sigma2=Fraction(169), touched=168)
@@ -178,6 +180,7 @@ events = st.one_of(
 )
 
 
+@quick
 @given(st.lists(events, max_size=4), events)
 def test_more_events_never_cost_less(listed: list[PrivacyEvent], extra: PrivacyEvent) -> None:
     before, after = guarantee(listed, 1e-6), guarantee([*listed, extra], 1e-6)
@@ -186,6 +189,7 @@ def test_more_events_never_cost_less(listed: list[PrivacyEvent], extra: PrivacyE
     assert total_rho(listed) < total_rho([*listed, extra])
 
 
+@quick
 @given(st.lists(events, min_size=1, max_size=4))
 def test_never_above_the_plain_answers(listed: list[PrivacyEvent]) -> None:
     found = guarantee(listed, 1e-6)

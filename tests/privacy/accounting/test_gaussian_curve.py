@@ -4,7 +4,7 @@ import math
 
 import mpmath
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.model.errors import UsageError
@@ -16,6 +16,8 @@ from sfumato.privacy.accounting import (
     zcdp_epsilon,
     zcdp_rho,
 )
+
+quick = settings(deadline=None, derandomize=True, max_examples=60)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +62,7 @@ def test_fifty_digits_agree(mu: float, reach: float) -> None:
     assert gaussian_log_delta(mu, epsilon) == pytest.approx(float(_oracle(mu, epsilon)), abs=1e-9)
 
 
+@quick
 @given(st.floats(1e-4, 20.0), st.floats(-300, -1))
 def test_directions_agree_down_to_tiny_deltas(mu: float, log10_delta: float) -> None:
     delta = 10**log10_delta
@@ -71,6 +74,7 @@ def test_directions_agree_down_to_tiny_deltas(mu: float, log10_delta: float) -> 
         assert gaussian_log_delta(gaussian_mu(epsilon, delta), epsilon) <= math.log(delta)
 
 
+@quick
 @given(st.floats(1e-3, 3.0), st.sampled_from([1e-12, 1e-9, 1e-6, 1e-3]))
 def test_never_worse_than_zcdp(mu: float, delta: float) -> None:
     assert gaussian_epsilon(mu, delta) <= zcdp_epsilon(mu * mu / 2, delta)

@@ -4,11 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.model.errors import UsageError
 from sfumato.privacy.accounting import zcdp_delta, zcdp_epsilon, zcdp_rho
+
+quick = settings(deadline=None, derandomize=True, max_examples=60)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +54,7 @@ def test_a_split_of_that_scheme() -> None:
     assert math.sqrt(30 / (2 * 0.9 * rho)) == pytest.approx(149.604, abs=1e-2)
 
 
+@quick
 @given(st.floats(1e-6, 30.0), st.floats(-30, -0.5))
 def test_directions_agree(epsilon: float, log10_delta: float) -> None:
     delta = 10**log10_delta
@@ -61,6 +64,7 @@ def test_directions_agree(epsilon: float, log10_delta: float) -> None:
     assert zcdp_delta(rho, epsilon) == pytest.approx(delta, rel=1e-5)
 
 
+@quick
 @given(st.floats(1e-5, 5.0), st.floats(0.01, 20.0))
 def test_delta_is_the_least_over_all_orders(rho: float, epsilon: float) -> None:
     alpha = 1 + np.exp(np.linspace(-8, 12, 20001))

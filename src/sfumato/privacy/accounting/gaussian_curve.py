@@ -94,7 +94,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         return 0.0
     target = math.log(delta)
     high = 1.0
-    while gaussian_log_delta(high, epsilon) < target:
+    while gaussian_log_delta(high, epsilon) <= target:
         high *= 2
     found = _root(lambda m: gaussian_log_delta(m, epsilon) - target, high)
     step = 2.0**-50
