@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 
 from sfumato import __version__
 from sfumato.density.scheme import Density, PublicFacts
@@ -14,6 +13,7 @@ from sfumato.privacy.accounting import guarantee
 from sfumato.privacy.events import event_to_json
 from sfumato.privacy.ledger.reservation import Reservation
 from sfumato.privacy.ledger.spending import Spend
+from sfumato.privacy.ledger.views import instant
 from sfumato.privacy.manifest import (
     NOT_COVERED,
     Cumulative,
@@ -121,12 +121,6 @@ def _spent(spend: Spend) -> Spent:
         delta=spend.delta,
         method=spend.method,
     )
-
-
-def instant(microseconds: int) -> str:
-    """An instant as text, in UTC."""
-    epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    return (epoch + timedelta(microseconds=microseconds)).isoformat()
 
 
 def _period(period: tuple[int, int] | None) -> Period | None:

@@ -1,0 +1,277 @@
+"""`sfumato ledger`: what was ever released about whom, what is left, and whether it is whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from sfumato.privacy.ledger import Ledger
+
+app = typer.Typer(
+    name="ledger",
+    help="What was ever released about whom, what is left, and whether the record is whole.",
+    no_args_is_help=True,
+)
+
+Where = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger", help="File or postgresql:// address. Default: a file in your data folder."
+    ),
+]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option("--ledger-key", help="File of the ledger's key. Default: beside the ledger."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Dataset = Annotated[str, typer.Option("--dataset", help="Whose people these are, in your words.")]
+MaybeDataset = Annotated[
+    str | None, typer.Option("--dataset", help="Only this data set and those linked to it.")
+]
+UnitName = Annotated[str, typer.Option("--unit", help="The privacy unit.")]
+
+
+def open_ledger(where: str | None, key: Path | None) -> Ledger:
+    """The ledger that the options name."""
+    from sfumato.privacy.ledger import Ledger
+
+    return Ledger(where, key)
+
+
+def _print_json(data: Any) -> None:
+    typer.echo(json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False))
+
+
+def _known(book: Any, dataset: str | None) -> None:
+    from sfumato.model.errors import UsageError
+
+    if dataset is not None and dataset not in book.caps:
+        known = ", ".join(sorted(book.caps)) or "none yet"
+        raise UsageError(f"The ledger knows no data set {dataset!r}.", remedy=f"It knows: {known}.")
+
+
+@app.command()
+def init(
+    dataset: Dataset,
+    cap_epsilon: Annotated[float | None, typer.Option(help="Epsilon never to be passed.")] = None,
+    cap_delta: Annotated[float | None, typer.Option(help="The delta of that epsilon.")] = None,
+    cap_rho: Annotated[float | None, typer.Option(help="Rho (zCDP) never to be passed.")] = None,
+    unit: UnitName = "user-period",
+    replace_cap: Annotated[
+        bool, typer.Option("--replace-cap", help="Change the cap of a data set, on the record.")
+    ] = False,
+    ledger: Where = None,
+    ledger_key: KeyFile = None,
+) -> None:
+    """Name a data set and cap what may ever be released about its people."""
+    from sfumato.privacy.ledger import Cap
+    from sfumato.privacy.units import Unit
+
+    cap, of = Cap(cap_epsilon, cap_delta, cap_rho), Unit.parse(unit)
+    found = open_ledger(ledger, ledger_key)
+    found.initialise()
+    if replace_cap:
+        found.set_cap(dataset, cap, of)
+    else:
+        found.add_dataset(dataset, cap, of)
+    typer.echo(f"{dataset}: at most {cap} for the unit {of}, over everybody's whole life.")
+    typer.echo(f"Ledger: {found.database}")
+    typer.echo(f"Key:    {found.keyring.path} (keep a copy apart from the ledger)")
+
+
+@app.command()
+def show(
+    dataset: MaybeDataset = None,
+    as_json: AsJson = False,
+    ledger: Where = None,
+    ledger_key: KeyFile = None,
+) -> None:
+    """What was spent of each cap, and the most that any one period bears."""
+    from sfumato.privacy.ledger import views
+
+    book = open_ledger(ledger, ledger_key).book()
+    _known(book, dataset)
+    data = views.show(book, dataset)
+    if as_json:
+        _print_json(data)
+        return
+    table = Table("data set", "unit", "cap", "spent (lifetime)", "worst period", "releases")
+    for entry in data["datasets"]:
+        name = entry["dataset"] + "".join(f"\n= {other}" for other in entry["linked"])
+        for unit in entry["units"]:
+            table.add_row(
+                name,
+                unit["unit"],
+                "\n".join(_cap(cap) for cap in unit["caps"]),
+                _spend(unit["lifetime"]),
+                _spend(unit["worst_period"]),
+                "\n".join(f"{n} {status}" for status, n in unit["by_status"].items() if n),
+            )
+    Console().print(table)
+
+
+@app.command()
+def history(
+    dataset: MaybeDataset = None,
+    as_json: AsJson = False,
+    ledger: Where = None,
+    ledger_key: KeyFile = None,
+) -> None:
+    """Every release, in order, and what it cost."""
+    from sfumato.privacy.ledger import views
+
+    book = open_ledger(ledger, ledger_key).book()
+    _known(book, dataset)
+    data = views.history(book, dataset)
+    if as_json:
+        _print_json(data)
+        return
+    table = Table("row", "reserved", "data set", "name", "status", "period", "cost")
+    for entry in data:
+        start, end = (text[:10] for text in entry["period"])
+        table.add_row(
+            str(entry["row"]),
+            entry["reserved_at"][:16],
+            entry["dataset"],
+            entry["name"],
+            entry["status"],
+            f"{start} to {end}",
+            _spend(entry["cost"]),
+        )
+    Console().print(table)
+
+
+@app.command()
+def plan(
+    dataset: Dataset,
+    epsilon: Annotated[float, typer.Option(help="Epsilon of each release.")],
+    delta: Annotated[float, typer.Option(help="Delta of each release.")],
+    releases: Annotated[
+        int | None, typer.Option(min=1, help="Also: the largest epsilon for this many more.")
+    ] = None,
+    unit: UnitName = "user-period",
+    as_json: AsJson = False,
+    ledger: Where = None,
+    ledger_key: KeyFile = None,
+) -> None:
+    """How many more releases of this size fit under the cap?"""
+    from sfumato.privacy.ledger import views
+    from sfumato.privacy.units import Unit
+
+    book = open_ledger(ledger, ledger_key).book()
+    _known(book, dataset)
+    data = views.plan(book, dataset, Unit.parse(unit), epsilon, delta, releases)
+    if as_json:
+        _print_json(data)
+        return
+    more = data["more_releases"]
+    typer.echo(
+        f"{more} more release{'' if more == 1 else 's'} at epsilon {epsilon:g}, delta {delta:g} "
+        f"fit{'s' if more == 1 else ''}; the people of {dataset!r} have then borne "
+        f"{_spend(data['then_spent'])}."
+    )
+    if releases is not None:
+        largest = data["for_releases"]["largest_epsilon_each"]
+        typer.echo(f"For {releases} more releases, each may have epsilon {largest:g}.")
+
+
+@app.command()
+def verify(
+    manifests: Annotated[
+        Path | None, typer.Option(help="Folder of published releases to check against.")
+    ] = None,
+    as_json: AsJson = False,
+    ledger: Where = None,
+    ledger_key: KeyFile = None,
+) -> None:
+    """Was any row edited, removed, reordered or cut off? Exit code 1 if so."""
+    from sfumato.privacy.ledger.verify import verify as look
+
+    report = look(open_ledger(ledger, ledger_key), manifests)
+    if as_json:
+        _print_json(
+            {
+                "sound": report.sound,
+                "rows": report.rows,
+                "manifests": report.manifests,
+                "findings": list(report.findings),
+                "notes": list(report.notes),
+            }
+        )
+    else:
+        verdict = "sound" if report.sound else "NOT sound"
+        typer.echo(f"{verdict}: {report.rows} rows, {report.manifests} manifests")
+        for finding in report.findings:
+            typer.echo(f"  wrong: {finding}")
+        for note in report.notes:
+            typer.echo(f"  note: {note}")
+    if not report.sound:
+        raise typer.Exit(1)
+
+
+@app.command()
+def export(
+    out: Annotated[Path | None, typer.Option(help="File; default: standard output.")] = None,
+    ledger: Where = None,
+    ledger_key: KeyFile = None,
+) -> None:
+    """Every row with its seal, one JSON object a line. Holds no key; internal all the same."""
+    from sfumato.privacy.ledger.keyring import write_private
+
+    rows = open_ledger(ledger, ledger_key).entries()
+    lines = (
+        json.dumps({n: getattr(row, n) for n in row.__slots__}, sort_keys=True, ensure_ascii=False)
+        for row in rows
+    )
+    text = "".join(f"{line}\n" for line in lines)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write_private(out, text.encode())
+
+
+@app.command()
+def link(
+    datasets: Annotated[list[str], typer.Argument(help="Data sets that hold the same people.")],
+    ledger: Where = None,
+    ledger_key: KeyFile = None,
+) -> None:
+    """Say that data sets hold the same people: they share the cap and their spends add."""
+    open_ledger(ledger, ledger_key).link(datasets)
+    typer.echo(f"Linked for good: {', '.join(sorted(set(datasets)))}.")
+
+
+@app.command()
+def abandon(
+    name: Annotated[str, typer.Argument(help="Name of the release.")],
+    dataset: Dataset,
+    ledger: Where = None,
+    ledger_key: KeyFile = None,
+) -> None:
+    """Give up a release that was begun. It stays charged: its noise may have been seen."""
+    from sfumato.model.errors import UsageError
+    from sfumato.privacy.transaction import abandon as give_up
+
+    found = open_ledger(ledger, ledger_key)
+    row = found.book().find(dataset, name)
+    if row is None:
+        raise UsageError(f"{dataset!r} has no open release {name!r}.")
+    give_up(found, row.id)
+    typer.echo(f"Abandoned: {name} of {dataset}. What was reserved for it stays charged.")
+
+
+def _cap(cap: dict[str, Any]) -> str:
+    from sfumato.privacy.ledger import Cap
+
+    return str(Cap.from_json(cap))
+
+
+def _spend(spend: dict[str, Any]) -> str:
+    rho = "" if spend["rho"] is None else f" (rho {spend['rho']:.4g})"
+    return f"epsilon {spend['epsilon']:.4g} at delta {spend['delta']:g}{rho}"

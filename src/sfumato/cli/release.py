@@ -1,0 +1,187 @@
+"""`sfumato release`: publish a density through the wall, charged to the ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress as Bar
+
+from sfumato.cli.ledger import AsJson, KeyFile, Where, open_ledger
+from sfumato.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from sfumato.api import Release, Request
+    from sfumato.model.source import Progress
+    from sfumato.privacy.ledger import Ledger
+
+
+def release(
+    events: Annotated[str, typer.Argument(help="Events: file, folder or pattern; CSV or Parquet.")],
+    out: Annotated[Path, typer.Option(help="Folder to make; it must not exist yet.")],
+    dataset: Annotated[str, typer.Option(help="Whose people these are, as the ledger knows them.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy loss of this release.")],
+    delta: Annotated[float, typer.Option(help="Well below one over the number of people.")],
+    start: Annotated[str, typer.Option("--from", help="First day, such as 2007-09-10.")],
+    end: Annotated[str, typer.Option("--to", help="First day that is no longer part of it.")],
+    tz: Annotated[str, typer.Option(help="Time zone, such as Europe/Paris.")],
+    towers: Annotated[Path | None, typer.Option(help="Antennas that the events name.")] = None,
+    zones: Annotated[Path | None, typer.Option(help="Zones to publish numbers for.")] = None,
+    slot: Annotated[str, typer.Option(help="Length of a time slot: 15min, 1h, 1d.")] = "1h",
+    scheme: Annotated[str, typer.Option(help="How the numbers are made.")] = "gaussian",
+    bound: Annotated[
+        str, typer.Option(help="What one person may contribute: weight:3 or sample:30.")
+    ] = "weight:3",
+    count: Annotated[str, typer.Option(help="What is counted: visits or people.")] = "visits",
+    expected_users: Annotated[
+        int | None, typer.Option(help="How many people, from public knowledge, rounded.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the release; default: that of the folder.")
+    ] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="Which column is what: user=imsi, time=ts, place=bs.")
+    ] = None,
+    ledger: Where = None,
+    ledger_key: KeyFile = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would cost; read and spend nothing.")
+    ] = False,
+    keep_key: Annotated[
+        bool, typer.Option("--keep-key", help="Keep the key, with which the noise can be redrawn.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Publish a density. Killed and run again, it finishes the same release and pays once."""
+    from sfumato import api
+
+    settings: dict[str, Any] = {
+        "towers": towers,
+        "zones": zones,
+        "start": start,
+        "end": end,
+        "slot": slot,
+        "tz": tz,
+        "dataset": dataset,
+        "epsilon": epsilon,
+        "delta": delta,
+        "name": name if name is not None else out.absolute().name,
+        "scheme": scheme,
+        "bound": bound,
+        "counting": count,
+        "expected_users": expected_users,
+    }
+    book = open_ledger(ledger, ledger_key)
+    if dry_run:
+        _dry(api.request(**settings), book, as_json)
+        return
+    with _progress(quiet or as_json) as progress:
+        made = api.release(
+            events,
+            out=out,
+            ledger=book,
+            columns=_columns(column),
+            keep_key=keep_key,
+            progress=progress,
+            **settings,
+        )
+    if as_json:
+        typer.echo(json.dumps(_summary(made), indent=2, sort_keys=True))
+    elif not quiet:
+        _tell(made)
+
+
+def _columns(given: list[str] | None) -> dict[str, str]:
+    pairs = [text.partition("=") for text in given or []]
+    if any(not (role and sign and column) for role, sign, column in pairs):
+        raise UsageError("A column is named as role=name.", remedy="Write --column user=imsi.")
+    return {role: column for role, _, column in pairs}
+
+
+def _dry(asked: Request, book: Ledger, as_json: bool) -> None:
+    from sfumato.model.errors import BudgetRefused
+    from sfumato.privacy.ledger.filter import within
+    from sfumato.privacy.ledger.spending import compose, events_of
+
+    plan = asked.plan()
+    state, unit = book.book(), asked.facts.unit
+    if asked.dataset not in state.caps:
+        raise UsageError(
+            f"The ledger knows no data set {asked.dataset!r}.",
+            remedy="Name it first with sfumato ledger init.",
+        )
+    caps = state.caps_of(asked.dataset, unit)
+    spent = events_of(state.about(asked.dataset, unit))
+    planned = list(plan.events.values())
+    fits = bool(caps) and within([*spent, *planned], caps)
+    cost = compose(planned, asked.facts.delta)
+    if as_json:
+        data = {"lines": list(plan.lines), "sd": plan.sd, "fits": fits}
+        data |= {"epsilon": cost.epsilon, "delta": cost.delta, "rho": cost.rho}
+        typer.echo(json.dumps(data, indent=2, sort_keys=True))
+    else:
+        for line in plan.lines:
+            typer.echo(line)
+        typer.echo("It fits the budget." if fits else "It does NOT fit the budget.")
+        typer.echo("Nothing was read and nothing was spent.")
+    if not fits:
+        raise BudgetRefused(
+            f"This release would pass the cap of {asked.dataset!r}.",
+            remedy="See sfumato ledger show and sfumato ledger plan.",
+        )
+
+
+def _summary(made: Release) -> dict[str, Any]:
+    privacy = made.manifest.privacy
+    return {
+        "how": made.how,
+        "folder": str(made.folder),
+        "release": made.manifest.release.id,
+        "epsilon": privacy.epsilon,
+        "delta": privacy.delta,
+        "rho": privacy.rho,
+        "lifetime": privacy.cumulative.lifetime.model_dump(),
+        "worst_period": privacy.cumulative.worst_period.model_dump(),
+    }
+
+
+def _tell(made: Release) -> None:
+    privacy = made.manifest.privacy
+    life = privacy.cumulative.lifetime
+    how = {
+        "new": "Published",
+        "resumed": "An interrupted run was finished; it was paid once",
+        "already": "Published before and intact; nothing was done or charged",
+    }[made.how]
+    typer.echo(f"{how}: {made.folder}")
+    typer.echo(f"This release: epsilon {privacy.epsilon:.4g} at delta {privacy.delta:g}.")
+    typer.echo(
+        f"All {life.releases} about these people: epsilon {life.epsilon:.4g} at delta "
+        f"{life.delta:g}."
+    )
+    typer.echo(f"Read {made.folder / 'README.txt'} for what that means.")
+
+
+@contextmanager
+def _progress(silent: bool) -> Iterator[Progress | None]:
+    """A bar on standard error while the work goes on; none when nobody looks."""
+    console = Console(stderr=True)
+    if silent or not console.is_terminal:
+        yield None
+        return
+    with Bar(console=console, transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def step(what: str, share: float) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=1.0 if share >= 0 else None)
+            if share >= 0:
+                bar.update(tasks[what], completed=share)
+
+        yield step
