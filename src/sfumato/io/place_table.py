@@ -7,6 +7,7 @@ GDAL. Types are kept as stored, so that an id 075 or 123 never becomes 75 or 123
 from __future__ import annotations
 
 import os
+import warnings
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,7 +117,8 @@ def _from_gdal(path: Path, layer: str | None) -> PlaceTable:
     if path.suffix.lower() == ".zip" and not zipfile.is_zipfile(path):
         raise InputError("the archive is damaged.", file=label)
     try:
-        layers = [str(row[0]) for row in pyogrio.list_layers(path)]
+        with warnings.catch_warnings(action="ignore"):  # GDAL's words may quote the content
+            layers = [str(row[0]) for row in pyogrio.list_layers(path)]
         if layer is not None and layer not in layers:
             raise UsageError(f"{label} has no layer {layer!r}.", remedy=f"It has {layers}.")
         if layer is None and len(layers) > 1:
@@ -127,7 +129,7 @@ def _from_gdal(path: Path, layer: str | None) -> PlaceTable:
             )
         if not layers:
             raise InputError("the file holds no layer of places.", file=label)
-        about, table = pyogrio.read_arrow(path, layer=layer or layers[0])
+        about, table = _read_arrow(path, layer or layers[0])
         named = about["geometry_name"] or "wkb_geometry"
         shapes = None
         if named in table.column_names:
@@ -139,7 +141,7 @@ def _from_gdal(path: Path, layer: str | None) -> PlaceTable:
     except CRSError:
         raise InputError("its coordinate system is not known.", file=label) from None
     except Exception:
-        # GDAL's own words may quote the file's content.
+        # GDAL raises many kinds for damaged files.
         raise InputError(
             "it cannot be read as a file of places.",
             file=label,
@@ -147,6 +149,21 @@ def _from_gdal(path: Path, layer: str | None) -> PlaceTable:
             "the file is complete.",
         ) from None
     return PlaceTable(table, shapes, crs, label)
+
+
+def _read_arrow(path: Path, layer: str) -> tuple[dict[str, Any], pa.Table]:
+    """A layer as Arrow. Whole-number ids of GeoJSON features, which GDAL hides, become `id`."""
+    with warnings.catch_warnings(action="ignore"):
+        about, table = pyogrio.read_arrow(path, layer=layer, return_fids=True)
+    hidden = about["fid_column"] or "OGC_FID"
+    if hidden in table.column_names:
+        keys = table[hidden]
+        table = table.drop_columns([hidden])
+        stated = keys.to_pylist() != list(range(len(keys)))  # GDAL counts where nothing is said
+        if path.suffix.lower() in (".geojson", ".json") and stated:
+            names = [str(name).lower() for name in table.column_names]
+            table = table if "id" in names else table.append_column("id", keys)
+    return about, table
 
 
 def id_texts(column: pa.ChunkedArray, name: str, label: str) -> list[str]:
