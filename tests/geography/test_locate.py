@@ -26,14 +26,12 @@ def at(locator: Locator, *points: tuple[float, float]) -> list[int]:
     return locator.locate(lon, lat).tolist()
 
 
-def by_shapely(zones: Places, points: np.ndarray) -> np.ndarray:
+def by_shapely(shapes: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Lowest zone that meets each point, the slow way."""
-    point, zone = shapely.STRtree(zones.geometry).query(
-        shapely.points(points), predicate="intersects"
-    )
-    found = np.full(len(points), len(zones))
+    point, zone = shapely.STRtree(shapes).query(shapely.points(points), predicate="intersects")
+    found = np.full(len(points), len(shapes))
     np.minimum.at(found, point, zone)
-    return np.where(found < len(zones), found, -1)
+    return np.where(found < len(shapes), found, -1)
 
 
 def voronoi_zones(seed: int, count: int) -> Places:
@@ -110,11 +108,40 @@ def test_every_position_in_the_area_has_a_zone_and_shapely_agrees(seed: int, cou
         )
         > 2e-7
     )
-    assert (found == by_shapely(zones, points))[clear].all()
+    assert (found == by_shapely(zones.geometry, points))[clear].all()
     # Corners are in the lowest of their zones, exactly: no rounding is left.
     owner = shapely.get_coordinates(zones.geometry, return_index=True)[1]
     assert (found[3000 : 3000 + len(corners)] <= owner).all()
     assert (found[3000 : 3000 + len(corners)] >= 0).all()
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 24), st.integers(0, 24)), min_size=3, max_size=7),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sampled_from([0, 300, 3000]),
+)
+def test_every_single_position_of_a_small_lattice(
+    rings: list[list[tuple[int, int]]], far: int
+) -> None:
+    """Exhaustive, against shapely on whole numbers: corners, their latitudes, edges, all of it.
+
+    A distant zone makes the raster's squares coarser than the lattice.
+    """
+    hulls = [shapely.convex_hull(shapely.multipoints(ring)) for ring in rings]
+    stars = [Polygon(ring) for ring in rings]
+    shapes = [s for s in (*stars, *hulls) if s.geom_type == "Polygon" and s.is_valid and s.area]
+    if not shapes:
+        return
+    if far:
+        shapes.append(box(far, far, far + 5, far + 5))
+    zones = zones_of(*[shapely.transform(s, lambda xy: xy * 1e-7) for s in shapes])
+    points = np.stack(np.meshgrid(np.arange(-2, 27), np.arange(-2, 27)), axis=-1).reshape(-1, 2)
+    found = Locator(zones).locate(points[:, 0] * 1e-7, points[:, 1] * 1e-7)
+    assert found.tolist() == by_shapely(np.array(shapes, dtype=object), points).tolist()
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)
@@ -147,7 +174,7 @@ def test_long_slanted_edges_cross_the_raster_unseen_by_no_square() -> None:
     points[:10_000, 1] = np.round(points[:10_000, 0] - 2e-5 * np.arange(10_000) / 10_000, 7)
     found = Locator(zones).locate(points[:, 0], points[:, 1])
     near = shapely.distance(shapely.boundary(sliver), shapely.points(points)) < 2e-7
-    assert (found == by_shapely(zones, points))[~near].all()
+    assert (found == by_shapely(zones.geometry, points))[~near].all()
     assert (found == 0).sum() > 1000
 
 
@@ -188,4 +215,4 @@ def test_the_cabs_of_san_francisco(real_data: Path) -> None:
     assert lon.size / spent > 1e6
     assert (found >= 0).mean() == pytest.approx(0.881, abs=0.001)
     some = np.random.default_rng(1).integers(0, lon.size, 50_000)
-    assert (found[some] == by_shapely(zones, np.column_stack((lon, lat))[some])).all()
+    assert (found[some] == by_shapely(zones.geometry, np.column_stack((lon, lat))[some])).all()
