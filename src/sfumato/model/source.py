@@ -1,11 +1,28 @@
 """`Source`: what a scheme is given instead of an engine.
 
 It answers with private arrays that only the wall can open. Every query states what one
-user can change, and the arrays are the same bytes on every engine for the same key.
+user can change, and the arrays are the same bytes on every engine for the same key, whatever
+the order of rows, the number of threads or the way the files were split.
+
+Four ways of counting, and what each estimates:
+
+=====================  ===================================  ============  ====================
+question               mass of one user that is kept        L2            estimates
+=====================  ===================================  ============  ====================
+`sampled(l)`           1 in each of at most l slots         sqrt(l)       `people`, thinned
+`weighted`, `visits`   w in every place and slot visited    C             `visits`, shrunk
+`weighted`, `people`   w in every slot, split over places   C             `people`, shrunk
+`exact`                all of it                            infinite      the truth
+=====================  ===================================  ============  ====================
+
+Sampling keeps one visit per slot, so a sampled count of visits is a thinned count of people:
+only rescaling by a separately measured total (`capped_total`) brings the level back. Weights
+w = min(1, C / norm) shrink busy users and leave the others whole.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -16,9 +33,23 @@ from sfumato.model.counts import Counts
 from sfumato.model.private import Private
 from sfumato.model.time_grid import TimeGrid
 
+NORM_UNITS = 1 << 8
+"""Fixed-point units of an event norm."""
+
+Progress = Callable[[str, float], None]
+"""Called with what is being done and the share done, 0 to 1 (negative: not known).
+
+What it is told depends on the files' public size and on elapsed work, never on a count.
+"""
+
 
 class Source(Protocol):
-    """Bounded counts of one data set over `grid` and `place_ids` (public keys, fixed order)."""
+    """Bounded counts of one data set over `grid` and `place_ids` (public keys, fixed order).
+
+    Arrays are place x slot in the order of `place_ids` and of the grid's slots; empty places
+    and slots are there, as zeros. Sensitivities are for adding or removing one user's whole
+    record, in lattice units of 1/`Counts.units_per_count`.
+    """
 
     @property
     def grid(self) -> TimeGrid: ...
@@ -27,7 +58,12 @@ class Source(Protocol):
     def place_ids(self) -> NDArray[np.str_]: ...
 
     def sampled(self, bound: SampleBound, key: bytes) -> Private[Counts]:
-        """Place x slot: one visit a slot, at most l slots a user. L1 l, L2 sqrt(l)."""
+        """Place x slot: one visit a slot, at most l slots a user. L1 l, L2 sqrt(l).
+
+        Uniform among a slot's distinct places and among the user's slots, independently, by a
+        keyed function of the user's id: the same key keeps the same visits, and no user's
+        sample depends on another user.
+        """
 
     def weighted(
         self,
@@ -35,25 +71,41 @@ class Source(Protocol):
         counting: Counting,
         event_norms: NDArray[np.int64] | None = None,
     ) -> Private[Counts]:
-        """Place x slot, user u counting w_u = min(1, C / norm_u). L2 C.
+        """Place x slot, user u counting w_u = min(1, C / norm_u). L2 C, L1 C sqrt(slots).
+
+        norm_u is taken over slots, of the number of places visited in the slot (`visits`) or of
+        one (`people`); `people` then splits w_u over the k places as floor(w_u / k). Both hold
+        after any non-negative map of places with column sums at most one.
 
         With `event_norms` (place x slot, public non-negative integers on the lattice of
-        1/`NORM_UNITS`), a visit's mass in the norm is its entry there instead of one, and
-        the L2 statement is about the counts multiplied by these norms.
+        1/`NORM_UNITS`), a visit's mass in the norm is its entry there instead of one (`people`:
+        the mean over the slot's places, rounded up), and the statement is about the counts
+        multiplied by these norms: any linear map that sends one visit at (place, slot) to a
+        vector of L2 norm at most its entry sends a user to a vector of L2 norm at most C.
         """
 
     def place_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
-        """Vector over places of each user's totals, scaled to L2 at most C."""
+        """Vector over places of each user's totals, scaled to L2 at most C; L1 C sqrt(places).
+
+        A user's total at a place is the number of slots with a visit there (`visits`) or the
+        sum over these slots of 1/k, k places in the slot (`people`, rounded down to 1/4096).
+        The L2 statement does **not** survive a map that adds places up: add noise to these
+        totals first and map the noisy ones.
+        """
 
     def slot_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
-        """Vector over slots of each user's mass, scaled to L2 at most C."""
+        """Vector over slots of each user's mass, scaled to L2 at most C; L1 C sqrt(slots)."""
 
     def capped_total(self, cap: int, counting: Counting) -> Private[Counts]:
-        """One number: the sum over users of min(total, cap). Sensitivity cap."""
+        """One number, shape (1,): the sum over users of min(total mass, cap). Sensitivity cap."""
 
     def exact(self, counting: Counting) -> Private[Counts]:
-        """Unbounded counts, the truth for `evaluate`. Sensitivity infinite: never measured."""
+        """Unbounded counts, the truth for `evaluate`. Sensitivity infinite: never measured.
 
+        `visits`: distinct users per place and slot (for towers the truth of a zone is the
+        overlay of these; for coordinates the places are the zones themselves). `people`: each
+        user's unit per slot split over the k places, floor(2^16 / k) on the 2^16 lattice.
+        """
 
-NORM_UNITS = 1 << 8
-"""Fixed-point units of an event norm."""
+    def fingerprint(self, key: bytes) -> str:
+        """Keyed digest of the input's bytes, to bind a reservation to what it was made for."""

@@ -1,0 +1,59 @@
+"""A DuckDB connection of our own: bounded memory, private spill folder, nothing left behind.
+
+Spill files hold records, so they live in a folder that only this user can enter and that
+goes when the connection does. The session's zone is UTC: no reading may depend on where the
+process happens to run. Insertion order is kept, because row numbers in messages need it;
+no count depends on it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import duckdb
+
+from sfumato.model.errors import InputError
+
+_LINE = re.compile(r"\bline:?\s+(\d+)", re.IGNORECASE)
+
+
+@contextmanager
+def open_connection(
+    *, threads: int | None = None, memory_limit: int | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """An in-memory database with its own temporary folder, closed and removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="sfumato-", ignore_cleanup_errors=True) as folder:
+        config: dict[str, str | bool | int | float | list[str]] = {
+            "threads": threads or os.cpu_count() or 1,
+            "temp_directory": folder,
+            "preserve_insertion_order": "true",
+            "autoinstall_known_extensions": "false",
+        }
+        if memory_limit is not None:
+            # Below this DuckDB cannot open a Parquet file with wide row groups at all.
+            config["memory_limit"] = f"{max(memory_limit, 128 << 20)}B"
+        connection = duckdb.connect(":memory:", config=config)
+        try:
+            connection.execute("SET TimeZone = 'UTC'")
+            yield connection
+        finally:
+            connection.close()
+
+
+@contextmanager
+def without_records(where: str) -> Iterator[None]:
+    """Turn the engine's complaints, which quote the record, into errors that do not."""
+    try:
+        yield
+    except duckdb.Error as error:
+        found = _LINE.search(str(error))
+        raise InputError(
+            f"the events could not be read ({type(error).__name__}).",
+            file=where,
+            row=int(found.group(1)) if found else None,
+            remedy="Check that the file is complete and every row has the columns of the header.",
+        ) from None

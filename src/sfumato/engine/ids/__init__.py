@@ -1,0 +1,1 @@
+"""Exact tables from user and place ids to dense codes."""
