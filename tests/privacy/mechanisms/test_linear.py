@@ -1,0 +1,199 @@
+"""Linear queries in fixed point: exact sums, brute-force sensitivities, refusals."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from sfumato.model.bound import WEIGHT_UNITS, Counting
+from sfumato.model.counts import Counts
+from sfumato.model.errors import InputError, UsageError
+from sfumato.model.private import Private
+from sfumato.model.source import NORM_UNITS
+from sfumato.privacy.door import open_private, public_facts
+from sfumato.privacy.mechanisms.linear import apply_map, quantise_map, round_aggregate
+from sfumato.privacy.mechanisms.slot_linear import apply_weighted_map, event_norms
+
+quick = settings(deadline=None, derandomize=True, max_examples=60)
+UNITS = 1 << 8
+
+
+def boxed(values: NDArray[np.int64], l1: float = 4.0, l2: float = 2.0) -> Private[Counts]:
+    return Private(Counts(values, 1, l1, l2, Counting.VISITS, "towers"), "towers")
+
+
+def shares(rng: np.random.Generator, zones: int, towers: int) -> NDArray[np.float64]:
+    """Areas of towers in zones; every tower gives away at most itself."""
+    area = rng.random((zones, towers)) * (rng.random((zones, towers)) < 0.5)
+    return np.asarray(area / np.maximum(area.sum(axis=0), 1e-9) * rng.choice([1.0, 0.8], towers))
+
+
+@quick
+@given(st.integers(0, 1000))
+def test_the_map_is_exact_and_keeps_the_mass_bound(seed: int) -> None:
+    """A person with one visit in each of four slots moves the zones by at most sqrt(4)."""
+    rng = np.random.default_rng(seed)
+    zones, towers, slots = 5, 7, 6
+    whole = quantise_map(csr_array(shares(rng, zones, towers)), UNITS)
+    crowd = rng.integers(0, 50, (towers, slots))
+    person = np.zeros_like(crowd)
+    person[rng.integers(0, towers, 4), rng.choice(slots, 4, replace=False)] = 1
+    without = open_private(apply_map(boxed(crowd), whole, UNITS, "zones"))
+    with_ = open_private(apply_map(boxed(crowd + person), whole, UNITS, "zones"))
+    assert np.array_equal(without.values, whole.toarray() @ crowd)
+    change = (with_.values - without.values).astype(float)
+    assert np.linalg.norm(change) <= without.l2 == 2.0 * UNITS
+    assert np.abs(change).sum() <= without.l1 == 4.0 * UNITS
+    assert without.units_per_count == UNITS
+
+
+def test_gathering_a_vector_can_raise_its_norm() -> None:
+    """Totals clipped to L2 2 over four places: gathered into one cell they move by 4."""
+    whole = quantise_map(csr_array(np.ones((1, 4))), 1)
+    facts = public_facts(apply_map(boxed(np.zeros(4, np.int64), l1=4.0, l2=2.0), whole, 1, "all"))
+    assert facts.l2 == 4.0
+    alone = quantise_map(csr_array(np.eye(4)), 1)
+    facts = public_facts(apply_map(boxed(np.zeros(4, np.int64), l1=4.0, l2=2.0), alone, 1, "same"))
+    assert facts.l2 == 2.0
+
+
+def test_rounding_down_never_gives_more_than_a_whole() -> None:
+    thirds = csr_array(np.full((3, 2), 1 / 3))
+    assert quantise_map(thirds, 256).toarray().tolist() == [[85, 85]] * 3
+    almost = csr_array(np.array([[0.1 * 3], [0.7]]))
+    assert quantise_map(almost, 1000).sum() <= 1000
+
+
+@pytest.mark.parametrize("bad", [[[0.7], [0.4]], [[-0.1], [0.3]], [[math.nan], [0.1]]])
+def test_maps_that_give_more_than_they_have(bad: list[list[float]]) -> None:
+    with pytest.raises(InputError):
+        quantise_map(csr_array(np.array(bad)), 100)
+
+
+def test_maps_and_counts_must_be_about_the_same_places() -> None:
+    whole = quantise_map(csr_array(np.eye(3)), 4)
+    with pytest.raises(UsageError):
+        apply_map(boxed(np.zeros((4, 2), np.int64)), whole, 4, "zones")
+    with pytest.raises(InputError):
+        apply_map(boxed(np.zeros((3, 2), np.int64)), whole, 3, "zones")
+
+
+def test_what_could_wrap_is_refused() -> None:
+    whole = quantise_map(csr_array(np.eye(2)), 1 << 20)
+    with pytest.raises(InputError, match="too large"):
+        apply_map(boxed(np.full((2, 2), 1 << 45)), whole, 1 << 20, "zones")
+
+
+def test_empty_counts() -> None:
+    whole = quantise_map(csr_array((0, 3)), 4)
+    mapped = open_private(apply_map(boxed(np.zeros((3, 2), np.int64)), whole, 4, "zones"))
+    assert mapped.shape == (0, 2)
+
+
+@quick
+@given(st.integers(0, 1000))
+def test_weighted_maps_keep_the_bound_of_the_norms(seed: int) -> None:
+    """Scale a person's visits as a source does; the query then moves by at most C."""
+    rng = np.random.default_rng(seed)
+    zones, towers, slots, limit = 5, 7, 6, 1.5
+    area = csr_array(shares(rng, zones, towers))
+    weights = rng.uniform(0.05, 3.0, (zones, slots))
+    norms = event_norms(area, weights, UNITS)
+    visits = rng.random((towers, slots)) < 0.4
+    length = math.sqrt(float(((norms * visits).sum(axis=0) ** 2).sum()))
+    weight = WEIGHT_UNITS
+    if length > limit * NORM_UNITS:
+        weight = math.floor(WEIGHT_UNITS * limit * NORM_UNITS / length)
+    crowd = rng.integers(0, 50, (towers, slots)) * WEIGHT_UNITS
+
+    def query(values: NDArray[np.int64]) -> Counts:
+        box = Private(
+            Counts(values, WEIGHT_UNITS, 1e9, limit * WEIGHT_UNITS, Counting.VISITS, "t"), "t"
+        )
+        return open_private(apply_weighted_map(box, area, weights, norms, UNITS, "zones"))
+
+    without, with_ = query(crowd), query(crowd + weight * visits)
+    change = (with_.values - without.values).astype(float)
+    assert np.linalg.norm(change) <= without.l2 == limit * WEIGHT_UNITS * UNITS
+    assert np.abs(change).sum() <= without.l1
+    assert without.units_per_count == WEIGHT_UNITS * UNITS
+    truth = weights * (area.toarray() @ (crowd / WEIGHT_UNITS))
+    assert np.abs(without.values / without.units_per_count - truth).max() <= 50 * towers / UNITS
+
+
+def test_norms_of_another_map_are_refused() -> None:
+    area = csr_array(np.eye(3))
+    weights = np.ones((3, 2))
+    norms = event_norms(area, weights, UNITS)
+    box = boxed(np.zeros((3, 2), np.int64))
+    apply_weighted_map(box, area, weights, norms, UNITS, "zones")
+    with pytest.raises(InputError, match="not those of this map"):
+        apply_weighted_map(box, area, 1.1 * weights, norms, UNITS, "zones")
+    with pytest.raises(InputError):
+        apply_weighted_map(box, area, -weights, norms, UNITS, "zones")
+
+
+def test_a_pair_that_is_listed_twice_is_refused() -> None:
+    twice = csr_array((np.array([0.5, 0.5]), np.array([0, 0]), np.array([0, 2])), shape=(1, 1))
+    with pytest.raises(UsageError, match="twice"):
+        event_norms(twice, np.ones((1, 1)), UNITS)
+
+
+def test_rounding_an_aggregate_is_paid_for() -> None:
+    values = np.array([0.24, 1.51, -0.3])
+    found = open_private(
+        round_aggregate(
+            Private(values, "means"),
+            units=10,
+            l1=3.0,
+            l2=1.0,
+            touched=4,
+            counting=Counting.PEOPLE,
+            what="means",
+        )
+    )
+    assert found.values.tolist() == [2, 15, -3]
+    assert (found.l1, found.l2) == (34.0, 12.0)
+
+
+@quick
+@given(st.integers(0, 1000))
+def test_the_rounding_that_was_paid_covers_what_happens(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    before = rng.uniform(-5, 5, 4)
+    after = before + rng.uniform(-1, 1, 4)
+    l1, l2 = np.abs(after - before).sum(), np.linalg.norm(after - before)
+    one, other = (
+        open_private(
+            round_aggregate(
+                Private(values, "x"),
+                units=3,
+                l1=float(l1),
+                l2=float(l2),
+                touched=4,
+                counting=Counting.PEOPLE,
+                what="x",
+            )
+        )
+        for values in (before, after)
+    )
+    change = (one.values - other.values).astype(float)
+    assert np.linalg.norm(change) <= one.l2
+    assert np.abs(change).sum() <= one.l1
+
+
+def test_aggregates_must_be_finite() -> None:
+    with pytest.raises(InputError):
+        round_aggregate(
+            Private(np.array([math.inf]), "x"),
+            units=3,
+            l1=1.0,
+            l2=1.0,
+            touched=1,
+            counting=Counting.PEOPLE,
+            what="x",
+        )
