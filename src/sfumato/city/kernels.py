@@ -20,7 +20,7 @@ _UNIT = 1.0 / (1 << 53)
 
 # Values of rhythm.Whereabouts and rhythm.Kind, repeated as plain integers for the compiler.
 # Home and work are the places 0 and 1 as well.
-_WORK, _LEISURE, _TRANSIT = 1, 2, 3
+_HOME, _WORK, _LEISURE, _TRANSIT = 0, 1, 2, 3
 _AT_HOME, _STUDENT, _ROAMER = 2, 1, 4
 
 
@@ -178,15 +178,14 @@ def live(
             else:
                 state += _GOLDEN
                 slot = below(when[kind], unit(mix(state)))
-            acting = kind
-            if walks_out and day[slot] == strike and kind != _ROAMER:
-                acting = _AT_HOME
             # Whereabouts are a habit of user and slot: one hour, one place, save for hand-over.
             hour = slot - shift
             if hour < 0 or hour >= slots:
                 hour = slot
             moment = mix(habit + _GOLDEN * np.uint64(slot + 1))
-            doing = below(where[acting, hour], unit(moment))
+            doing = below(where[kind, hour], unit(moment))
+            if walks_out and day[slot] == strike and doing in (_WORK, _TRANSIT):
+                doing = _HOME
             state += _GOLDEN
             luck = unit(mix(state))
             if fan and match_slots[slot]:
@@ -197,7 +196,7 @@ def live(
                 choice = 2 + int(unit(mix(moment)) ** 1.6 * 4.0)
                 x, y = places[choice, 0], places[choice, 1]
             elif doing == _TRANSIT:
-                goal = 1 if acting < 2 or acting == 3 else 2
+                goal = 2 if kind == _AT_HOME else 1
                 if luck < 0.45:
                     x, y = places[6 + int(luck > 0.22), 0], places[6 + int(luck > 0.22), 1]
                 else:
