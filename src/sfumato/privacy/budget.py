@@ -126,8 +126,8 @@ class Budget:
     def permits(self, events: Iterable[PrivacyEvent]) -> bool:
         """Whether all events together stay within this budget, by the smallest valid answer.
 
-        Whoever uses this as a filter over events that were chosen one after the other
-        should know that pure and zCDP sums are valid filters as they stand.
+        For a plan, whose events are fixed beforehand. A filter over events that are chosen in
+        the light of earlier answers keeps to one statement (see `accounting.guarantee`).
         """
         if self.amount is None:
             return True

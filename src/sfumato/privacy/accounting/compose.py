@@ -6,7 +6,6 @@ Several statements hold at the same time and the least epsilon is reported with 
 * `zcdp`: rho adds up, then the tight conversion;
 * `gaussian`: the exact curve, where every event is Gaussian and the lattice is fine
   enough (see `discrete`);
-* `basic`: the pure epsilons of Laplace and pure events, plus the epsilon of the others;
 * `numerical`: one Gaussian and the pure events' dominating pairs, convolved.
 
 An event's pure epsilon: Laplace l1/scale, bounded range its range, pure what it says,
@@ -46,7 +45,6 @@ class Method(StrEnum):
     PURE = "pure"
     ZCDP = "zcdp"
     GAUSSIAN = "gaussian"
-    BASIC = "basic"
     NUMERICAL = "numerical"
     UNBOUNDED = "unbounded"
     """No finite epsilon exists, as for Gaussian noise at delta 0."""
@@ -115,7 +113,14 @@ def total_per_metre(events: Iterable[PrivacyEvent]) -> Fraction:
 
 
 def guarantee(events: Iterable[PrivacyEvent], delta: float) -> Guarantee:
-    """The smallest epsilon that may be claimed for all events together at this delta."""
+    """The smallest epsilon that may be claimed for all events together at this delta.
+
+    The events' parameters are taken to be fixed beforehand; their queries may depend on
+    earlier answers. Where parameters depend on answers too, as over the life of a ledger,
+    decide first which statement is kept: sums of pure epsilons and of rho are valid filters
+    (Feldman & Zrnic 2021; Whitehouse et al. 2023), the exact curve is one for Gaussian noise
+    alone (Smith & Thakurta 2022), and the numerical composition is none.
+    """
     if not 0 <= delta < 1:
         raise UsageError("delta lies between 0 and 1.", remedy="Give for example --delta 1e-6.")
     listed = list(events)
@@ -143,11 +148,6 @@ def _curves(listed: list[PrivacyEvent], delta: float, answers: dict[Method, floa
     if len(gaussians) == len(listed):
         answers[Method.GAUSSIAN] = discrete_epsilon(mu, delta, tau)
         return
-    plain = [event for event in listed if isinstance(event, LaplaceEvent | PureEvent)]
-    rest = [event for event in listed if not isinstance(event, LaplaceEvent | PureEvent)]
-    plain_sum = total_epsilon(plain)
-    if plain and rest and plain_sum is not None:
-        answers[Method.BASIC] = decimal_up(plain_sum) + guarantee(rest, delta).epsilon
     if len(listed) > 1:
         pure = sorted(decimal_up(loss) for loss in map(event_epsilon, listed) if loss is not None)
         beat = min(answers.values())
