@@ -200,9 +200,10 @@ def test_bad_shapes(tmp_path: Path) -> None:
     areas = areas.set_geometry(areas.buffer(100))
     assert "must be a point" in refused(lambda: read_towers(areas))
     assert "there are no towers" in refused(lambda: read_towers(frame().iloc[:0]))
-    gone = frame()
-    gone.loc[1, "geometry"] = None
-    assert "row 2: the tower has unusable" in refused(lambda: read_towers(gone))
+    for nowhere in (None, shapely.Point()):
+        gone = frame()
+        gone.loc[1, "geometry"] = nowhere
+        assert "row 2: the tower has unusable" in refused(lambda gone=gone: read_towers(gone))
     notes: list[str] = []
     same(read_towers(frame(None), tell=notes.append))
     assert any("states no coordinate system" in note for note in notes)

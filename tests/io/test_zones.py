@@ -76,6 +76,13 @@ def test_ids_of_features_are_ids(csv_file: Written) -> None:
     assert read_zones(path).ids.tolist() == ["12"]
 
 
+def test_text_that_is_not_utf8(csv_file: Written) -> None:
+    feature = {"type": "Feature", "properties": {"id": "aSPOILb"}, "geometry": None}
+    text = json.dumps({"type": "FeatureCollection", "features": [feature]}).encode()
+    path = csv_file(text.replace(b"SPOIL", b"\xff\xfe"), "a.geojson")
+    assert "column 'id': the text is not UTF-8" in refused(lambda: read_zones(path))
+
+
 def test_a_self_crossing_outline_names_the_zone_and_can_be_repaired() -> None:
     crossing = frame([BOW, RIGHT])
     text = refused(lambda: read_zones(crossing))

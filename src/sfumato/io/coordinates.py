@@ -53,6 +53,14 @@ def _first_non_number(column: pa.ChunkedArray) -> int | None:
     return None
 
 
+def point_degrees(points: NDArray[np.object_]) -> tuple[Floats, Floats]:
+    """x and y of points, NaN where a point is missing or empty (GEOS refuses to look there)."""
+    x, y = np.full(points.size, np.nan), np.full(points.size, np.nan)
+    there = np.asarray(~(shapely.is_missing(points) | shapely.is_empty(points)))
+    x[there], y[there] = shapely.get_x(points[there]), shapely.get_y(points[there])
+    return x, y
+
+
 def in_range(lon: Floats, lat: Floats) -> NDArray[np.bool_]:
     """Which pairs can be degrees at all. NaN cannot."""
     with np.errstate(invalid="ignore"):

@@ -51,6 +51,21 @@ class PlaceTable:
 
 def load_places(source: object, layer: str | None = None) -> PlaceTable:
     """Read a file, or take a frame, of towers or zones."""
+    table = _load(source, layer)
+    for name in table.names:
+        try:
+            table.attributes[name].validate(full=True)
+        except pa.ArrowException:
+            raise InputError(
+                "the text is not UTF-8, or the column is damaged.",
+                file=table.label,
+                column=name,
+                remedy="Save the file as UTF-8.",
+            ) from None
+    return table
+
+
+def _load(source: object, layer: str | None) -> PlaceTable:
     if isinstance(source, pd.DataFrame):
         return _from_frame(source)
     if not isinstance(source, (str, os.PathLike)):

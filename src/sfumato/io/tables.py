@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
-import shapely
 
+from sfumato.io.coordinates import point_degrees
 from sfumato.io.schema import refuse_repeated
 from sfumato.model.errors import InputError, UsageError
 from sfumato.model.events import TableSource
@@ -95,5 +96,6 @@ def _with_coordinates(frame: pd.DataFrame) -> pd.DataFrame:
     places = points.to_crs("EPSG:4326").to_numpy()
     plain = pd.DataFrame(frame).drop(columns=[str(points.name)])
     if not {"lon", "lat"} & set(plain.columns):
-        plain = plain.assign(lon=shapely.get_x(places), lat=shapely.get_y(places))
+        lon, lat = point_degrees(np.asarray(places, dtype=object))
+        plain = plain.assign(lon=lon, lat=lat)
     return plain

@@ -14,7 +14,16 @@ import shapely
 from numpy.typing import NDArray
 
 from sfumato.io import aliases
-from sfumato.io.coordinates import Floats, Tell, in_range, no_one, numbers, swapped, to_wgs84
+from sfumato.io.coordinates import (
+    Floats,
+    Tell,
+    in_range,
+    no_one,
+    numbers,
+    point_degrees,
+    swapped,
+    to_wgs84,
+)
 from sfumato.io.place_table import PlaceTable, id_texts, load_places
 from sfumato.io.region import check_same_region
 from sfumato.io.validity import validity
@@ -103,7 +112,7 @@ def _coordinates(table: PlaceTable, chosen: Mapping[str, str], tell: Tell) -> tu
                 row=int(np.argmax(wrong)) + 1,
             )
         points = to_wgs84(table.shapes, table.crs, table.label, tell)
-        return shapely.get_x(points), shapely.get_y(points)
+        return point_degrees(points)
     lon = aliases.pick(table.names, aliases.LON, chosen, table.label)
     lat = aliases.pick(table.names, aliases.LAT, chosen, table.label)
     if lon is None:
