@@ -82,7 +82,9 @@ def new_postgres(postgres_server: str) -> Callable[..., str]:
 
 
 @pytest.fixture(autouse=True)
-def _no_home_ledger(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _no_home_ledger(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """Nothing a test does may touch the ledger of whoever runs it."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / "data-home"))
     monkeypatch.delenv("SFUMATO_LEDGER_KEY", raising=False)

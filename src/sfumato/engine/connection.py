@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import duckdb
 
+from sfumato.engine.scratch import Scratch
 from sfumato.model.errors import InputError
 
 _LINE = re.compile(r"\bline:?\s+(\d+)", re.IGNORECASE)
@@ -26,7 +26,7 @@ def open_connection(
     *, threads: int | None = None, memory_limit: int | None = None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """An in-memory database with its own temporary folder, closed and removed at the end."""
-    with tempfile.TemporaryDirectory(prefix="sfumato-", ignore_cleanup_errors=True) as folder:
+    with Scratch() as folder:
         config: dict[str, str | bool | int | float | list[str]] = {
             "threads": threads or os.cpu_count() or 1,
             "temp_directory": folder,

@@ -57,9 +57,7 @@ def test_the_key_stays_if_the_holder_asks(ledger: Ledger, claim: Claims) -> None
     assert ledger.keyring.release_key(reservation.id) == reservation.key
 
 
-def test_a_rerun_finds_its_reservation_and_key_and_pays_once(
-    ledger: Ledger, claim: Claims
-) -> None:
+def test_a_rerun_finds_its_reservation_and_key_and_pays_once(ledger: Ledger, claim: Claims) -> None:
     first = reserve(ledger, claim())
     again = reserve(ledger, claim())
     assert (again.id, again.key, again.resumed) == (first.id, first.key, True)
@@ -224,7 +222,7 @@ def test_a_cap_can_be_replaced_only_on_the_record(ledger: Ledger, claim: Claims)
     assert [entry.kind for entry in ledger.entries()].count("cap") == 2
 
 
-def test_how_many_more(ledger: Ledger, claim: Claims) -> None:
+def test_how_many_more(claim: Claims) -> None:
     planned = [event for _, event in claim().events]
     assert how_many_more([], [Cap(rho=2**-7)], planned) == 4
     assert how_many_more(planned, [Cap(rho=2**-7)], planned) == 3
@@ -238,9 +236,7 @@ def test_an_unknown_data_set_is_not_made_up(ledger: Ledger, claim: Claims) -> No
         ledger.link(["city", "town"])
 
 
-def test_a_charge_must_be_the_planned_one_and_is_taken_once(
-    ledger: Ledger, claim: Claims
-) -> None:
+def test_a_charge_must_be_the_planned_one_and_is_taken_once(ledger: Ledger, claim: Claims) -> None:
     reservation = reserve(ledger, claim())
     ((label, event),) = claim().events
     with pytest.raises(UsageError, match="not reserved"):

@@ -12,7 +12,6 @@ enter, and go with the object.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.engine.intake import kernels
+from sfumato.engine.scratch import Scratch
 
 PART_BITS = 6
 PARTS = 1 << PART_BITS
@@ -92,7 +92,7 @@ class Grouping:
         self._threads = threads
         self._held = 0
         self._chunks: list[tuple[NDArray[Any], NDArray[Any]]] = []
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Scratch | None = None
         self._users = 0
         self._blocks: list[Block] | None = None
 
@@ -120,7 +120,7 @@ class Grouping:
 
     def _spill(self) -> None:
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="sfumato-rows-")
+            self._folder = Scratch()
         for codes, cells in self._chunks:
             parts = codes & (PARTS - 1)
             order = np.argsort(parts, kind="stable")

@@ -80,14 +80,18 @@ class Database:
         with self._connection(write=True) as connection:
             yield connection
 
-    @contextmanager
-    def _connection(self, *, write: bool) -> Iterator[Connection]:
+    def require(self) -> None:
+        """Say so plainly where there is no file at all."""
         if self.file is not None and not self.file.is_file():
             raise LedgerError(
                 f"There is no ledger at {self.file}.",
                 remedy="Make one with sfumato ledger init --dataset NAME, or name the right one "
                 "with --ledger.",
             )
+
+    @contextmanager
+    def _connection(self, *, write: bool) -> Iterator[Connection]:
+        self.require()
         try:
             with (
                 self._engine.connect().execution_options(sfumato_write=write) as connection,

@@ -79,6 +79,7 @@ class Ledger:
 
     def fingerprint_key(self) -> bytes:
         """The key with which the input is fingerprinted: the ledger's, for this use alone."""
+        self.database.require()
         return chain.subkey(self.keyring.load(), "input fingerprint")
 
     def add_dataset(self, dataset: str, cap: Cap, unit: Unit = USER_PERIOD) -> None:
@@ -170,6 +171,7 @@ class Ledger:
         return change.book.charges[release]
 
     def _look(self) -> tuple[bytes, list[Entry]]:
+        self.database.require()
         noted = self.keyring.noted()  # before the rows: they may grow meanwhile, never shrink
         key = self.keyring.load()
         with self.database.reading() as connection:
@@ -188,6 +190,7 @@ class _Change:
         self.book = Book()
 
     def __enter__(self) -> _Change:
+        self._ledger.database.require()
         noted = self._ledger.keyring.noted()
         self._key = self._ledger.keyring.load()
         self._connection = self._transaction.__enter__()

@@ -36,6 +36,7 @@ class Report:
 
 def verify(ledger: Ledger, manifests: Path | None = None) -> Report:
     """Look at everything and report; nothing is changed and nothing raised for what is wrong."""
+    ledger.database.require()
     noted, key = ledger.keyring.noted(), ledger.keyring.load()
     with ledger.database.reading() as connection:
         rows = load(connection, ledger.database)

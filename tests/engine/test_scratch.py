@@ -1,0 +1,40 @@
+"""Scratch folders go with their process, even when it is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from sfumato.engine.scratch import PREFIX, Scratch
+
+
+@pytest.fixture(autouse=True)
+def _own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+def test_a_folder_is_private_and_goes_when_closed() -> None:
+    with Scratch() as name:
+        assert stat.S_IMODE(Path(name).stat().st_mode) == 0o700
+        Path(name, "rows").write_text("private")
+    assert not Path(name).exists()
+
+
+def test_what_a_killed_process_left_is_removed_and_what_is_in_use_stays(tmp_path: Path) -> None:
+    held = Scratch()
+    pid = os.fork()
+    if pid == 0:
+        mine = Scratch()
+        Path(mine.name, "rows").write_text("private")
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert len(list(tmp_path.glob(f"{PREFIX}*"))) == 2
+    Scratch().cleanup()
+    assert [str(path) for path in tmp_path.glob(f"{PREFIX}*")] == [held.name]
+    held.cleanup()
+    assert list(tmp_path.iterdir()) == []

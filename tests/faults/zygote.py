@@ -1,0 +1,169 @@
+"""Makes the same small release in forked processes, and kills them where it is told to.
+
+Reads one JSON command a line and answers with one. Starting Python and loading compiled code
+takes seconds, so this process does it once and forks for every run. A run is killed with
+SIGKILL after a number of seconds, or just before or after the n-th call with which it
+touches the world outside: a write, a sync, a rename, a lock, a statement to the database.
+The points are found with Python's profiler, so the code under test knows nothing of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import shapely
+
+from sfumato.api import release
+from sfumato.model.places import PlaceKind, Places
+from sfumato.privacy.ledger import Cap, Ledger
+
+CALLS = frozenset(
+    (
+        "open",
+        "write",
+        "writelines",
+        "flush",
+        "fsync",
+        "close",
+        "read",
+        "rename",
+        "replace",
+        "unlink",
+        "remove",
+        "mkdir",
+        "rmdir",
+        "rmtree",
+        "chmod",
+        "flock",
+        "scandir",
+        "listdir",
+        "stat",
+        "connect",
+        "execute",
+        "fetchall",
+        "commit",
+        "rollback",
+    )
+)
+"""What a release does to the world: to files, folders, locks and the database."""
+START = np.datetime64("2024-03-04T00:00:00", "us").astype(np.int64)
+
+TOWERS = Places.of(
+    PlaceKind.TOWERS,
+    [f"t{i}" for i in range(4)],
+    [shapely.Point(2 + i / 100, 48) for i in range(4)],
+)
+
+
+def events() -> pa.Table:
+    rng = np.random.default_rng(7)
+    instants = START + rng.integers(0, 86_400_000_000, 600)
+    return pa.table(
+        {
+            "user_id": rng.integers(0, 60, 600),
+            "timestamp": pa.array(instants, pa.timestamp("us", tz="UTC")),
+            "cell_id": [f"t{i}" for i in rng.integers(0, 4, 600)],
+        }
+    )
+
+
+def make(ledger: str, key: str, out: str, keep_key: bool = False) -> str:
+    """The release under test."""
+    book = Ledger(ledger, key=key)
+    return release(
+        events(),
+        towers=TOWERS,
+        start="2024-03-04",
+        end="2024-03-05",
+        slot="6h",
+        tz="UTC",
+        dataset="city",
+        epsilon=0.5,
+        delta=1e-6,
+        expected_users=1000,
+        out=out,
+        ledger=book,
+        keep_key=keep_key,
+    ).how
+
+
+class Points:
+    """Counts the calls at which a run may be killed, and kills it at one of them."""
+
+    def __init__(self, fatal: int | None) -> None:
+        self.seen = 0
+        self.fatal = fatal
+
+    def __call__(self, frame: FrameType, event: str, arg: Any) -> None:
+        del frame
+        if event in ("c_call", "c_return") and getattr(arg, "__name__", "") in CALLS:
+            self.seen += 1
+            if self.seen == self.fatal:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def child(command: dict[str, Any], report: int) -> None:
+    tempfile.tempdir = command["tmp"]
+    points = Points(command.get("point"))
+    answer: dict[str, Any]
+    try:
+        if command.get("point") is not None or command.get("count"):
+            sys.setprofile(points)
+        how = make(command["ledger"], command["key"], command["out"], command.get("keep", False))
+        sys.setprofile(None)
+        answer = {"how": how, "points": points.seen}
+    except Exception as error:
+        sys.setprofile(None)
+        answer = {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+    os.write(report, json.dumps(answer).encode())
+    os._exit(0)
+
+
+def run(command: dict[str, Any]) -> dict[str, Any]:
+    """One run in a process of its own, killed as the command says."""
+    read, write = os.pipe()
+    begun = time.perf_counter()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read)
+        child(command, write)
+    os.close(write)
+    if command.get("after") is not None:
+        deadline = begun + command["after"]
+        while time.perf_counter() < deadline:
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                break
+            time.sleep(0.0005)
+        os.kill(pid, signal.SIGKILL)
+    with os.fdopen(read, "rb") as pipe:
+        told = pipe.read()
+    _, status = os.waitpid(pid, 0)
+    found: dict[str, Any] = json.loads(told) if told else {}
+    found["killed"] = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+    found["seconds"] = time.perf_counter() - begun
+    return found
+
+
+def main() -> None:
+    warm = Path(sys.argv[1])
+    Ledger(warm / "ledger.sqlite").initialise()
+    Ledger(warm / "ledger.sqlite").add_dataset("city", Cap(rho=1.0))
+    make(str(warm / "ledger.sqlite"), str(warm / "ledger.key"), str(warm / "out"))
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        print(json.dumps(run(json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
