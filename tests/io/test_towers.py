@@ -14,9 +14,8 @@ import pytest
 import shapely
 from tests.io.planted import refused
 
-from sfumato.io.region import check_same_region
 from sfumato.io.towers import read_towers
-from sfumato.model.errors import InputError, SfumatoError, UsageError
+from sfumato.model.errors import InputError, UsageError
 from sfumato.model.places import ALWAYS_FROM, ALWAYS_TO, PlaceKind, Places
 
 Written = Callable[..., Path]
@@ -234,17 +233,3 @@ def test_bad_shapes(tmp_path: Path) -> None:
 def test_damaged_files(name: str, content: bytes, csv_file: Written) -> None:
     path = csv_file(content, name)
     assert str(path) in refused(lambda: read_towers(path))
-
-
-def test_towers_belong_to_the_zones() -> None:
-    towers = read_towers(frame())
-    square = shapely.box(2.0, 48.0, 3.0, 49.0)
-    zones = Places.of(PlaceKind.ZONES, ["z"], [square])
-    check_same_region(towers, zones)
-    same(read_towers(frame(), zones=zones))
-    turned = Places.of(PlaceKind.ZONES, ["z"], [shapely.box(48.0, 2.0, 49.0, 3.0)])
-    with pytest.raises(SfumatoError, match="look swapped"):
-        check_same_region(towers, turned)
-    elsewhere = Places.of(PlaceKind.ZONES, ["z"], [shapely.box(-123.0, 37.0, -122.0, 38.0)])
-    with pytest.raises(SfumatoError, match="50 km"):
-        read_towers(frame(), zones=elsewhere)
