@@ -9,16 +9,19 @@ from hypothesis import strategies as st
 
 from sfumato.model.errors import UsageError
 from sfumato.privacy.accounting import Method, event_rho, guarantee
+from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import (
     GaussianPart,
     calibrate_gaussians,
     gaussian_sigma2,
     gaussian_sigma2_for,
+    gaussians_within,
     laplace_scale,
+    laplace_within,
     selection_softness,
     sparse_scales,
 )
-from sfumato.privacy.events import GaussianEvent
+from sfumato.privacy.events import GaussianEvent, LaplaceEvent
 from sfumato.privacy.exact import exact, rounded_up
 from sfumato.privacy.mechanisms.addition import laplace_variance
 from sfumato.privacy.noise import representable_scale, representable_sigma2
@@ -114,6 +117,44 @@ def test_sparse_vector_split() -> None:
 
 def test_softness_of_a_choice() -> None:
     assert selection_softness(2, 0.5) == 4
+
+
+def test_a_budget_is_met_at_its_door() -> None:
+    budget = Budget.from_epsilon_delta(0.3, 2e-6)
+    parts = [GaussianPart(float(UNIT), 168, 0.25), GaussianPart(2.0 * UNIT, 168, 0.75)]
+    found = gaussians_within(budget, parts)
+    events = [
+        GaussianEvent(rounded_up(part.l2), sigma2, part.touched)
+        for part, sigma2 in zip(parts, found.sigma2, strict=True)
+    ]
+    assert found.guarantee.method is Method.GAUSSIAN
+    assert budget.permits(events)
+
+
+def test_a_budget_without_delta_is_met_in_rho() -> None:
+    budget = Budget.zcdp(0.01)
+    found = gaussians_within(budget, [GaussianPart(1.0, 1, 0.5), GaussianPart(3.0, 1, 0.5)])
+    assert [float(sigma2) for sigma2 in found.sigma2] == pytest.approx([100, 900])
+    assert found.guarantee.rho == pytest.approx(0.01)
+
+
+def test_laplace_noise_within_a_budget() -> None:
+    assert laplace_within(Budget.pure(0.3), 30.0) == 100
+    scale = laplace_within(Budget.zcdp(0.02), 1.0)
+    assert float(scale) == pytest.approx(5.0)
+    assert Budget.zcdp(0.02).permits([LaplaceEvent(1.0, scale)])
+
+
+@pytest.mark.parametrize("budget", [Budget.zcdp(0), Budget.zcdp(math.inf), Budget.pure(1)])
+def test_budgets_that_buy_no_gaussian_noise(budget: Budget) -> None:
+    with pytest.raises(UsageError):
+        gaussians_within(budget, [GaussianPart(1.0, 1)])
+
+
+@pytest.mark.parametrize("budget", [Budget.zcdp(0), Budget.pure(0), Budget.pure(math.inf)])
+def test_budgets_that_buy_no_laplace_noise(budget: Budget) -> None:
+    with pytest.raises(UsageError):
+        laplace_within(budget, 1.0)
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.inf])

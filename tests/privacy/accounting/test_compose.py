@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
+from scipy.stats import binom
 
 from sfumato.model.errors import UsageError
 from sfumato.privacy.accounting import (
@@ -124,6 +125,25 @@ def test_a_gaussian_and_a_pure_event_numerically() -> None:
     truth = brentq(lambda e: exact(e) - delta, 0.01, 2)
     assert found.method is Method.NUMERICAL
     assert truth <= found.epsilon <= truth * 1.001
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-3])
+@pytest.mark.parametrize(("mu", "loss", "times"), [(0.5, 0.05, 20), (0.05, 0.2, 7), (0.2, 1.0, 2)])
+def test_the_numerical_answer_is_never_too_small(
+    mu: float, loss: float, times: int, delta: float
+) -> None:
+    """Oracle: the Gaussian curve averaged over the binomial law of the summed losses."""
+    heads = np.arange(times + 1)
+    chances = binom.pmf(heads, times, 1 / (1 + math.exp(-loss)))
+
+    def exact(epsilon: float) -> float:
+        sides = (epsilon - (2 * heads - times) * loss).tolist()
+        return math.fsum(p * gaussian_delta(mu, e) for p, e in zip(chances, sides, strict=True))
+
+    beat = times * loss + gaussian_epsilon(mu, delta)
+    found = numerical_epsilon(mu, 0.0, (loss,) * times, delta, beat)
+    assert exact(found) <= delta
+    assert exact(found * 0.99) > delta
 
 
 def test_below_the_numerical_range_zcdp_is_left() -> None:
