@@ -1,5 +1,6 @@
 """The wall that a scheme is given: it charges, it owns the noise, it says nothing else."""
 
+import math
 import pickle
 from fractions import Fraction
 
@@ -10,6 +11,8 @@ from sfumato.model.bound import Counting
 from sfumato.model.counts import Counts
 from sfumato.model.errors import BudgetRefused, UsageError
 from sfumato.model.private import Private
+from sfumato.privacy.accounting import guarantee
+from sfumato.privacy.calibration import gaussian_sigma2_for
 from sfumato.privacy.charging import Tab
 from sfumato.privacy.events import PrivacyEvent
 from sfumato.privacy.wall import Wall
@@ -83,6 +86,16 @@ def test_a_refused_label_may_be_tried_again() -> None:
     assert np.array_equal(
         again.values, Wall(Tab(), KEY).gaussian(box(), sigma2=9, label="x").values
     )
+
+
+def test_calibrated_measured_and_within_the_promise() -> None:
+    """From (epsilon, delta) to a measurement and back: the charge keeps the promise."""
+    tab = Tab()
+    awkward = Private(Counts(VALUES.copy(), 1, 30.0, math.sqrt(30), Counting.VISITS, "t"), "t")
+    target = gaussian_sigma2_for(0.3, 2e-6, math.sqrt(30), VALUES.size)
+    Wall(tab, KEY).gaussian(awkward, sigma2=target.sigma2[0], label="x")
+    assert guarantee(tab.charged.values(), 2e-6) == target.guarantee
+    assert target.guarantee.epsilon <= 0.3
 
 
 def test_a_seeded_wall_taints_what_it_gives() -> None:

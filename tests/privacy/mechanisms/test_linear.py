@@ -42,8 +42,10 @@ def test_the_map_is_exact_and_keeps_the_mass_bound(seed: int) -> None:
     crowd = rng.integers(0, 50, (towers, slots))
     person = np.zeros_like(crowd)
     person[rng.integers(0, towers, 4), rng.choice(slots, 4, replace=False)] = 1
-    without = open_private(apply_map(boxed(crowd), whole, UNITS, "zones"))
-    with_ = open_private(apply_map(boxed(crowd + person), whole, UNITS, "zones"))
+    without = open_private(apply_map(boxed(crowd), whole, UNITS, "zones", mass_per_slot=True))
+    with_ = open_private(
+        apply_map(boxed(crowd + person), whole, UNITS, "zones", mass_per_slot=True)
+    )
     assert np.array_equal(without.values, whole.toarray() @ crowd)
     change = (with_.values - without.values).astype(float)
     assert np.linalg.norm(change) <= without.l2 == 2.0 * UNITS
@@ -59,6 +61,26 @@ def test_gathering_a_vector_can_raise_its_norm() -> None:
     alone = quantise_map(csr_array(np.eye(4)), 1)
     facts = public_facts(apply_map(boxed(np.zeros(4, np.int64), l1=4.0, l2=2.0), alone, 1, "same"))
     assert facts.l2 == 2.0
+
+
+@quick
+@given(st.integers(0, 1000), st.booleans())
+def test_without_a_mass_bound_the_norm_of_the_map_is_paid(seed: int, gathers: bool) -> None:
+    """Any change of norm at most 2, spread as it likes."""
+    rng = np.random.default_rng(seed)
+    zones, towers, slots = (1 if gathers else 5), 7, 6
+    whole = quantise_map(csr_array(shares(rng, zones, towers)), UNITS)
+    move = rng.random((towers, slots)) * (rng.random((towers, slots)) < 0.3)
+    move = np.floor(move / max(np.linalg.norm(move), 1e-9) * 2000).astype(np.int64)
+    box = boxed(np.zeros((towers, slots), np.int64), l1=1e9, l2=2000.0)
+    facts = public_facts(apply_map(box, whole, UNITS, "zones"))
+    assert np.linalg.norm(whole.toarray() @ move) <= facts.l2
+
+
+def test_a_vector_has_no_mass_per_slot() -> None:
+    whole = quantise_map(csr_array(np.eye(4)), 1)
+    with pytest.raises(UsageError, match="mass per slot"):
+        apply_map(boxed(np.zeros(4, np.int64)), whole, 1, "zones", mass_per_slot=True)
 
 
 def test_rounding_down_never_gives_more_than_a_whole() -> None:

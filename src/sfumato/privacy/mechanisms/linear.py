@@ -6,10 +6,11 @@ so no rounding is left to pay. The *public* map is rounded down to a lattice onc
 Claims about the new sensitivities (any unit; neighbours add or remove its contribution x):
 
 * `apply_map`, M >= 0 with integer columns that sum to at most `units` (area shares,
-  clusters). ||M x||_1 <= units ||x||_1. For place x slot counts the bound is on the mass per
-  slot m_t = ||x_t||_1, and ||M x_t||_2 <= ||M x_t||_1 <= units m_t, so L2 grows by `units`
-  and no more. A vector's bound says nothing about mass, and a map that gathers cells can
-  raise its norm: there ||M||_2 <= sqrt(||M||_1 ||M||_inf) and ||.||_2 <= ||.||_1 are used.
+  clusters). ||M x||_1 <= units ||x||_1. In L2 a map that gathers cells can raise the norm, so
+  in general ||M||_2 <= sqrt(||M||_1 ||M||_inf) and ||.||_2 <= ||.||_1 are used. Where the bound
+  is on the mass per slot m_t = ||x_t||_1 (sampled counts; weighted counts without event
+  norms), the caller says so: then ||M x_t||_2 <= ||M x_t||_1 <= units m_t in every slot, and
+  L2 grows by `units` and no more. The result is no longer bounded in that way.
 * `round_aggregate`, where an aggregate of real numbers must be rounded after all: each of
   the d cells that a unit touches moves by less than one lattice unit more, so L2 grows by
   sqrt(d) and L1 by d. Cells that it does not touch must be computed to the same bits with and
@@ -51,20 +52,31 @@ def quantise_map(shares: csr_array, units: int) -> csr_array:
     return whole
 
 
-def apply_map(box: Private[Counts], whole: csr_array, units: int, what: str) -> Private[Counts]:
-    """The counts of the new places, on a lattice `units` times finer."""
+def apply_map(
+    box: Private[Counts],
+    whole: csr_array,
+    units: int,
+    what: str,
+    *,
+    mass_per_slot: bool = False,
+) -> Private[Counts]:
+    """The counts of the new places, on a lattice `units` times finer.
+
+    `mass_per_slot` says that the counts' L2 bound is on a person's mass per slot.
+    """
     if whole.nnz and (whole.data.min() < 0 or whole.sum(axis=0).max() > units):
         raise InputError("The columns of an integer map sum to at most its units.")
-    rows = float(whole.sum(axis=1).max()) if whole.nnz else 0.0
+    rows = max(float(whole.sum(axis=1).max()), 1.0) if whole.nnz else 1.0
 
     def mapped(counts: Counts) -> Counts:
         same_places(counts, whole.shape[1])
         must_fit(counts.values, units)
         values = np.asarray(whole @ counts.values, dtype=np.int64)
         l1 = counts.l1 * units
-        l2 = counts.l2 * units
-        if counts.values.ndim == 1:
-            l2 = min(l1, counts.l2 * math.sqrt(units * rows))
+        if mass_per_slot and counts.values.ndim != 2:
+            raise UsageError("Only place x slot counts have a mass per slot.")
+        l2 = counts.l2 * (units if mass_per_slot else math.sqrt(units * rows))
+        l2 = min(l2, l1)
         finer = counts.units_per_count * units
         return replace(counts, values=values, units_per_count=finer, l1=l1, l2=l2, what=what)
 
