@@ -181,7 +181,7 @@ _REASONS = (
         "Restore it from the newest copy and run sfumato ledger verify",
     ),
     (
-        ("connection failed", "connection refused", "could not connect", "closed the connection"),
+        ("connection failed", "connection refused", "connection is bad", "closed the connection"),
         "the server does not answer",
         "Check that it runs and that the address is right",
     ),
@@ -192,7 +192,7 @@ _REASONS = (
 def _explain(database: Database, error: Exception) -> LedgerError:
     """The error in words. The driver's own text may hold a payload, so it is not shown."""
     raw = str(error.orig if isinstance(error, DBAPIError) else error).lower()
-    unknown = ((), f"the database said {type(error).__name__}", "See the cause below")
+    unknown = ((), f"the database said {type(error).__name__}", "Look into the database's own log")
     known = (r for r in _REASONS if any(needle in raw for needle in r[0]))
     _, reason, remedy = next(known, unknown)
     return LedgerError(

@@ -1,0 +1,141 @@
+"""Whoever can write the database but has no key cannot change the record unseen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import text
+
+from sfumato.privacy.ledger import Cap, Claim, Ledger, LedgerBroken, LedgerError
+from sfumato.privacy.ledger.chain import ORIGIN, Head, first_break, is_prefix, seal
+from sfumato.privacy.ledger.verify import verify
+
+Claims = Callable[..., Claim]
+
+
+def tamper(ledger: Ledger, *statements: str) -> None:
+    """Change rows as an intruder would: take the guards away first."""
+    guards = (
+        ["DROP TRIGGER sfumato_no_UPDATE", "DROP TRIGGER sfumato_no_DELETE"]
+        if ledger.database.file is not None
+        else ["DROP TRIGGER sfumato_append_only ON sfumato_entries"]
+    )
+    with ledger.database.writing() as connection:
+        for statement in (*guards, *statements):
+            connection.execute(text(statement))
+
+
+@pytest.fixture
+def used(ledger: Ledger, claim: Claims) -> Ledger:
+    """Three releases: rows 4 to 8 are reserve, commit, reserve, commit, reserve."""
+    for week in range(3):
+        reservation = ledger.reserve(claim(f"week-{week}", week=week))
+        assert not hasattr(reservation, "status")
+        if week < 2:
+            ledger.commit(reservation.id, {})
+    return ledger
+
+
+ATTACKS = {
+    "edited payload": (
+        "UPDATE sfumato_entries SET payload = replace(payload, '\"rho\":', '\"rh0\":') "
+        "WHERE seq = 3",
+    ),
+    "edited time": ("UPDATE sfumato_entries SET time = '1999-01-01' WHERE seq = 5",),
+    "edited kind": ("UPDATE sfumato_entries SET kind = 'abandon' WHERE seq = 5",),
+    "removed in the middle": ("DELETE FROM sfumato_entries WHERE seq = 6",),
+    "removed and renumbered": (
+        "DELETE FROM sfumato_entries WHERE seq = 5",
+        "UPDATE sfumato_entries SET seq = seq - 1 WHERE seq = 6",
+        "UPDATE sfumato_entries SET seq = seq - 1 WHERE seq = 7",
+        "UPDATE sfumato_entries SET seq = seq - 1 WHERE seq = 8",
+    ),
+    "reordered": (
+        "UPDATE sfumato_entries SET seq = 100 WHERE seq = 5",
+        "UPDATE sfumato_entries SET seq = 5 WHERE seq = 6",
+        "UPDATE sfumato_entries SET seq = 6 WHERE seq = 100",
+    ),
+    "cut off at the end": ("DELETE FROM sfumato_entries WHERE seq = 8",),
+    "cut off at the start": ("DELETE FROM sfumato_entries WHERE seq = 1",),
+    "emptied": ("DELETE FROM sfumato_entries",),
+    "last row repeated": (
+        "INSERT INTO sfumato_entries SELECT 9, kind, time, payload, previous, hash "
+        "FROM sfumato_entries WHERE seq = 8",
+    ),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_every_attack_is_found_and_stops_all_work(used: Ledger, claim: Claims, attack: str) -> None:
+    assert verify(used).sound
+    tamper(used, *ATTACKS[attack])
+    assert not verify(used).sound
+    with pytest.raises(LedgerBroken, match="does not hold together"):
+        used.reserve(claim("week-3", week=3, rho=2**-12))
+    with pytest.raises(LedgerBroken):
+        used.book()
+
+
+def test_rows_cannot_be_changed_by_accident(used: Ledger) -> None:
+    for statement in ("UPDATE sfumato_entries SET kind = 'x'", "DELETE FROM sfumato_entries"):
+        with (
+            pytest.raises(LedgerError, match="rows cannot be changed"),
+            used.database.writing() as connection,
+        ):
+            connection.execute(text(statement))
+    assert verify(used).sound
+
+
+def test_a_forger_without_the_key_is_found(used: Ledger) -> None:
+    """A well-formed row that raises the cap, sealed with a guessed key."""
+    last = used.entries()[-1]
+    payload = json.dumps({"dataset": "city", "unit": "user-period", "cap": Cap(rho=9).to_json()})
+    forged = seal(b"\1" * 32, last.seq + 1, "cap", last.time, payload, last.hash)
+    with used.database.writing() as connection:
+        connection.execute(
+            text("INSERT INTO sfumato_entries VALUES (:seq, :kind, :time, :payload, :prev, :hash)"),
+            {
+                "seq": forged.seq,
+                "kind": forged.kind,
+                "time": forged.time,
+                "payload": forged.payload,
+                "prev": forged.previous,
+                "hash": forged.hash,
+            },
+        )
+    (finding,) = verify(used).findings
+    assert "row 9 was edited, or sealed with another key" in finding
+
+
+def test_a_ledger_that_was_deleted_is_not_begun_anew(used: Ledger) -> None:
+    """Otherwise removing the database would give everybody a fresh budget."""
+    tables = ("sfumato_entries", "sfumato_ledger")
+    if used.database.file is not None:
+        for path in used.database.file.parent.glob("*.sqlite*"):
+            path.unlink()
+    else:
+        with used.database.writing() as connection:
+            for table in tables:
+                connection.execute(text(f"DROP TABLE {table} CASCADE"))
+    with pytest.raises(LedgerBroken, match="had 8 rows"):
+        used.initialise()
+
+
+def test_another_key_opens_nothing(used: Ledger) -> None:
+    used.keyring.path.write_text("ab" * 32)
+    with pytest.raises(LedgerBroken, match="another key"):
+        used.book()
+
+
+def test_a_chain_of_sealed_rows_is_whole_and_knows_its_prefixes() -> None:
+    key, entries = b"k" * 32, []
+    for seq in range(1, 5):
+        previous = entries[-1].hash if entries else ORIGIN
+        entries.append(seal(key, seq, "cap", "now", "{}", previous))
+    assert first_break(key, entries) is None
+    assert is_prefix(entries[1].head, entries)
+    assert not is_prefix(entries[3].head, entries[:3])
+    assert not is_prefix(Head(2, "0" * 64), entries)
+    assert not is_prefix(Head(0, ORIGIN), entries)
