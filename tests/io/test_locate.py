@@ -32,9 +32,17 @@ def test_partition_folders_are_seen_below_the_root_only(tmp_path: Path) -> None:
     day, other = touch(root, "year=2024/day=01/a.parquet", "year=2024/day=02/a.parquet")
     assert locate(root) == ((day, other), True)
     assert locate(f"{root}/*/*/*.parquet") == ((day, other), True)
+    assert locate(f"{root}/year=2024/day=0[1]/*.parquet") == ((day,), True)
+    assert locate(f"{root}/year=2024/day=01/*.parquet") == ((day,), False)
     assert locate(day) == ((day,), False)
     (plain,) = touch(root / "flat", "a.parquet")
     assert locate(root / "flat") == ((plain,), False)
+
+
+def test_partition_folders_are_the_same_for_all_files(tmp_path: Path) -> None:
+    touch(tmp_path, "a.parquet", "day=01/b.parquet")
+    with pytest.raises(InputError, match="other partition folders"):
+        locate(tmp_path)
 
 
 def test_a_list_keeps_its_order(tmp_path: Path) -> None:

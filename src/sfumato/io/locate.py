@@ -28,11 +28,20 @@ def locate(source: object) -> tuple[tuple[Path, ...], bool]:
     """The files and whether they lie in hive partition folders (`day=01/`)."""
     parts: Iterable[object] = source if isinstance(source, (list, tuple)) else [source]
     paths: list[Path] = []
-    hive = False
+    keys: dict[tuple[str, ...], Path] = {}
     for part in parts:
         found, root = _expand(os.fspath(part))  # type: ignore[call-overload]
         paths.extend(found)
-        hive = hive or any("=" in folder for path in found for folder in _folders(path, root))
+        for path in found:
+            keys.setdefault(_partition_keys(path, root), path)
+    if len(keys) > 1:
+        one, other = list(keys.values())[:2]
+        raise InputError(
+            f"it lies in other partition folders than {one}.",
+            file=str(other),
+            remedy="Point to files of one depth, for example FOLDER/*/*.parquet.",
+        )
+    hive = any(keys)
     if not paths:
         raise UsageError("No file was given.", remedy="Name a file, a folder or a pattern.")
     seen: set[str] = set()
@@ -50,8 +59,10 @@ def locate(source: object) -> tuple[tuple[Path, ...], bool]:
     return tuple(paths), hive
 
 
-def _folders(path: Path, root: Path) -> tuple[str, ...]:
-    return path.parent.relative_to(root).parts if path.is_relative_to(root) else ()
+def _partition_keys(path: Path, root: Path) -> tuple[str, ...]:
+    """`year`, `day` of `year=2024/day=01/`, as far as it lies below what the user pointed at."""
+    folders = path.parent.relative_to(root).parts if path.is_relative_to(root) else ()
+    return tuple(folder.split("=", 1)[0] for folder in folders if "=" in folder)
 
 
 def _expand(text: str) -> tuple[list[Path], Path]:
@@ -75,8 +86,8 @@ def _expand(text: str) -> tuple[list[Path], Path]:
         files = [name for name in found if name.is_file()]
         if not files:
             raise InputError("no file matches the pattern.", file=text)
-        fixed = Path(text[: min(text.index(c) for c in _GLOB if c in text)])
-        return files, fixed if text.endswith("/") else fixed.parent
+        fixed = text[: min(text.index(letter) for letter in _GLOB if letter in text)]
+        return files, Path(fixed) if fixed.endswith("/") else Path(fixed).parent
     raise InputError("there is no such file.", file=text, remedy="Check the path.")
 
 
