@@ -88,6 +88,73 @@ def settle(
 
 
 @njit(cache=True)
+def own_places(
+    state: np.uint64,
+    home: int,
+    kind: int,
+    site_start: NDArray[np.int64],
+    sites: NDArray[np.float64],
+    work_flow: NDArray[np.float32],
+    school_flow: NDArray[np.float32],
+    leisure_flow: NDArray[np.float32],
+    hub_of: NDArray[np.int64],
+    hubs: NDArray[np.float64],
+    places: NDArray[np.float64],
+) -> np.uint64:
+    """Fill in a user's addresses: home, work or school, four for leisure, the two stations."""
+    for p in range(6):
+        state += _GOLDEN
+        zone = home
+        if p > 0:
+            pick = unit(mix(state))
+            if p > 1:
+                zone = below(leisure_flow[home], pick)
+            elif kind == _STUDENT:
+                zone = below(school_flow[home], pick)
+            else:
+                zone = below(work_flow[home], pick)
+        state += _GOLDEN
+        span = site_start[zone + 1] - site_start[zone]
+        at = site_start[zone] + int(unit(mix(state)) * span)
+        places[p, 0], places[p, 1] = sites[at, 0], sites[at, 1]
+        if p < 2:
+            places[6 + p, 0] = hubs[hub_of[zone], 0]
+            places[6 + p, 1] = hubs[hub_of[zone], 1]
+    return state
+
+
+@njit(cache=True)
+def position(
+    doing: int,
+    kind: int,
+    moment: np.uint64,
+    next_moment: np.uint64,
+    luck: float,
+    places: NDArray[np.float64],
+) -> tuple[float, float]:
+    """Where the user is: at a place, at a station, or somewhere on the line between two."""
+    if doing <= _WORK:
+        return places[doing, 0], places[doing, 1]
+    if doing == _LEISURE:
+        choice = 2 + int(unit(mix(moment)) ** 1.6 * 4.0)
+        return places[choice, 0], places[choice, 1]
+    if doing == _TRANSIT:
+        if luck < 0.45:
+            station = 6 + int(luck > 0.22)
+            return places[station, 0], places[station, 1]
+        a, b = 0, 2 if kind == _AT_HOME else 1
+        part = (luck - 0.45) / 0.55
+    else:
+        # On the road: from one errand to the next hour's.
+        a, b = int(unit(mix(moment)) * 6.0), int(unit(mix(next_moment)) * 6.0)
+        part = luck
+    return (
+        places[a, 0] + part * (places[b, 0] - places[a, 0]),
+        places[a, 1] + part * (places[b, 1] - places[a, 1]),
+    )
+
+
+@njit(cache=True)
 def live(
     key: np.uint64,
     first: int,
@@ -123,7 +190,7 @@ def live(
     slots = when.shape[1]
     rows, columns, ranks = nearest.shape
     seen = np.zeros(slots * towers, dtype=np.int32)
-    places = np.empty((9, 2), dtype=np.float64)
+    places = np.empty((8, 2), dtype=np.float64)
     row = 0
     for k in range(homes.size):
         state = stream(key, first + k)
@@ -133,25 +200,10 @@ def live(
         kind = below(kinds, unit(mix(state)))
         if n > 110 and unit(mix(habit)) < 0.85:
             kind = _ROAMER
-        # Own places: home, work or school, four for leisure, two hubs; for roamers, anywhere.
-        for p in range(6):
-            state += _GOLDEN
-            zone = home
-            if p > 0:
-                pick = unit(mix(state))
-                if p > 1:
-                    zone = below(leisure_flow[home], pick)
-                elif kind == _STUDENT:
-                    zone = below(school_flow[home], pick)
-                else:
-                    zone = below(work_flow[home], pick)
-            state += _GOLDEN
-            span = site_start[zone + 1] - site_start[zone]
-            at = site_start[zone] + int(unit(mix(state)) * span)
-            places[p, 0], places[p, 1] = sites[at, 0], sites[at, 1]
-            if p < 2:
-                places[6 + p, 0] = hubs[hub_of[zone], 0]
-                places[6 + p, 1] = hubs[hub_of[zone], 1]
+        state = own_places(
+            state, home, kind, site_start, sites, work_flow, school_flow, leisure_flow,
+            hub_of, hubs, places,
+        )  # fmt: skip
         state += _GOLDEN
         shift = int(unit(mix(state)) * 3.0) - 1
         state += _GOLDEN
@@ -186,28 +238,12 @@ def live(
             doing = below(where[kind, hour], unit(moment))
             if walks_out and day[slot] == strike and doing in (_WORK, _TRANSIT):
                 doing = _HOME
-            state += _GOLDEN
-            luck = unit(mix(state))
             if fan and match_slots[slot]:
                 x, y = stadium[0], stadium[1]
-            elif doing <= _WORK:
-                x, y = places[doing, 0], places[doing, 1]
-            elif doing == _LEISURE:
-                choice = 2 + int(unit(mix(moment)) ** 1.6 * 4.0)
-                x, y = places[choice, 0], places[choice, 1]
-            elif doing == _TRANSIT:
-                goal = 2 if kind == _AT_HOME else 1
-                if luck < 0.45:
-                    x, y = places[6 + int(luck > 0.22), 0], places[6 + int(luck > 0.22), 1]
-                else:
-                    part = (luck - 0.45) / 0.55
-                    x = places[0, 0] + part * (places[goal, 0] - places[0, 0])
-                    y = places[0, 1] + part * (places[goal, 1] - places[0, 1])
             else:
-                a = int(unit(mix(moment)) * 6.0)
-                b = int(unit(mix(habit + _GOLDEN * np.uint64(slot + 2))) * 6.0)
-                x = places[a, 0] + luck * (places[b, 0] - places[a, 0])
-                y = places[a, 1] + luck * (places[b, 1] - places[a, 1])
+                state += _GOLDEN
+                after = mix(habit + _GOLDEN * np.uint64(slot + 2))
+                x, y = position(doing, kind, moment, after, unit(mix(state)), places)
             state += _GOLDEN
             column = min(max(int((x - origin[0]) / step), 0), columns - 1)
             line = min(max(int((y - origin[1]) / step), 0), rows - 1)

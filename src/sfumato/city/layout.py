@@ -86,7 +86,8 @@ def build_city(plan: CityPlan) -> City:
     shapes = [*ground.zone_shapes, *ring]
     sites = np.vstack([sample_inside(shape, _SITES, rng) for shape in shapes])
     inner = np.arange(zones * _SITES) // _SITES
-    use = _land_use(ground, sites[: zones * _SITES], inner)
+    real = plan.geometry is Geometry.PARIS
+    use = _land_use(ground, sites[: zones * _SITES], inner, follow_towers=real)
     raster = _raster(ground)
     to_degrees = ground.plane.to_degrees
     tower_degrees = to_degrees(ground.tower_points)
@@ -131,14 +132,23 @@ def _sectors(ground: Ground) -> list[BaseGeometry]:
 
 
 def _land_use(
-    ground: Ground, sites: NDArray[np.float64], zone_of: NDArray[np.int64]
+    ground: Ground,
+    sites: NDArray[np.float64],
+    zone_of: NDArray[np.int64],
+    follow_towers: bool,
 ) -> NDArray[np.float64]:
     """Zone x use; a zone has its area times the mean density over its addresses."""
+    crowding = np.ones(len(sites))
+    if follow_towers:
+        reach = np.asarray(cKDTree(ground.tower_points).query(sites, [9])[0]).ravel()
+        crowding = 1.0 / np.maximum(reach, 50.0) ** 2
     area = shapely.area(ground.zone_shapes)
     quiet = np.where(ground.parks, 0.05, 1.0)
     columns = [ground.residents.astype(np.float64)]
     for name in USES[1:]:
         density = getattr(ground.character, name)(sites)
+        if name != "schools":
+            density = density * crowding
         columns.append(area * quiet * np.bincount(zone_of, density) / _SITES)
     # Some leisure is spent in parks.
     columns[3] = columns[3] + np.where(ground.parks, 0.6 * columns[3].sum() / len(area), 0.0)

@@ -1,8 +1,9 @@
 """The real map of Paris: IRIS zones, census residents and the operator's sites.
 
 Nothing of it is part of the package: `plan.data` names the folder that holds `paris/`.
-Only the map is real. Offices, schools and the rest are bumps as in a generated city, and
-so are all people.
+Only the map is real. Offices, nightlife and transport are bumps as in a generated city,
+multiplied by the density of real sites (an operator builds where people are). All people
+are made up.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from sfumato.model.errors import InputError
 ZONES_FILE = "paris/iris_paris_2013_992.geojson"
 TOWERS_FILE = "paris/towers_arcep_2018-01_paris_3km.csv"
 _OPERATOR = "Orange"
-_PARK_DENSITY = 1_500.0
-"""Residents per square kilometre below which a zone counts as a park."""
+_PARK = "D"
+"""The census type of woods, parks, rivers and the like."""
 
 
 def read_paris(plan: CityPlan) -> Ground:
@@ -57,7 +58,7 @@ def read_paris(plan: CityPlan) -> Ground:
         zone_names=zones["nom_iris"].to_numpy(np.str_),
         districts=zones["code_commune"].to_numpy(np.str_),
         residents=residents,
-        parks=residents < _PARK_DENSITY * shapely.area(shapes) / 1e6,
+        parks=(zones["typ_iris"] == _PARK).to_numpy(np.bool_),
         tower_ids=np.array([f"ORA{k + 1:05d}" for k in range(int(near.sum()))]),
         tower_points=points[near],
         character=draw_character(radius_of(region), rng),
