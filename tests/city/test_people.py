@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
@@ -201,3 +202,19 @@ def test_progress_is_told_of_every_user() -> None:
     for _ in generate_events(build_city(replace(SMALL, chunk_users=1_500)), told.append):
         pass
     assert told == [1_500, 1_500, 1_000]
+
+
+def test_memory_is_that_of_one_chunk_however_many_there_are() -> None:
+    def peak(users: int) -> int:
+        city = build_city(replace(SMALL, users=users, chunk_users=4_000))
+        for _ in generate_events(city):  # compiled and warm before anything is measured
+            break
+        tracemalloc.start()
+        try:
+            for _ in generate_events(city):
+                pass
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak(40_000) < 1.3 * peak(4_000)

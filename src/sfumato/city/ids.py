@@ -24,7 +24,7 @@ def integer_ids(users: NDArray[np.int64], key: int) -> NDArray[np.int64]:
     word = users.astype(np.uint64)
     left, right = word >> np.uint64(31), word & _HALF
     for turn in range(4):
-        subkey = mix64(np.array([key * 4 + turn + 1], dtype=np.uint64))
+        subkey = mix64(mix64(np.array([key], dtype=np.uint64)) + np.uint64(turn))
         left, right = right, left ^ (mix64(right ^ subkey) & _HALF)
     return ((left << np.uint64(31)) | right).astype(np.int64)
 

@@ -22,7 +22,7 @@ import shapely
 
 from sfumato.city.layout import City, build_city
 from sfumato.city.people import Chunk, generate_chunks
-from sfumato.city.plan import CityPlan, Fixes
+from sfumato.city.plan import CityPlan
 from sfumato.model.errors import InputError
 
 EVENTS, TOWERS, ZONES, STATEMENT = "events.parquet", "towers.csv", "zones.geojson", "city.json"
@@ -88,7 +88,7 @@ def write_city(
             chunk = next(chunks, None)
     statement = {
         "kind": "city",
-        "plan": _plain(plan),
+        "plan": _plain(city),
         "scale": tally.scale(len(city.zones), plan.grid.slots),
         "slots": plan.grid.slots,
         "towers": {"total": len(city.towers), "inside": int(city.tower_inside.sum())},
@@ -162,12 +162,15 @@ def write_places(city: City, folder: Path) -> None:
     )
 
 
-def _plain(plan: CityPlan) -> dict[str, Any]:
-    """The plan as JSON. The folder of the real map is left out: it is a fact of the machine."""
-    content = asdict(plan)
-    content["start"] = plan.start.isoformat()
-    content["mean_tower_hours"] = plan.tower_hours
-    content["residents"] = plan.population
-    content["fixes"] = Fixes(plan.fixes).value
+def _plain(city: City) -> dict[str, Any]:
+    """The plan as JSON, with what a real map decided in the plan's stead.
+
+    The folder of the real map is left out: it is a fact of the machine.
+    """
+    content = asdict(city.plan)
+    content["start"] = city.plan.start.isoformat()
+    content["mean_tower_hours"] = city.plan.tower_hours
+    content["residents"] = int(city.ground.residents.sum())
+    content["towers"], content["zones"] = len(city.towers), len(city.zones)
     del content["data"]
     return content
