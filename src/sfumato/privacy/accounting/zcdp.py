@@ -1,6 +1,6 @@
 """Zero-concentrated DP to (epsilon, delta), by the tight conversion, in every direction.
 
-Canonne, Kamath & Steinke (2020), proposition 12: a rho-zCDP mechanism is (epsilon, delta)-DP
+Canonne, Kamath & Steinke (2020): a rho-zCDP mechanism is (epsilon, delta)-DP
 for every alpha > 1 with
 
     delta = exp((alpha - 1)(alpha rho - epsilon)) / (alpha - 1) * (1 - 1/alpha)^alpha.

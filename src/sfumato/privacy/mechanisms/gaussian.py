@@ -1,6 +1,6 @@
 """Discrete Gaussian noise on a bounded integer array.
 
-Claim: rho = l2^2 / (2 sigma2) zCDP (Canonne, Kamath & Steinke 2020, theorem 4, product over
+Claim: rho = l2^2 / (2 sigma2) zCDP (Canonne, Kamath & Steinke 2020, product over
 cells), and the exact Gaussian curve where `accounting.discrete` allows it. Unit and
 neighbours: those of the counts' bound. Sensitivity: the counts carry their own L2 bound; it
 is joint over the whole array, so the array is one measurement however many cells it has.

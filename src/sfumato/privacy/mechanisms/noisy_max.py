@@ -9,7 +9,7 @@ Claim: pure (r / b)-DP, where r bounds how far neighbours move any two costs apa
 `exponential`). *Proof.* Let candidates arrive at independent uniform times: i wins with
 probability p_i * integral over t in (0,1) of prod over j != i of (1 - t p_j). Substituting
 t = exp(-(s + least)/b) this is the probability that -c_i + E_i is the largest, E
-exponential with mean b (Ding, Kifer, Steinke et al. 2021). Fix the other candidates' E and put
+exponential with mean b (Ding et al. 2021). Fix the other candidates' E and put
 m = max over j of (c_i - c_j + E_j): i wins with probability exp(-max(0, m)/b), and m moves by
 at most r between neighbours. Integrate. QED
 
