@@ -18,8 +18,8 @@ def odds(epsilon: float) -> str:
     """By how much one person's data can change a probability: e^epsilon in words."""
     factor = math.exp(min(epsilon, 700.0))
     if factor < 1.9995:
-        return f"{(factor - 1) * 100:.2g} percent"
-    return f"a factor of {factor:.3g}"
+        return f"{_up((factor - 1) * 100, 2)} percent"
+    return f"a factor of {_up(factor)}"
 
 
 def statement(manifest: Manifest) -> str:
@@ -106,12 +106,12 @@ def _together(manifest: Manifest) -> str:
     )
 
 
-def _up(value: float) -> str:
-    """Three figures, never less than the value."""
+def _up(value: float, figures: int = 3) -> str:
+    """So many figures, never less than the value but for a rounding error."""
     if value <= 0 or not math.isfinite(value):
         return f"{value:g}"
-    scale = 10.0 ** (2 - math.floor(math.log10(value)))
-    return f"{math.ceil(value * scale * (1 - 1e-12)) / scale:.3g}"
+    scale = 10.0 ** (figures - 1 - math.floor(math.log10(value)))
+    return f"{math.ceil(value * scale * (1 - 1e-12)) / scale:.{figures}g}"
 
 
 def _chance(delta: float) -> str:

@@ -1,0 +1,165 @@
+"""`sfumato ledger`: init, show, history, plan, verify, export, link, abandon."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from typer.testing import CliRunner, Result
+
+from sfumato.cli.main import app
+from sfumato.model.errors import UsageError
+from sfumato.privacy.accounting import gaussian_epsilon, gaussian_mu
+from sfumato.privacy.events import GaussianEvent
+from sfumato.privacy.ledger import Claim, Ledger, LedgerError, Reservation, Status
+from sfumato.privacy.units import USER_PERIOD
+
+WEEK = 7 * 86_400 * 1_000_000
+
+
+class Office:
+    """A ledger file and the command run on it."""
+
+    def __init__(self, home: Path) -> None:
+        self.file = home / "ledger.sqlite"
+
+    def run(self, *arguments: str) -> Result:
+        result = CliRunner().invoke(app, ["ledger", *arguments, "--ledger", str(self.file)])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.run(*arguments, "--json").output)
+
+    def reserve(self, name: str, dataset: str = "city", week: int = 0) -> Reservation:
+        claim = Claim(
+            dataset=dataset,
+            name=name,
+            unit=USER_PERIOD,
+            delta=2e-6,
+            period=(week * WEEK, (week + 1) * WEEK),
+            events=(("counts", GaussianEvent(1.0, Fraction(256), 1)),),
+            config={},
+            fingerprint="f",
+            out=str(self.file.parent / "out" / name),
+        )
+        found = Ledger(self.file).reserve(claim)
+        assert isinstance(found, Reservation)
+        return found
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Office:
+    office = Office(tmp_path)
+    office.run("init", "--dataset", "city", "--cap-epsilon", "2", "--cap-delta", "2e-6")
+    return office
+
+
+def test_init_names_the_cap_and_where_the_key_is(tmp_path: Path) -> None:
+    result = Office(tmp_path).run("init", "--dataset", "city", "--cap-rho", "0.1")
+    assert "at most rho 0.1" in result.output
+    assert str(tmp_path / "ledger.key") in result.output
+
+
+@pytest.mark.parametrize("flags", [[], ["--cap-epsilon", "2"], ["--cap-rho", "-1"]])
+def test_a_cap_must_make_sense(tmp_path: Path, flags: list[str]) -> None:
+    with pytest.raises(UsageError):
+        Office(tmp_path).run("init", "--dataset", "city", *flags)
+    assert not (tmp_path / "ledger.sqlite").exists()
+
+
+def test_a_cap_is_replaced_only_when_asked(office: Office) -> None:
+    with pytest.raises(UsageError, match="--replace-cap"):
+        office.run("init", "--dataset", "city", "--cap-rho", "1")
+    office.run("init", "--dataset", "city", "--cap-rho", "1", "--replace-cap")
+    (unit,) = office.json("show")["datasets"][0]["units"]
+    assert unit["caps"] == [{"rho": 1.0, "epsilon": None, "delta": None}]
+
+
+def test_show_has_the_lifetime_and_the_worst_period(office: Office) -> None:
+    office.reserve("a", week=0)
+    office.reserve("b", week=1)
+    (entry,) = office.json("show", "--dataset", "city")["datasets"]
+    (unit,) = entry["units"]
+    assert unit["lifetime"]["rho"] == 2 / 512
+    assert unit["worst_period"]["rho"] == 1 / 512
+    assert unit["worst_period"]["period"][0].startswith("1970-01-01")
+    assert unit["by_status"] == {"reserved": 2, "committed": 0, "abandoned": 0}
+    assert "2 reserved" in office.run("show").output
+
+
+def test_history_lists_every_release(office: Office) -> None:
+    office.reserve("a")
+    (entry,) = office.json("history")
+    assert (entry["name"], entry["status"], entry["row"]) == ("a", "reserved", 4)
+    assert entry["cost"]["rho"] == 1 / 512
+    assert "reserved" in office.run("history", "--dataset", "city").output
+
+
+def test_plan_says_how_many_more_weekly_releases_fit(office: Office) -> None:
+    """n Gaussian releases of mu each are one of mu * sqrt(n): the exact curve says how many fit."""
+    flags = ["--dataset", "city", "--epsilon", "0.3", "--delta", "2e-6"]
+    found = office.json("plan", *flags, "--releases", "52")
+    more, mu = found["more_releases"], gaussian_mu(0.3, 2e-6)
+    assert gaussian_epsilon(mu * math.sqrt(more), 2e-6) <= 2
+    assert gaussian_epsilon(mu * math.sqrt(more + 1), 2e-6) > 2
+    assert found["then_spent"]["epsilon"] <= 2
+    each = found["for_releases"]["largest_epsilon_each"]
+    assert 0.2 < each < 0.3
+    assert f"{more} more releases" in office.run("plan", *flags).output
+
+
+def test_verify_is_sound_until_somebody_edits(office: Office) -> None:
+    assert office.run("verify").exit_code == 0
+    with Ledger(office.file).database.writing() as connection:
+        connection.execute(text("DROP TRIGGER sfumato_no_UPDATE"))
+        connection.execute(text("UPDATE sfumato_entries SET time = 'never' WHERE seq = 2"))
+    result = office.run("verify", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.output)["findings"] == [
+        "the ledger: row 2 was edited, or sealed with another key"
+    ]
+    assert "NOT sound" in office.run("verify").output
+
+
+def test_export_gives_every_row_and_no_key(office: Office, tmp_path: Path) -> None:
+    reservation = office.reserve("a")
+    lines = office.run("export").output.splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == [1, 2, 3, 4]
+    out = tmp_path / "rows.jsonl"
+    office.run("export", "--out", str(out))
+    assert out.read_text().splitlines() == lines
+    secrets = (reservation.key.hex(), (tmp_path / "ledger.key").read_text().strip())
+    assert not any(secret in out.read_text() for secret in secrets)
+
+
+def test_link_adds_spends(office: Office) -> None:
+    office.run("init", "--dataset", "town", "--cap-rho", "1")
+    office.reserve("a")
+    office.reserve("b", dataset="town")
+    office.run("link", "city", "town")
+    for entry in office.json("show")["datasets"]:
+        assert entry["units"][0]["lifetime"]["releases"] == 2
+    assert "= town" in office.run("show").output
+
+
+def test_abandon_stays_charged(office: Office) -> None:
+    reservation = office.reserve("a")
+    assert "stays charged" in office.run("abandon", "a", "--dataset", "city").output
+    book = Ledger(office.file).book()
+    assert book.charges[reservation.id].status is Status.ABANDONED
+    with pytest.raises(UsageError, match="no open release"):
+        office.run("abandon", "a", "--dataset", "city")
+
+
+def test_a_missing_ledger_and_an_unknown_data_set_are_said(office: Office, tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="no ledger at"):
+        Office(tmp_path / "elsewhere").run("show")
+    with pytest.raises(UsageError, match="knows no data set 'town'"):
+        office.run("show", "--dataset", "town")
