@@ -32,7 +32,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtri
 from scipy.stats import nct, norm
 
@@ -120,11 +120,7 @@ def _smallest_noncentrality(t: float, df: int, alpha: float) -> float:
     guess = t - float(norm.isf(alpha)) * spread
     if df > _NORMAL_DF:
         return guess  # t is normal to four digits here
-    low, high = guess - spread, guess + spread
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if nct.sf(t, df, middle) < alpha else (low, middle)
-    return low
+    return float(brentq(lambda c: nct.sf(t, df, c) - alpha, guess - 2 * spread, guess + 2 * spread))
 
 
 def rho_lower_bound(a: Scores, b: Scores, at: float, *, confidence: float) -> float:
@@ -161,10 +157,10 @@ def runs_needed(
 ) -> int:
     """Runs on each input with which `mu_lower_bound` sees a claim of `mu` broken by `factor`.
 
-    Normal approximation of the paired bound around the true area, including the quarter of
-    the runs that the fit uses up.
+    Normal approximation of the paired bound, including the quarter of the runs that the
+    fit uses up. Grows as 1 / mu^2 for small mu: about 3,100 / mu^2 at the defaults.
     """
     claimed, true = (float(norm.cdf(m / math.sqrt(2))) for m in (mu, factor * mu))
-    margin = float(norm.isf(1 - confidence)) + float(norm.isf(1 - power))
-    tested = true * (1 - true) * (margin / (true - claimed)) ** 2
-    return math.ceil(tested * _FIT_SHARE / (_FIT_SHARE - 1))
+    margin = float(norm.isf(1 - confidence)) * math.sqrt(claimed * (1 - claimed))
+    margin += float(norm.isf(1 - power)) * math.sqrt(true * (1 - true))
+    return math.ceil((margin / (true - claimed)) ** 2 * _FIT_SHARE / (_FIT_SHARE - 1))

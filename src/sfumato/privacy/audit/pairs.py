@@ -64,7 +64,7 @@ def traces(places: int, slots: int, limit: int) -> dict[str, Trace]:
 
 
 def publics(places: int, slots: int, crowd: int) -> dict[str, Visits]:
-    """Who else is there. The same people in both tables."""
+    """Who else is there. The crowd puts `crowd` people with one visit each in every cell."""
     rng = np.random.default_rng(20140824)
     some = [
         (user, int(place), int(slot))
@@ -72,13 +72,13 @@ def publics(places: int, slots: int, crowd: int) -> dict[str, Visits]:
         for slot, place in enumerate(rng.integers(0, places, slots))
         if rng.random() < 0.5
     ]
-    people = np.repeat(np.arange(1, crowd + 1), places * slots)
-    everywhere = _trace(np.repeat(np.arange(places), slots), np.tile(np.arange(slots), places))
+    cells = _trace(np.repeat(np.arange(places), slots), np.tile(np.arange(slots), places))
+    visits = np.tile(cells, (crowd, 1))
     return {
         "nobody else": np.empty((0, 3), np.int64),
         "one other person": np.array([(1, 0, slot) for slot in range(slots)], np.int64),
         "some others": np.array(some, np.int64).reshape(-1, 3),
-        "a crowd": np.column_stack((people, np.tile(everywhere, (crowd, 1)))),
+        "a crowd": np.column_stack((np.arange(1, len(visits) + 1), visits)),
     }
 
 

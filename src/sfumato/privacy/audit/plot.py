@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sfumato.model.errors import UsageError
-from sfumato.privacy.audit.run import Audit, EpsilonClaim
+from sfumato.privacy.audit.claims import EpsilonClaim
+from sfumato.privacy.audit.run import Audit
 
 _HOLDS, _VIOLATED = "#1b6e53", "#b3261e"
 

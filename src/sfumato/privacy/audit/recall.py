@@ -19,13 +19,14 @@ from sfumato.model.private import Private
 from sfumato.model.source import Source
 from sfumato.model.time_grid import TimeGrid
 
-_SAMPLES = 16
+SAMPLES = 16
+"""Fresh samples of a sampling bound that are kept and served in turn."""
 
 
 class RecallingSource:
     """A `Source` in front of another one."""
 
-    def __init__(self, source: Source, samples: int = _SAMPLES) -> None:
+    def __init__(self, source: Source, samples: int = SAMPLES) -> None:
         self._source = source
         self._samples = samples
         self._answers: dict[object, Private[Counts]] = {}
@@ -75,6 +76,9 @@ class RecallingSource:
         if question not in self._answers:
             self._answers[question] = self._source.capped_total(cap, counting)
         return self._answers[question]
+
+    def fingerprint(self, key: bytes) -> str:
+        return self._source.fingerprint(key)
 
     def exact(self, counting: Counting) -> Private[Counts]:
         return self._source.exact(counting)

@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.table import Table
 
-from sfumato.privacy.audit.run import Audit, EpsilonClaim, Row
+from sfumato.privacy.audit.claims import EpsilonClaim
+from sfumato.privacy.audit.run import Audit, Row
 
 _HEADS = ("what", "neighbours", "claim", "measured at least", "verdict", "runs", "how")
 
@@ -15,10 +16,11 @@ _HEADS = ("what", "neighbours", "claim", "measured at least", "verdict", "runs",
 def as_table(result: Audit) -> Table:
     """For the terminal."""
     table = Table(title=f"Empirical audit, all bounds together at {result.confidence:.4g}")
-    for head in _HEADS:
+    shown = _HEADS[:-1]  # how each bound was found is in the Markdown and the JSON
+    for head in shown:
         table.add_column(head, justify="right" if head in ("measured at least", "runs") else "left")
     for row in result.rows:
-        cells = list(_cells(row))
+        cells = list(_cells(row))[: len(shown)]
         cells[4] = f"[bold red]{cells[4]}[/]" if row.violated else f"[green]{cells[4]}[/]"
         table.add_row(*cells)
     return table

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.model.errors import UsageError
+from sfumato.privacy.audit.claims import Claim, EpsilonClaim
 from sfumato.privacy.audit.epsilon import SMALLEST_SAMPLE, epsilon_lower_bound
 from sfumato.privacy.audit.mu import mu_lower_bound, parametric
 from sfumato.privacy.audit.statistics import (
@@ -31,40 +32,7 @@ from sfumato.privacy.audit.statistics import (
 Draw = Callable[[bool, int, int], Released]
 """(with the user?, runs, seed) -> runs x released numbers, each run with fresh randomness."""
 Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class EpsilonClaim:
-    """(epsilon, delta)-DP."""
-
-    epsilon: float
-    delta: float = 0.0
-
-    @property
-    def value(self) -> float:
-        return self.epsilon
-
-    def __str__(self) -> str:
-        at = f" at δ = {self.delta:.2g}" if self.delta else ""
-        return f"ε ≤ {self.epsilon:.4g}{at}"
-
-
-@dataclass(frozen=True, slots=True)
-class MuClaim:
-    """mu-GDP up to a total variation of `slack` on each input (see `mu`)."""
-
-    mu: float
-    slack: float = 0.0
-
-    @property
-    def value(self) -> float:
-        return self.mu
-
-    def __str__(self) -> str:
-        return f"μ ≤ {self.mu:.4g}"
-
-
-Claim = EpsilonClaim | MuClaim
+_FINALISTS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,20 +116,31 @@ def worst(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Subject:
-    """The subject whose inputs look furthest apart in `runs` runs that are then thrown away."""
+    """The subject whose inputs look furthest apart, in runs that are then thrown away.
+
+    All are looked at with `runs` runs, the best few again with four times as many.
+    """
     if not subjects:
         raise UsageError("There is nothing to choose from.")
-    distances = []
-    for number, subject in enumerate(subjects):
-        if progress:
-            progress(f"looking at {subject.name}, {subject.pair}")
-        one, other = _both(subject, max(runs, SMALLEST_SAMPLE), (seed, number, 1))
-        half = len(one) // 2
-        score = subject.shift.fit(one[:half], other[:half])
-        shift = parametric(score(one[half:]), score(other[half:]), confidence=0.5)
-        tail = epsilon_lower_bound(one, other, confidence=0.9, statistics=subject.statistics)
-        distances.append((shift, tail.epsilon))
-    return subjects[max(range(len(subjects)), key=lambda i: max(distances[i]))]
+    left = list(range(len(subjects)))
+    for turn in (1, 2):
+        distance = {}
+        for i in left:
+            if progress:
+                progress(f"looking at {subjects[i].name}, {subjects[i].pair}")
+            size = max(runs, SMALLEST_SAMPLE) * (1 if turn == 1 else 4)
+            distance[i] = _apart(subjects[i], *_both(subjects[i], size, (seed, i, turn)))
+        left = sorted(left, key=lambda i: -distance[i])[: _FINALISTS if turn == 1 else 1]
+    return subjects[left[0]]
+
+
+def _apart(subject: Subject, one: Released, other: Released) -> float:
+    """How far the inputs seem apart: the shift, or what a single event proves, if more."""
+    half = len(one) // 2
+    score = subject.shift.fit(one[:half], other[:half])
+    shift = parametric(score(one[half:]), score(other[half:]), confidence=0.5)
+    event = epsilon_lower_bound(one, other, confidence=0.9, statistics=subject.statistics)
+    return max(shift, event.epsilon)
 
 
 def _both(subject: Subject, runs: int, entropy: tuple[int, ...]) -> tuple[Released, Released]:

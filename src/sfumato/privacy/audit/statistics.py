@@ -53,6 +53,22 @@ def _fit_projection(one: Released, other: Released) -> Score:
     return lambda rows: np.nan_to_num(rows) @ axis
 
 
+def best_of(*statistics: Statistic) -> Statistic:
+    """Fits each on half of the fitting runs and keeps what separates the other half best."""
+
+    def fit(one: Released, other: Released) -> Score:
+        half = len(one) // 2
+        found: list[tuple[float, Score]] = []
+        for statistic in statistics:
+            score = statistic.fit(one[:half], other[:half])
+            a, b = score(one[half:]), score(other[half:])
+            spread = float(np.sqrt((a.var() + b.var()) / 2))
+            found.append((float(a.mean() - b.mean()) / spread if spread > 0 else 0.0, score))
+        return max(found, key=lambda pair: pair[0])[1]
+
+    return Statistic(" or ".join(s.name for s in statistics), fit)
+
+
 def _fit_atoms(one: Released, other: Released) -> Score:
     """Log ratio of the frequencies of each distinct output; 0 for outputs never seen."""
     keys_one, keys_other = _row_keys(one), _row_keys(other)

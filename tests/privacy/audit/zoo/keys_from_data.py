@@ -10,7 +10,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.privacy.audit.run import EpsilonClaim, Subject
+from sfumato.privacy.audit.claims import EpsilonClaim
+from sfumato.privacy.audit.run import Subject
 from sfumato.privacy.noise.laplace import discrete_laplace
 from sfumato.privacy.noise.stream import SeededStream
 

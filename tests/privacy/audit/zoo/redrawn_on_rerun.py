@@ -11,7 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.privacy.audit.run import EpsilonClaim, MuClaim, Subject
+from sfumato.privacy.audit.claims import EpsilonClaim, MuClaim
+from sfumato.privacy.audit.run import Subject
 from sfumato.privacy.noise.gaussian import discrete_gaussian
 from sfumato.privacy.noise.laplace import discrete_laplace
 from sfumato.privacy.noise.stream import SeededStream

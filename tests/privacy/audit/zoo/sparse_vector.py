@@ -13,7 +13,8 @@ Corrected: threshold noise D/eT, query noise 2cD/eQ, stop after c positives (Lyu
 
 import numpy as np
 
-from sfumato.privacy.audit.run import EpsilonClaim, Subject
+from sfumato.privacy.audit.claims import EpsilonClaim
+from sfumato.privacy.audit.run import Subject
 
 RUNS = 100_000
 CLAIMED = 1.0

@@ -10,7 +10,8 @@ Corrected: every user capped at 753, sigma for 753.
 import math
 from fractions import Fraction
 
-from sfumato.privacy.audit.run import EpsilonClaim, MuClaim, Subject
+from sfumato.privacy.audit.claims import EpsilonClaim, MuClaim
+from sfumato.privacy.audit.run import Subject
 from sfumato.privacy.noise.gaussian import discrete_gaussian
 from sfumato.privacy.noise.stream import SeededStream
 

@@ -8,7 +8,8 @@ Corrected: divide by a public number.
 
 from fractions import Fraction
 
-from sfumato.privacy.audit.run import EpsilonClaim, Subject
+from sfumato.privacy.audit.claims import EpsilonClaim
+from sfumato.privacy.audit.run import Subject
 from sfumato.privacy.noise.laplace import discrete_laplace
 from sfumato.privacy.noise.stream import SeededStream
 

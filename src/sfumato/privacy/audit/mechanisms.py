@@ -1,0 +1,215 @@
+"""Every mechanism of the wall as a subject, on neighbouring numbers that strain its proof.
+
+Noise on arrays is drawn for all runs at once: the array is repeated inside its box, which
+leaves its sensitivity and the mechanism's code as they are. Choices and streams run one by
+one, each with a release key of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from sfumato.model.bound import Counting, SampleBound
+from sfumato.model.counts import Counts
+from sfumato.model.private import Private
+from sfumato.privacy.audit.claims import claims_of
+from sfumato.privacy.audit.pairs import ArrayPair, array_pairs
+from sfumato.privacy.audit.pipeline import release_key
+from sfumato.privacy.audit.run import Subject
+from sfumato.privacy.audit.statistics import EVERYTHING, Released, Statistic, known_direction
+from sfumato.privacy.calibration import (
+    gaussian_sigma2_for,
+    laplace_scale,
+    selection_softness,
+    sparse_scales,
+)
+from sfumato.privacy.charging import Tab
+from sfumato.privacy.events import PrivacyEvent
+from sfumato.privacy.mechanisms.linear import apply_map, quantise_map
+from sfumato.privacy.wall import Wall
+
+_PLACES, _SLOTS, _VISITS = 3, 6, 4
+_LABEL = "audit"
+_RANGE = 20
+_ZONES = csr_array(np.array([[1.0, 0.25, 0.2], [0.0, 0.75, 0.7]]))
+_UNITS = 64
+
+OneRun = Callable[[Wall, bool], list[float]]
+
+
+def mechanism_subjects(epsilon: float, delta: float) -> list[Subject]:
+    """All mechanisms, calibrated to epsilon (at delta where they need one)."""
+    pairs = [p for p in array_pairs(_PLACES, _SLOTS, limit=_VISITS) if str(_VISITS) in p.name]
+    return [
+        *(_gaussian(pair, epsilon, delta) for pair in pairs),
+        *(_laplace(pair, epsilon) for pair in pairs),
+        _mapped(pairs[0], epsilon, delta),
+        *_choices(epsilon),
+        _sparse(epsilon),
+        _distances(epsilon, delta),
+    ]
+
+
+def _boxed(values: NDArray[np.int64], runs: int = 1) -> Private[Counts]:
+    bound = SampleBound(_VISITS)
+    counts = Counts(
+        np.tile(values, (runs, 1, 1)) if runs > 1 else values.copy(),
+        bound.units_per_count,
+        bound.l1(_SLOTS),
+        bound.l2(_SLOTS),
+        Counting.PEOPLE,
+        "audit counts",
+    )
+    return Private(counts, "audit counts")
+
+
+def _gaussian(pair: ArrayPair, epsilon: float, delta: float) -> Subject:
+    (sigma2,) = gaussian_sigma2_for(epsilon, delta, _VISITS**0.5, _VISITS).sigma2
+
+    def measure(wall: Wall, box: Private[Counts]) -> NDArray[np.int64]:
+        return wall.gaussian(box, sigma2=sigma2, touched=_VISITS, label=_LABEL).values
+
+    shift = known_direction((pair.with_user - pair.without_user).astype(np.float64))
+    return _at_once("discrete Gaussian", pair, measure, delta, shift)
+
+
+def _laplace(pair: ArrayPair, epsilon: float) -> Subject:
+    scale = laplace_scale(float(_VISITS), epsilon)
+
+    def measure(wall: Wall, box: Private[Counts]) -> NDArray[np.int64]:
+        return wall.laplace(box, scale=scale, label=_LABEL).values
+
+    inn, out = (v.ravel().astype(np.float64) for v in (pair.with_user, pair.without_user))
+
+    def score(rows: Released) -> NDArray[np.float64]:
+        ratio: NDArray[np.float64] = (np.abs(rows - out) - np.abs(rows - inn)).sum(axis=1)
+        return ratio
+
+    ratio = Statistic("likelihood ratio", lambda _one, _other: score)
+    return _at_once("discrete Laplace", pair, measure, 0.0, ratio)
+
+
+def _mapped(pair: ArrayPair, epsilon: float, delta: float) -> Subject:
+    """Towers shared out over zones in fixed point, then measured."""
+    whole = quantise_map(_ZONES, _UNITS)
+    l2 = _UNITS * _VISITS**0.5
+    touched = _ZONES.shape[0] * _SLOTS
+    (sigma2,) = gaussian_sigma2_for(epsilon, delta, l2, touched).sigma2
+
+    def draw(with_user: bool, runs: int, seed: int) -> Released:
+        values = pair.with_user if with_user else pair.without_user
+        box = apply_map(_boxed(values), whole, _UNITS, "zones").map(lambda c: _repeat(c, runs))
+        wall = Wall(Tab(), release_key(seed, 0))
+        noisy = wall.gaussian(box, sigma2=sigma2, touched=touched, label=_LABEL)
+        return noisy.values.reshape(runs, -1).astype(np.float64)
+
+    tab = Tab()
+    box = apply_map(_boxed(pair.without_user), whole, _UNITS, "zones")
+    Wall(tab, release_key(0, 0)).gaussian(box, sigma2=sigma2, touched=touched, label=_LABEL)
+    return Subject(
+        "fixed-point map, discrete Gaussian",
+        pair.name,
+        claims_of(tab.charged.values(), delta),
+        draw,
+    )
+
+
+def _repeat(counts: Counts, runs: int) -> Counts:
+    return Counts(
+        np.tile(counts.values, (runs, 1, 1)),
+        counts.units_per_count,
+        counts.l1,
+        counts.l2,
+        counts.counting,
+        counts.what,
+    )
+
+
+def _at_once(
+    name: str,
+    pair: ArrayPair,
+    measure: Callable[[Wall, Private[Counts]], NDArray[np.int64]],
+    delta: float,
+    statistic: Statistic,
+) -> Subject:
+    def draw(with_user: bool, runs: int, seed: int) -> Released:
+        values = pair.with_user if with_user else pair.without_user
+        noisy = measure(Wall(Tab(), release_key(seed, 0)), _boxed(values, runs))
+        return noisy.reshape(runs, -1).astype(np.float64)
+
+    tab = Tab()
+    measure(Wall(tab, release_key(0, 0)), _boxed(pair.without_user))
+    claims = claims_of(tab.charged.values(), delta)
+    return Subject(name, pair.name, claims, draw, (statistic, *EVERYTHING), statistic)
+
+
+def _choices(epsilon: float) -> list[Subject]:
+    """Four candidates; the user makes one of them dearer by the whole range."""
+    softness = selection_softness(_RANGE, epsilon)
+    costs = {False: np.array([5, 0, 9, 0]), True: np.array([5, _RANGE, 9, 0])}
+    boxes = {side: Private(values.astype(np.int64), "costs") for side, values in costs.items()}
+
+    def exponential(wall: Wall, side: bool) -> list[float]:
+        chosen = wall.select(boxes[side], softness=softness, range_units=_RANGE, label=_LABEL)
+        return [float(chosen.index)]
+
+    def flip(wall: Wall, side: bool) -> list[float]:
+        chosen = wall.noisy_max(boxes[side], softness=softness, range_units=_RANGE, label=_LABEL)
+        return [float(chosen.index)]
+
+    pair = "one candidate dearer by the whole range"
+    return [
+        _one_by_one("exponential mechanism", pair, exponential),
+        _one_by_one("report noisy max", pair, flip),
+    ]
+
+
+def _sparse(epsilon: float) -> Subject:
+    """Early distances up, the last down: the proof's worst order. Ends at the first yes."""
+    threshold_scale, query_scale = sparse_scales(Fraction(epsilon), 1, 1)
+    distances = {False: [-1] * 6 + [1], True: [0] * 6 + [0]}
+
+    def run(wall: Wall, side: bool) -> list[float]:
+        vector = wall.sparse_vector(
+            threshold=0,
+            sensitivity=1,
+            positives=1,
+            threshold_scale=threshold_scale,
+            query_scale=query_scale,
+            label=_LABEL,
+        )
+        for at, distance in enumerate(distances[side]):
+            if vector.above(Private(distance, "distance")):
+                return [float(at)]
+        return [float(len(distances[side]))]
+
+    return _one_by_one("sparse vector", "six distances up, the last down", run)
+
+
+def _distances(epsilon: float, delta: float) -> Subject:
+    slots = 8
+    (sigma2,) = gaussian_sigma2_for(epsilon, delta, 2 * slots**0.5, slots).sigma2
+
+    def run(wall: Wall, side: bool) -> list[float]:
+        asked = wall.distances(most=slots, sensitivity=2, sigma2=sigma2, label=_LABEL)
+        box = Private(100 + 2 * int(side), "distance")
+        return [float(asked.measure(box)) for _ in range(slots)]
+
+    pair = "one person who moves in every slot"
+    return _one_by_one("noisy distances", pair, run, delta)
+
+
+def _one_by_one(name: str, pair: str, run: OneRun, delta: float = 0.0) -> Subject:
+    def draw(with_user: bool, runs: int, seed: int) -> Released:
+        rows = [run(Wall(Tab(), release_key(seed, i)), with_user) for i in range(runs)]
+        return np.array(rows, dtype=np.float64)
+
+    tab = Tab()
+    run(Wall(tab, release_key(0, 0)), False)
+    charged: list[PrivacyEvent] = list(tab.charged.values())
+    return Subject(name, pair, claims_of(charged, delta), draw)
