@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import duckdb
@@ -18,7 +18,7 @@ import duckdb
 from sfumato.engine.scratch import Scratch
 from sfumato.model.errors import InputError
 
-_LINE = re.compile(r"\bline:?\s+(\d+)", re.IGNORECASE)
+_LINE = re.compile(r"CSV Error on Line: (\d+)")
 
 
 @contextmanager
@@ -39,21 +39,30 @@ def open_connection(
         connection = duckdb.connect(":memory:", config=config)
         try:
             connection.execute("SET TimeZone = 'UTC'")
+            connection.execute("SET enable_progress_bar = false")
             yield connection
         finally:
             connection.close()
 
 
 @contextmanager
-def without_records(where: str) -> Iterator[None]:
-    """Turn the engine's complaints, which quote the record, into errors that do not."""
+def without_records(files: Sequence[str]) -> Iterator[None]:
+    """Turn the engine's complaints, which quote the record, into errors that do not.
+
+    Taken over are the line number and which of the known `files` it is about; row 1 is the
+    first record, after the header.
+    """
     try:
         yield
     except duckdb.Error as error:
-        found = _LINE.search(str(error))
+        message = str(error)
+        found = _LINE.search(message)
+        about = [file for file in files if file in message] or list(files[:1])
         raise InputError(
-            f"the events could not be read ({type(error).__name__}).",
-            file=where,
-            row=int(found.group(1)) if found else None,
-            remedy="Check that the file is complete and every row has the columns of the header.",
+            "the line has not the fields of the header, or is no text."
+            if found
+            else f"the events could not be read ({type(error).__name__}).",
+            file=max(about, key=len) if about else None,
+            row=max(int(found.group(1)) - 1, 1) if found else None,
+            remedy="Check that the file is complete and not cut short.",
         ) from None

@@ -46,7 +46,7 @@ class Definition:
             f"FROM visits AS v JOIN ({people}) AS s ON v.u = s.u) AS r"
         )
         carried = ("u", "slot", "place", "a2", "b2")
-        places = order_sql("place", f"{STRIDE} * (slot + 1)", 1, rows, carried)
+        places = order_sql("place", f"{STRIDE} * (CAST(slot AS BIGINT) + 1)", 1, rows, carried)
         one = (
             f"SELECT u, slot, place, a2, b2 FROM (SELECT u, slot, place, a2, b2, ROW_NUMBER() "
             f"OVER (PARTITION BY u, slot ORDER BY turn, place) AS nth FROM ({places}) AS t1) "

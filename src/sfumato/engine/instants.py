@@ -73,9 +73,7 @@ def reading_sql(events: Events, kind: str) -> str:
     """
     column = '"' + events.columns.time.replace('"', '""') + '"'
     if events.time is TimeEncoding.INSTANT and events.time_is_text:
-        plain = f"regexp_replace({column}, ' ?(Z|z|UTC)$', '+00')"
-        tight = f"regexp_replace({plain}, ' ([+-][0-9:]+)$', '\\1')"
-        return _text(column, INSTANT_TEXT, f"epoch_us(TRY_CAST({tight} AS TIMESTAMPTZ))")
+        return _text(column, INSTANT_TEXT, f"epoch_us(TRY_CAST({column} AS TIMESTAMPTZ))")
     if events.time is TimeEncoding.NAIVE and events.time_is_text:
         return _text(column, NAIVE_TEXT, f"epoch_us(TRY_CAST({column} AS TIMESTAMP))")
     if events.time in (TimeEncoding.INSTANT, TimeEncoding.NAIVE):

@@ -94,7 +94,7 @@ def order_sql(item: str, shift: str, step: int, relation: str, keep: tuple[str, 
         level = f"SELECT {kept}, x1, (x2 * x2) % {PRIME} AS x4 FROM ({level}) AS o2"
         return f"SELECT {kept}, (x4 * x1) % {PRIME} AS y FROM ({level}) AS o3"
 
-    inner = power(f"(({a} + 1) * ({item} + 1) + {b}) % {PRIME}", relation)
+    inner = power(f"(({a} + 1) * (CAST({item} AS BIGINT) + 1) + {b}) % {PRIME}", relation)
     outer = power(f"(({b} + 1) * y + {a} + {shift}) % {PRIME}", f"({inner}) AS o4")
     last = f"(({a} + 1) * y + {b}) % {PRIME} AS turn"
     return f"SELECT {', '.join(keep)}, {last} FROM ({outer}) AS o5"

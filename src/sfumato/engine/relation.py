@@ -14,7 +14,7 @@ no id is ever cut. The meaning of every encoding is that of `sfumato.model.event
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 
@@ -25,7 +25,7 @@ from sfumato.model.events import Events, FileFormat, FileSource, UserEncoding
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
 
-__all__ = ["BAD", "FAR", "Relation", "describe_source", "relation_of"]
+__all__ = ["BAD", "FAR", "Relation", "names_of", "relation_of", "row_in_file"]
 
 _NARROW = frozenset(
     {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
@@ -54,13 +54,26 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def describe_source(events: Events) -> str:
-    """The source's public name for messages: the first file, or the table's label."""
+def names_of(events: Events) -> tuple[str, ...]:
+    """Public names of the source for messages: its files, or the table's label."""
     if isinstance(events.source, FileSource):
-        first = events.source.paths[0].name
-        more = len(events.source.paths) - 1
-        return first if not more else f"{first} and {more} more"
-    return events.source.label
+        return tuple(str(path) for path in events.source.paths)
+    return (events.source.label,)
+
+
+def row_in_file(events: Events, row: int, connection: duckdb.DuckDBPyConnection) -> tuple[str, int]:
+    """Which file the row is in (1 is the first of all files), and its number there."""
+    if isinstance(events.source, FileSource):
+        for path in events.source.paths:
+            alone = replace(events, source=replace(events.source, paths=(path,)))
+            scan = _scan(alone, connection)
+            # A cursor of its own: the connection is in the middle of streaming.
+            found = connection.cursor().execute(f"SELECT COUNT(*) FROM {scan}").fetchone()
+            assert found is not None
+            if row <= found[0]:
+                return str(path), row
+            row -= int(found[0])
+    return names_of(events)[-1], row
 
 
 def _scan(events: Events, connection: duckdb.DuckDBPyConnection) -> str:
@@ -112,7 +125,7 @@ def relation_of(
             remedy="Give zones to count coordinates in, or name the tower column with "
             "--column place=….",
         )
-    with without_records(describe_source(events)):
+    with without_records(names_of(events)):
         scan = _scan(events, connection)
         types = _types(connection, scan)
     user, held = _user_sql(events, types[columns.user])

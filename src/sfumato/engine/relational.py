@@ -26,7 +26,7 @@ from sfumato.engine.drops import DropLog, DropReason
 from sfumato.engine.fingerprint import fingerprint
 from sfumato.engine.instants import BAD
 from sfumato.engine.intake.reading import batches, check_coordinates, place_finder
-from sfumato.engine.relation import Relation, describe_source, relation_of
+from sfumato.engine.relation import Relation, names_of, relation_of
 from sfumato.engine.weights import TOTAL_UNITS, WeightRule
 from sfumato.model.bound import Counting, SampleBound, WeightBound
 from sfumato.model.counts import Counts
@@ -200,7 +200,7 @@ class RelationalSource:
             "slots", pa.table({"slot": slots, "low": edges[:-1], "high": edges[1:]})
         )
         self._rows(relation, connection)
-        with without_records(describe_source(self._events)):
+        with without_records(names_of(self._events)):
             connection.execute(_JUDGED)
         connection.execute(
             "CREATE TEMP TABLE visits AS SELECT DISTINCT u, slot, place FROM judged "
@@ -224,8 +224,8 @@ class RelationalSource:
         faults = np.array([DropReason.BAD_COORDINATES, DropReason.OUTSIDE_ZONES, None], object)
         located = []
         done = 0
-        for batch in batches(connection, relation.sql, describe_source(self._events)):
-            check_coordinates(batch, self._events, done)
+        for batch in batches(connection, relation.sql, names_of(self._events)):
+            check_coordinates(batch, self._events, done, connection)
             found = finder.find(batch)
             fault = faults[np.where(found >= 0, 2, -3 - found)]
             columns = {"u": batch.column("u"), "t": batch.column("t"), "name": found}
@@ -241,7 +241,7 @@ class RelationalSource:
         if DropReason.NOT_A_TIME in dropped:
             raise InputError(
                 "a time is not written as the column's other times are.",
-                file=describe_source(self._events),
+                file=names_of(self._events)[0],
                 column=self._events.columns.time,
             )
         return DropLog(sum(numbers.values()), dropped, dict.fromkeys(dropped))

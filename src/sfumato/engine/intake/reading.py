@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import duckdb
@@ -16,7 +16,7 @@ from sfumato.engine.instants import BAD
 from sfumato.engine.intake import kernels
 from sfumato.engine.intake.grouped import Grouping
 from sfumato.engine.intake.places import LocatedPlaces, NamedPlaces
-from sfumato.engine.relation import Relation, describe_source, relation_of
+from sfumato.engine.relation import Relation, names_of, relation_of, row_in_file
 from sfumato.geography.locate import Locator
 from sfumato.model.errors import InputError
 from sfumato.model.events import Events, FileFormat, FileSource
@@ -29,7 +29,7 @@ _REASONS = tuple(DropReason)
 
 
 def batches(
-    connection: duckdb.DuckDBPyConnection, sql: str, where: str, rows: int = _BATCH
+    connection: duckdb.DuckDBPyConnection, sql: str, where: Sequence[str], rows: int = _BATCH
 ) -> Iterator[Any]:
     """Arrow batches of a select, streamed: the result is never whole in memory."""
     with without_records(where):
@@ -42,9 +42,9 @@ def batches(
                 batch = reader.read_next_batch()
             except StopIteration:
                 return
-            except (OSError, RuntimeError):
+            except (OSError, RuntimeError) as error:
                 # Arrow passes the engine's own complaint on, record and all.
-                raise duckdb.Error(where) from None
+                raise duckdb.Error(str(error)) from None
         yield batch
 
 
@@ -55,7 +55,7 @@ def _expected_rows(connection: duckdb.DuckDBPyConnection, events: Events) -> int
         return int(source.table.num_rows)
     if source.format is not FileFormat.PARQUET:
         return 0
-    with without_records(describe_source(events)):
+    with without_records(names_of(events)):
         paths = [str(path) for path in source.paths]
         found = connection.execute(
             "SELECT COALESCE(SUM(num_rows), 0) FROM parquet_file_metadata(?)", [paths]
@@ -76,15 +76,18 @@ def place_finder(places: Places, relation: Relation) -> NamedPlaces | LocatedPla
     return NamedPlaces(places, relation.place_is_integer)
 
 
-def check_coordinates(batch: Any, events: Events, rows: int) -> None:
+def check_coordinates(
+    batch: Any, events: Events, rows: int, connection: duckdb.DuckDBPyConnection
+) -> None:
     """Refuse a coordinate that is no number; `rows` were read before this batch."""
     wrong = batch.column("bad").to_numpy(zero_copy_only=False)
     if wrong.any():
+        file, row = row_in_file(events, rows + int(np.argmax(wrong)) + 1, connection)
         raise InputError(
             "a coordinate is not a number.",
-            file=describe_source(events),
+            file=file,
             column=f"{events.columns.lon}/{events.columns.lat}",
-            row=rows + int(np.argmax(wrong)) + 1,
+            row=row,
             remedy="Check the coordinate columns, or name others with --column lon=… lat=….",
         )
 
@@ -100,7 +103,7 @@ def read_events(
     progress: Progress | None,
 ) -> tuple[Grouping, Ids, DropLog]:
     """Read everything once: grouped rows, the table of ids, and what was dropped."""
-    where = describe_source(events)
+    where = names_of(events)
     slot_bits = max(1, (grid.slots - 1).bit_length())
     grouping = Grouping(place_bits + slot_bits, memory // 2, threads)
     tally = np.zeros(kernels.REASONS, np.int64)
@@ -115,7 +118,7 @@ def read_events(
         for batch in batches(connection, relation.sql, where):
             size = batch.num_rows
             if relation.by_coordinates:
-                check_coordinates(batch, events, rows)
+                check_coordinates(batch, events, rows, connection)
             user, time = batch.column("u"), batch.column("t")
             cells = np.empty(size, np.int64)
             kernels.judge(
@@ -136,11 +139,12 @@ def read_events(
                 cells,
             )
             if tally[kernels.NOT_A_TIME]:
+                file, row = row_in_file(events, int(first[kernels.NOT_A_TIME]), connection)
                 raise InputError(
-                    "the time is not written as the column's other times are.",
-                    file=where,
+                    "the time is not written as the column's other times are, or is no date.",
+                    file=file,
                     column=events.columns.time,
-                    row=int(first[kernels.NOT_A_TIME]),
+                    row=row,
                     remedy="Write every time in one form, for example 2007-09-10T12:00:00+02:00.",
                 )
             packed = np.empty(size, grouping.dtype)

@@ -1,0 +1,61 @@
+"""The keyed fingerprint: same content, same text; anything else differs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from sfumato.engine.fingerprint import fingerprint
+from sfumato.model.events import EventColumns, Events, FileFormat, FileSource
+
+KEY = b"a key of the holder's own"
+ROWS = [(1, 0.5, "t0"), (2, 1.5, "t1"), (3, 2.5, "t0")]
+
+
+def filed(town: Any, folder: Path, names: list[str], rows: Any = ROWS) -> Events:
+    folder.mkdir(exist_ok=True)
+    described = town.events(rows)
+    for k, name in enumerate(names):
+        pq.write_table(town.table(rows[k :: len(names)]), folder / name)
+    paths = tuple(folder / name for name in names)
+    return replace(described, source=FileSource(paths, FileFormat.PARQUET))
+
+
+def test_contents_count_and_names_do_not(town: Any, tmp_path: Path) -> None:
+    def of(events: Events, key: bytes = KEY) -> str:
+        return fingerprint(events, town.towers(2), town.grid(), key)
+
+    first = filed(town, tmp_path / "a", ["x.parquet", "y.parquet"])
+    renamed = filed(town, tmp_path / "b", ["p.parquet", "q.parquet"])
+    assert of(first) == of(renamed)
+    assert len(of(first)) == 64
+    assert of(first, b"another key") != of(first)
+    changed = filed(town, tmp_path / "c", ["x.parquet", "y.parquet"], [*ROWS[:2], (4, 2.5, "t0")])
+    assert of(changed) != of(first)
+    swapped = replace(first, columns=EventColumns("time", "user", "tower"))
+    assert of(swapped) != of(first)
+
+
+def test_tables_count_by_content_however_they_are_chunked(town: Any) -> None:
+    import pyarrow as pa
+
+    whole = town.table(ROWS)
+    chunked = pa.concat_tables([whole.slice(0, 1), whole.slice(1, 2)])
+    places, grid = town.towers(2), town.grid()
+    one, two, three = (
+        fingerprint(town.described(table), places, grid, KEY)
+        for table in (whole, chunked, whole.slice(0, 2))
+    )
+    assert one == two != three
+
+
+def test_places_and_grid_are_part_of_the_input(town: Any) -> None:
+    events = town.events(ROWS)
+    base = fingerprint(events, town.towers(2), town.grid(), KEY)
+    assert fingerprint(events, town.towers(3), town.grid(), KEY) != base
+    assert fingerprint(events, town.towers(2), town.grid(2), KEY) != base
+    assert town.local(ROWS, 2).fingerprint(KEY) == base
+    assert town.relational(ROWS, 2).fingerprint(KEY) == base

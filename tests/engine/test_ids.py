@@ -1,0 +1,87 @@
+"""Two users are never merged, whatever their ids look like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.engine.ids import kernels
+from sfumato.engine.ids.tables import ByteIds, IntegerIds, ids_for
+from sfumato.engine.local import LocalSource
+from sfumato.model.bound import Counting
+from sfumato.model.events import UserEncoding
+
+STEADY = settings(derandomize=True, deadline=None)
+
+
+def codes_of(ids: Any, column: pa.Array) -> list[int]:
+    cells = np.zeros(len(column), np.int64)
+    return [int(c) for c in ids.encode(column, cells, np.empty(len(column), np.int32))]
+
+
+@settings(STEADY, max_examples=60)
+@given(st.lists(st.binary(max_size=20) | st.text(max_size=9).map(str.encode), max_size=60))
+def test_codes_are_equal_exactly_where_bytes_are(values: list[bytes]) -> None:
+    ids = ByteIds(UserEncoding.BINARY)
+    codes = codes_of(ids, pa.array(values, pa.binary()))
+    assert len(set(codes)) == len(set(values)) == ids.count
+    assert ids.of(np.array(codes, np.int64)).to_pylist() == values
+    again = ids.lookup(pa.array(values, pa.large_binary()), np.empty(0, np.bool_))
+    assert again.tolist() == codes
+
+
+@settings(STEADY, max_examples=40)
+@given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 2), max_size=60))
+def test_codes_are_equal_exactly_where_integers_are(values: list[int]) -> None:
+    ids = IntegerIds()
+    codes = codes_of(ids, pa.array(values, pa.int64()))
+    assert len(set(codes)) == len(set(values)) == ids.count
+    assert ids.of(np.array(codes, np.int64)).to_pylist() == values
+
+
+@pytest.mark.parametrize("encoding", list(UserEncoding))
+def test_tables_grow_and_forget_nothing(encoding: UserEncoding) -> None:
+    numbers = np.arange(60_000) * 977
+    columns = {
+        UserEncoding.INTEGER: pa.array(numbers),
+        UserEncoding.TEXT: pa.array([f"{n:032x}" for n in numbers]),
+        UserEncoding.BINARY: pa.array([int(n).to_bytes(7, "big") for n in numbers], pa.binary()),
+    }
+    ids = ids_for(encoding)
+    column = columns[encoding]
+    for start in range(0, 60_000, 7_000):
+        part = column.slice(start, 7_000)
+        assert codes_of(ids, part) == list(range(start, min(start + 7_000, 60_000)))
+    assert codes_of(ids, column) == list(range(60_000))
+
+
+def test_a_table_where_every_hash_meets_in_one_place_still_tells_ids_apart() -> None:
+    """The hash only says where to look: in a table with eight entries nearly all meet."""
+    values = np.array([5, -5, 2**63 - 1, -(2**63), 0, 1], np.int64)
+    table = np.zeros(2 * 8, np.int64)
+    kernels.enter_integers(values, 0, values.size, table, np.uint64(0))
+    assert [kernels.find_integer(table, v, np.uint64(0)) for v in values] == list(range(6))
+    assert kernels.find_integer(table, np.int64(6), np.uint64(0)) < 0
+
+
+@pytest.mark.parametrize(
+    ("users", "arrow", "encoding"),
+    [
+        ([-(2**63), 2**63 - 1, 0, -1, 2**32, 2**32 + 1], pa.int64(), UserEncoding.INTEGER),
+        ([2**64 - 1, 2**63, 2**63 - 1, 0], pa.uint64(), UserEncoding.INTEGER),
+        (["1", "01", "1 ", " 1", "1.0", "", "\u0000", "1\u0000"], pa.string(), UserEncoding.TEXT),
+        (["e\u0301", "\u00e9", "E", "e"], pa.string(), UserEncoding.TEXT),
+        ([b"", b"\x00", b"\x00\x00", b"0", b"\x30\x00"], pa.binary(), UserEncoding.BINARY),
+    ],
+)
+def test_each_id_is_a_person(town: Any, users: Any, arrow: Any, encoding: Any) -> None:
+    """Everyone at one tower in one hour, twice: the count is the number of ids."""
+    table = town.table([(user, 0.5, "t0") for user in users] * 2, arrow)
+    source = LocalSource(town.described(table, encoding), town.towers(1), town.grid())
+    assert town.opened(source.exact(Counting.VISITS)).values[0, 0] == len(users)
+    assert town.opened(source.capped_total(1, Counting.PEOPLE)).values[0] == len(users)
