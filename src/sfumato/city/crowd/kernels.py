@@ -108,7 +108,7 @@ def walk(
                     route[a] = 1
                 else:
                     route[a] = 2 + (turn + a - 1 - int(working)) % (_PLACES - 2)
-            route[away + 1 if away < _PLACES else away] = 0
+            route[away + 1] = 0
             state += _GOLDEN
             start = usual_start + 0.35 * normal(mix(state))
             if not working:
