@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import version
 
-from sfumato import __version__
 from sfumato.density.scheme import Density, PublicFacts
 from sfumato.model.bound import Bound, Counting, SampleBound
 from sfumato.model.places import Places
@@ -105,7 +105,7 @@ def density_manifest(
             interval_coverage=density.coverage,
         ),
         public_inputs={"expected_users": facts.expected_users},
-        software={"sfumato": __version__},
+        software={"sfumato": version("sfumato")},
         ledger=LedgerHead(id=reservation.ledger_id, length=row.head.length, hash=row.head.hash),
         files=dict(files),
         caveats=_caveats(facts),

@@ -25,10 +25,14 @@ KEY_BYTES = 32
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a small file that only its owner can read; on the disk before this returns."""
-    temporary = path.with_name(f".sfumato-{secrets.token_hex(8)}")
+    """Write a small file that only its owner can read; on the disk before this returns.
+
+    The temporary name is fixed, so that what a kill leaves behind is taken up by the next
+    writer of the same file. Writers of one file must not overlap.
+    """
+    temporary = path.with_name(f".sfumato-{path.name}")
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -110,11 +114,13 @@ class Keyring:
             raise LedgerError(f"{self._mark} cannot be read.") from error
 
     def note(self, head: Head) -> None:
-        """Remember a longer head. Never goes back."""
-        last = self.noted()
-        if last is None or last.length < head.length:
-            text = json.dumps({"length": head.length, "hash": head.hash})
-            write_private(self._mark, text.encode() + b"\n")
+        """Remember a longer head. Never goes back, whichever process comes first."""
+        with self.path.open("rb") as own:
+            fcntl.flock(own, fcntl.LOCK_EX)
+            last = self.noted()
+            if last is None or last.length < head.length:
+                text = json.dumps({"length": head.length, "hash": head.hash})
+                write_private(self._mark, text.encode() + b"\n")
 
     def new_release_key(self, release: str) -> bytes:
         """A fresh key, on the disk before the reservation that needs it."""
