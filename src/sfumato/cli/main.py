@@ -9,7 +9,10 @@ import typer
 from rich.console import Console
 
 from sfumato import __version__
+from sfumato.cli.audit import audit
 from sfumato.cli.city import city
+from sfumato.cli.ledger import app as ledger
+from sfumato.cli.release import release
 from sfumato.model.errors import SfumatoError
 
 app = typer.Typer(
@@ -37,7 +40,10 @@ def _root(
     del version
 
 
+app.command()(audit)
 app.command()(city)
+app.command()(release)
+app.add_typer(ledger, name="ledger")
 
 
 def run() -> None:
