@@ -115,6 +115,22 @@ def test_towers_and_zones_together_release_zones(shop: Shop) -> None:
     assert "east" in text
 
 
+def test_coordinates_are_counted_in_zones(shop: Shop) -> None:
+    rows = [f"{u},2024-03-04T08:00:00Z,{2.29 + 0.04 * (u % 2):.2f},48.85\n" for u in range(400)]
+    shop.events.write_text("uid,datetime,lng,lat\n" + "".join(rows))
+    result = shop.run(
+        *("release", str(shop.events), "--zones", str(shop.home / "zones.geojson")),
+        *("--from", "2024-03-04", "--to", "2024-03-05", "--slot", "1d", "--tz", "UTC"),
+        *("--epsilon", "1", "--delta", "1e-6", "--dataset", "city"),
+        *("--out", str(shop.home / "out" / "gps"), "--quiet"),
+    )
+    assert result.output == ""
+    with (shop.home / "out" / "gps" / "density.csv").open() as file:
+        found = {row["zone_id"]: float(row["count"]) for row in csv.DictReader(file)}
+    assert found.keys() == {"east", "west"}
+    assert all(abs(count - 200) < 100 for count in found.values())
+
+
 def test_the_budget_is_refused_with_exit_code_3(shop: Shop) -> None:
     shop.release()
     with pytest.raises(BudgetRefused, match="would still fit") as refused:

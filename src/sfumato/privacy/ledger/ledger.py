@@ -55,7 +55,8 @@ class Ledger:
                 raise LedgerBroken(
                     f"The ledger {self.database} is empty, but {self.keyring.path.parent} notes "
                     f"that it had {noted.length} rows.",
-                    remedy="Restore the ledger from its newest copy.",
+                    remedy="Restore the ledger from its newest copy; a new ledger needs a key of "
+                    "its own (--ledger-key).",
                 )
             key = self.keyring.load() if self.keyring.exists() else self.keyring.create()
             tables.create(connection)

@@ -26,7 +26,7 @@ from sfumato.privacy.accounting import (
     total_rho,
     zcdp_epsilon,
 )
-from sfumato.privacy.events import MetricEvent, PrivacyEvent
+from sfumato.privacy.events import GaussianEvent, MetricEvent, PrivacyEvent
 from sfumato.privacy.exact import decimal_up
 from sfumato.privacy.ledger.caps import Cap
 from sfumato.privacy.ledger.records import Book, Charge
@@ -62,14 +62,14 @@ def compose(events: Sequence[PrivacyEvent], delta: float, releases: int = 0) -> 
     """The smallest statement about all events together that holds for adaptive choices."""
     if events and all(isinstance(event, MetricEvent) for event in events):
         return Spend(releases, None, decimal_up(total_per_metre(events)), delta, PER_METRE)
-    found = guarantee(events, delta)
-    epsilon, method = found.epsilon, found.method
-    if method is Method.NUMERICAL and found.rho is not None:
-        epsilon, method = zcdp_epsilon(found.rho, delta), Method.ZCDP
-        pure = total_epsilon(events)
-        if pure is not None and decimal_up(pure) <= epsilon:
-            epsilon, method = decimal_up(pure), Method.PURE
-    return Spend(releases, found.rho, epsilon, delta, method.value)
+    if all(isinstance(event, GaussianEvent) for event in events):
+        found = guarantee(events, delta)
+        return Spend(releases, found.rho, found.epsilon, delta, found.method.value)
+    rho, pure = decimal_up(total_rho(events)), total_epsilon(events)
+    epsilon, method = zcdp_epsilon(rho, delta), Method.ZCDP
+    if pure is not None and decimal_up(pure) <= epsilon:
+        epsilon, method = decimal_up(pure), Method.PURE
+    return Spend(releases, rho, epsilon, delta, method.value)
 
 
 def events_of(charges: Sequence[Charge]) -> list[PrivacyEvent]:

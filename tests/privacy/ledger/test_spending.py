@@ -1,0 +1,76 @@
+"""Epsilon as a view of the events: what adds up, by which theorem, and what never does."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.privacy.accounting import guarantee, zcdp_epsilon
+from sfumato.privacy.events import GaussianEvent, LaplaceEvent, MetricEvent, PrivacyEvent
+from sfumato.privacy.ledger import Cap
+from sfumato.privacy.ledger.filter import how_many_more, largest_fit, within
+from sfumato.privacy.ledger.spending import PER_METRE, compose
+
+FINE = GaussianEvent(l2=3 * 65536.0, sigma2=Fraction((13 * 3 * 65536) ** 2), touched=1000)
+LAPLACE = LaplaceEvent(l1=1.0, scale=Fraction(10))
+
+
+def test_nothing_costs_nothing() -> None:
+    assert compose([], 1e-6).epsilon == 0
+
+
+def test_gaussian_noise_alone_composes_by_the_exact_curve() -> None:
+    found = compose([FINE] * 52, 2e-6)
+    assert found.method == "gaussian"
+    assert found.epsilon < zcdp_epsilon(found.rho or 0.0, 2e-6)
+
+
+def test_a_mixture_is_added_up_by_rho_which_holds_for_adaptive_choices() -> None:
+    """The numerical composition would be smaller, but is proved for fixed plans only."""
+    events = [FINE, *[LAPLACE] * 10]
+    found = compose(events, 1e-6)
+    assert found.method == "zcdp"
+    assert found.epsilon == zcdp_epsilon(found.rho or 0.0, 1e-6)
+    assert guarantee(events, 1e-6).epsilon <= found.epsilon
+
+
+def test_pure_losses_are_added_where_that_is_less() -> None:
+    assert compose([LAPLACE], 1e-6).epsilon == 0.1
+    assert compose([LAPLACE] * 2, 1e-6).method == "pure"
+
+
+def test_location_noise_is_counted_per_metre() -> None:
+    found = compose([MetricEvent(0.01, "geo")] * 3, 0.0)
+    assert (found.epsilon, found.rho, found.method) == (0.03, None, PER_METRE)
+    assert within([MetricEvent(0.01, "geo")], [Cap(epsilon=0.01, delta=0.0)])
+    assert not within([MetricEvent(0.011, "geo")], [Cap(epsilon=0.01, delta=0.0)])
+    assert not within([MetricEvent(0.01, "geo")], [Cap(rho=1.0)])
+
+
+def test_every_cap_binds() -> None:
+    loose, tight = Cap(rho=1.0), Cap(epsilon=0.2, delta=1e-6)
+    assert within([FINE], [loose])
+    assert not within([FINE], [loose, tight])
+    assert not within([FINE], [Cap(epsilon=9.0, delta=1e-6, rho=1e-9)])
+
+
+@given(st.integers(0, 40), st.integers(1, 8))
+def test_how_many_more_is_the_last_number_that_fits(before: int, size: int) -> None:
+    event = GaussianEvent(1.0, Fraction(512), 1)
+    cap = [Cap(rho=33 / 1024)]
+    more = how_many_more([event] * before, cap, [event] * size)
+    assert within([event] * (before + more * size), cap) or more == 0
+    assert not within([event] * (before + (more + 1) * size), cap)
+
+
+def test_the_largest_fit_fits_and_is_the_largest() -> None:
+    def replan(epsilon: float) -> list[PrivacyEvent]:
+        return [LaplaceEvent(1.0, Fraction(1) / Fraction(epsilon))]
+
+    fit = largest_fit([LAPLACE], [Cap(epsilon=0.5, delta=0.0)], replan)
+    assert fit == pytest.approx(0.4, rel=0.01)
+    assert within([LAPLACE, *replan(fit)], [Cap(epsilon=0.5, delta=0.0)])
+    assert largest_fit([LAPLACE], [Cap(epsilon=0.1, delta=0.0)], replan) == 0
