@@ -106,9 +106,13 @@ class Grouping:
 
     def add(self, codes: NDArray[Any], cells: NDArray[Any]) -> None:
         """One batch; `cells` may be longer than `codes`, the rest is ignored."""
+        room = cells.size
         if codes.size == 0:
             return
-        self._chunks.append((codes.copy(), cells[: codes.size].copy()))
+        cells = cells[: codes.size]
+        if 10 * codes.size < 9 * room:  # a view would keep the room of dropped rows
+            codes, cells = codes.copy(), cells.copy()
+        self._chunks.append((codes, cells))
         # Grouping needs the cells once more beside the rows.
         self._held += codes.size * (4 + 2 * self._dtype.itemsize)
         if self._held > self._limit:
