@@ -3,6 +3,8 @@
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 ZOO = Path(__file__).with_name("zoo")
 
 
@@ -11,6 +13,12 @@ def _load(path):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def zoo():
+    """All files of the zoo as modules, by name."""
+    return {path.stem: _load(path) for path in sorted(ZOO.glob("*.py"))}
 
 
 def pytest_generate_tests(metafunc):

@@ -39,7 +39,7 @@ def test_every_mechanism_is_among_the_audited():
 def test_no_mechanism_exceeds_its_claim(seed):
     """Short form, at an epsilon where few runs say much."""
     subjects = mechanism_subjects(4.0, 1e-6)
-    result = audit(subjects, runs=400, confidence=1 - (1 - FAMILY_WISE) / len(SEEDS), seed=seed)
+    result = audit(subjects, runs=250, confidence=1 - (1 - FAMILY_WISE) / len(SEEDS), seed=seed)
     assert not result.violations, result.violations
 
 
@@ -87,5 +87,5 @@ def test_the_exponential_mechanism_has_the_exact_law_that_its_claim_is_about():
 def test_no_mechanism_exceeds_its_claim_with_many_runs(seed):
     subjects = mechanism_subjects(2.0, 1e-6)
     level = 1 - (1 - FAMILY_WISE) / len(SEEDS)
-    result = audit(subjects, runs=8_000, confidence=level, seed=1_000 + seed)
+    result = audit(subjects, runs=4_000, confidence=level, seed=1_000 + seed)
     assert not result.violations, result.violations
