@@ -174,22 +174,33 @@ class LocalSource:
         kernel: Callable[..., int],
         arguments: Callable[[Block], tuple[Any, ...]],
     ) -> NDArray[np.int64]:
-        """Run a pass over all users, each thread with its own array, and check the bound."""
+        """Run a pass over all users; it checks the bound on what it counts."""
         total = np.zeros(shape, np.int64)
-        threads = self._threads if total.size <= _THREAD_CELLS else 1
         for block in self._rows()[0].blocks():
-            rows = (block.cells, block.offsets, self._bits)
-            rest = arguments(block)
-
-            def part(low: int, high: int, rows: Any = rows, rest: Any = rest) -> NDArray[np.int64]:
-                own = np.zeros(shape, np.int64)
-                if kernel(rows, low, high, *rest, own):
-                    raise answers.BoundBroken("A user counted above the bound; nothing is given.")
-                return own
-
-            for own in in_threads(part, block.users, threads if block.users > _FEW else 1):
-                total += own
+            self._add(block, kernel, arguments(block), total)
         return total
+
+    def _add(
+        self,
+        block: Block,
+        kernel: Callable[..., int],
+        arguments: tuple[Any, ...],
+        total: NDArray[np.int64],
+    ) -> None:
+        """Add a block's users to `total`, each thread to an array of its own first."""
+        rows = (block.cells, block.offsets, self._bits)
+        alone = block.users <= _FEW or total.size > _THREAD_CELLS
+
+        def part(low: int, high: int) -> NDArray[np.int64]:
+            own = total if alone else np.zeros_like(total)
+            if kernel(rows, low, high, *arguments, own):
+                raise answers.BoundBroken("A user counted above the bound; nothing is given.")
+            return own
+
+        parts = in_threads(part, block.users, 1 if alone else self._threads)
+        if not alone:
+            for own in parts:
+                total += own
 
 
 def _rule(bound: WeightBound, units: int, ceiling: float) -> tuple[int, float, float]:
