@@ -162,6 +162,7 @@ def plan(
 ) -> None:
     """How many more releases of this size fit under the cap?"""
     from sfumato.privacy.ledger import views
+    from sfumato.privacy.ledger.filter import MOST_RELEASES
     from sfumato.privacy.units import Unit
 
     book = open_ledger(ledger, ledger_key).book()
@@ -172,7 +173,7 @@ def plan(
         return
     more = data["more_releases"]
     typer.echo(
-        f"{more} more release{'' if more == 1 else 's'} at epsilon {epsilon:g}, delta {delta:g} "
+        f"{'At least ' if more >= MOST_RELEASES else ''}{more} more release{'' if more == 1 else 's'} at epsilon {epsilon:g}, delta {delta:g} "
         f"fit{'s' if more == 1 else ''}; the people of {dataset!r} have then borne "
         f"{_spend(data['then_spent'])}."
     )

@@ -49,7 +49,7 @@ class Gaussian:
         if facts.unit != USER_PERIOD:
             raise UsageError(
                 f"The scheme gaussian protects a user's whole record, not the unit {facts.unit}.",
-                remedy="Leave --unit out, or choose another scheme.",
+                remedy="Ask for the unit user-period, or choose another scheme.",
             )
         unknown = sorted(set(facts.parameters) - {"clip"})
         if unknown:

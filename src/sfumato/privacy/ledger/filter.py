@@ -22,6 +22,8 @@ Replan = Callable[[float], Sequence[PrivacyEvent]]
 
 _LEAST_EPSILON = 1e-4
 _MOST_EPSILON = 64.0
+MOST_RELEASES = 1000
+"""Further ahead than this nobody plans, and counting would take long."""
 
 
 def within(events: Sequence[PrivacyEvent], caps: Sequence[Cap]) -> bool:
@@ -61,9 +63,9 @@ def how_many_more(
     spent: Sequence[PrivacyEvent],
     caps: Sequence[Cap],
     planned: Sequence[PrivacyEvent],
-    most: int = 100_000,
+    most: int = MOST_RELEASES,
 ) -> int:
-    """How often the planned release could still be made, at most `most` times."""
+    """How often the planned release could still be made; counting stops at `most`."""
 
     def fits(times: int) -> bool:
         return within([*spent, *(list(planned) * times)], caps)
