@@ -172,8 +172,10 @@ def plan(
         _print_json(data)
         return
     more = data["more_releases"]
+    least = "At least " if more >= MOST_RELEASES else ""
     typer.echo(
-        f"{'At least ' if more >= MOST_RELEASES else ''}{more} more release{'' if more == 1 else 's'} at epsilon {epsilon:g}, delta {delta:g} "
+        f"{least}{more} more release{'' if more == 1 else 's'} at epsilon {epsilon:g}, "
+        f"delta {delta:g} "
         f"fit{'s' if more == 1 else ''}; the people of {dataset!r} have then borne "
         f"{_spend(data['then_spent'])}."
     )
