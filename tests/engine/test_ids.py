@@ -69,6 +69,31 @@ def test_a_table_where_every_hash_meets_in_one_place_still_tells_ids_apart() -> 
     assert kernels.find_integer(table, np.int64(6), np.uint64(0)) < 0
 
 
+def test_ids_crafted_to_share_the_whole_hash_stay_two() -> None:
+    """Knowing the table's key one can write ids with equal 64-bit hashes. They stay two users."""
+    word, mask = 1 << 64, (1 << 64) - 1
+
+    def after(first: int) -> int:
+        """State of the hash after the first eight of sixteen bytes, for key zero."""
+        state = ((16 * 0x9E3779B97F4A7C15 % word) ^ first) * 0x9FB21C651E98DF25 & mask
+        return state ^ (state >> 32)
+
+    firsts = [7, 8, 1 << 63]
+    seconds = [after(first) ^ 0x1234567890ABCDEF for first in firsts]
+    users = [
+        a.to_bytes(8, "little") + b.to_bytes(8, "little")
+        for a, b in zip(firsts, seconds, strict=True)
+    ]
+    hashes = {
+        int(kernels._hash_bytes(np.frombuffer(user, np.uint8), 0, 16, np.uint64(0)))
+        for user in users
+    }
+    assert len(hashes) == 1
+    ids = ByteIds(UserEncoding.BINARY)
+    ids._seed = np.uint64(0)
+    assert codes_of(ids, pa.array(users * 2, pa.binary())) == [0, 1, 2] * 2
+
+
 @pytest.mark.parametrize(
     ("users", "arrow", "encoding"),
     [
