@@ -58,6 +58,7 @@ def test_the_statement_says_the_figures_and_what_is_not_promised(manifest: Manif
     text = " ".join(statement(manifest).split())
     assert "one person's whole record" in text
     assert "35 percent of itself (epsilon 0.3) plus 1 in 500,000 (delta 2e-06)" in text
+    assert "a chance of 10 percent without them is concluded with a chance of at most 14" in text
     assert "standard deviation 13.5" in text
     assert "first release about these people" in text
     assert "What is not promised." in text
@@ -70,7 +71,7 @@ def test_the_statement_adds_up_other_releases(manifest: Manifest) -> None:
     privacy = manifest.privacy.model_copy(update={"cumulative": total})
     text = " ".join(statement(manifest.model_copy(update={"privacy": privacy})).split())
     assert "4 releases about these people" in text
-    assert "88 percent (epsilon 0.629 at delta 2e-06)" in text
+    assert "88 percent of itself (epsilon 0.629 at delta 2e-06)" in text
 
 
 @pytest.mark.parametrize("change", [{"tainted": True}, {"differential_privacy": False}])
@@ -84,11 +85,17 @@ def test_the_statement_warns_loudly(manifest: Manifest, change: dict[str, bool])
 @pytest.mark.parametrize(
     ("epsilon", "words"),
     [
-        (0.1, "11 percent"),
-        (0.3, "35 percent"),
+        (0.1, "11 percent of itself"),
+        (0.3, "35 percent of itself"),
         (1.0, "a factor of 2.72"),
         (2.5, "a factor of 12.2"),
     ],
 )
 def test_odds_in_words(epsilon: float, words: str) -> None:
     assert odds(epsilon) == words
+
+
+def test_a_promise_that_promises_nothing_is_called_that(manifest: Manifest) -> None:
+    weak = manifest.privacy.model_copy(update={"epsilon": 3.0})
+    text = " ".join(statement(manifest.model_copy(update={"privacy": weak})).split())
+    assert "no protection worth the name" in text

@@ -18,7 +18,7 @@ def odds(epsilon: float) -> str:
     """By how much one person's data can change a probability: e^epsilon in words."""
     factor = math.exp(min(epsilon, 700.0))
     if factor < 1.9995:
-        return f"{_up((factor - 1) * 100, 2)} percent"
+        return f"{_up((factor - 1) * 100, 2)} percent of itself"
     return f"a factor of {_up(factor)}"
 
 
@@ -39,9 +39,10 @@ def statement(manifest: Manifest) -> str:
         )
     paragraphs += [
         f"What is promised. These files would have looked almost the same without {who}. "
-        "Whatever someone concludes from them about a person, that person's own data can change "
-        f"the probability of the conclusion by at most {odds(privacy.epsilon)} of itself (epsilon "
-        f"{_up(privacy.epsilon)}) plus {_chance(privacy.delta)} (delta {privacy.delta:g}).",
+        "Whatever someone concludes from them about a person, that person's own data change the "
+        f"probability of the conclusion by at most {odds(privacy.epsilon)} (epsilon "
+        f"{_up(privacy.epsilon)}) plus {_chance(privacy.delta)} (delta {privacy.delta:g}). "
+        f"{_example(privacy.epsilon, privacy.delta)}",
         f"How. {privacy.bound} Whole-number random noise was then added to every number before "
         f"anything else was done with it ({_noise(manifest)}). All later steps saw only the "
         "noisy numbers. Every place and every time slot is listed, also where nobody was.",
@@ -112,6 +113,16 @@ def _up(value: float, figures: int = 3) -> str:
         return f"{value:g}"
     scale = 10.0 ** (figures - 1 - math.floor(math.log10(value)))
     return f"{math.ceil(value * scale * (1 - 1e-12)) / scale:.{figures}g}"
+
+
+def _example(epsilon: float, delta: float) -> str:
+    most = min(0.1 * math.exp(min(epsilon, 700.0)) + delta, 1.0)
+    if most >= 0.995:
+        return "That is no protection worth the name: a chance of 10 percent may become certainty."
+    return (
+        "For example, what would have been concluded with a chance of 10 percent without them is "
+        f"concluded with a chance of at most {_up(100 * most, 2)} percent with them."
+    )
 
 
 def _chance(delta: float) -> str:
