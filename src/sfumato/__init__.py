@@ -1,5 +1,6 @@
 """sfumato: publish what crowds do without giving away what any person did."""
 
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
@@ -9,9 +10,7 @@ __all__ = ["__version__", "release"]
 
 
 def __getattr__(name: str) -> Any:
-    """`sfumato.release`, loaded when it is asked for: it brings the engine with it."""
+    """`sfumato.release`, loaded by name when it is asked for: it brings every engine with it."""
     if name == "release":
-        from sfumato.api import release
-
-        return release
+        return import_module("sfumato.api").release
     raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
