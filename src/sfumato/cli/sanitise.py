@@ -1,0 +1,208 @@
+"""`sfumato sanitise`: publish traces with noise on every location, charged to the ledger."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli.ledger import AsJson, KeyFile, Where, open_ledger
+from sfumato.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from sfumato.traces.publish import Sanitised
+    from sfumato.traces.request import SanitiseRequest
+
+
+def sanitise(
+    traces: Annotated[
+        Path, typer.Argument(help="CSV, Parquet, GPX, or a folder of GPX, Geolife or Cabspotting.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder to make; it must not exist yet.")],
+    dataset: Annotated[str, typer.Option(help="Whose people these are, as the ledger knows them.")],
+    start: Annotated[str, typer.Option("--from", help="First day (UTC), such as 2008-11-01.")],
+    end: Annotated[str, typer.Option("--to", help="First day that is no longer part of it.")],
+    expected_noise: Annotated[
+        str | None, typer.Option(help="Mean distance of a report from the place: 100m.")
+    ] = None,
+    radius: Annotated[str | None, typer.Option(help="Radius of the protection: 200m.")] = None,
+    level: Annotated[str | None, typer.Option(help="Level within the radius: ln4.")] = None,
+    kind: Annotated[
+        str,
+        typer.Option(help="independent, clock, printed-clock, predictive or gaussian."),
+    ] = "independent",
+    most_reports: Annotated[
+        int | None, typer.Option(help="Most reports of a person; later fixes are left out.")
+    ] = None,
+    window: Annotated[str | None, typer.Option(help="Length of a clock's window: 5min.")] = None,
+    threshold: Annotated[
+        str | None, typer.Option(help="Predictive: how far the last report may be off.")
+    ] = None,
+    test_share: Annotated[
+        float, typer.Option(help="Predictive: a test's strength as a share of a report's.")
+    ] = 0.1,
+    epsilon: Annotated[float | None, typer.Option(help="Gaussian: loss within the radius.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Gaussian: its delta.")] = None,
+    region: Annotated[
+        str | None, typer.Option(help="Public region: west,south,east,north in degrees.")
+    ] = None,
+    outside: Annotated[
+        str, typer.Option(help="Reports outside the region: keep, clamp or drop.")
+    ] = "keep",
+    lattice: Annotated[int, typer.Option(help="Rows of the public lattice a degree.")] = 100_000,
+    daily_level: Annotated[
+        str | None, typer.Option(help="Most level within 200 m on any day, such as ln10.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the release; default: that of the folder.")
+    ] = None,
+    tz: Annotated[str | None, typer.Option(help="Zone of times that carry none.")] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="Which column is what: user=uid, time=ts, lon=x.")
+    ] = None,
+    gap: Annotated[str, typer.Option(help="A pause so long ends a trip.")] = "20min",
+    ledger: Where = None,
+    ledger_key: KeyFile = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would cost; read and spend nothing.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Publish sanitised traces. Killed and run again, it finishes the same release, paid once."""
+    from sfumato.traces.level import parse_seconds
+    from sfumato.traces.publish import sanitise as publish
+    from sfumato.traces.read import read_traces
+
+    asked = _request(
+        dataset=dataset,
+        name=name if name is not None else out.absolute().name,
+        kind=kind,
+        start=start,
+        end=end,
+        expected_noise=expected_noise,
+        radius=radius,
+        level=level,
+        most_reports=most_reports,
+        window=window,
+        threshold=threshold,
+        test_share=test_share,
+        epsilon=epsilon,
+        delta=delta,
+        region=region,
+        outside=outside,
+        lattice=lattice,
+        daily_level=daily_level,
+    )
+    if dry_run:
+        _cost(asked, as_json)
+        return
+    book = open_ledger(ledger, ledger_key)
+    pairs = [text.partition("=") for text in column or []]
+    if any(not (role and sign and what) for role, sign, what in pairs):
+        raise UsageError("A column is named as role=name.", remedy="Write --column user=uid.")
+    columns = {role: what for role, _, what in pairs}
+    read, found = read_traces(traces, columns=columns, tz=tz, gap_s=float(parse_seconds(gap)))
+    made = publish(read, asked, book, out.absolute())
+    if as_json:
+        typer.echo(json.dumps(_summary(made, found.lines()), indent=2, sort_keys=True))
+    elif not quiet:
+        for line in found.lines():
+            typer.echo(f"note: {line}", err=True)
+        _tell(made)
+
+
+def _request(**given: Any) -> SanitiseRequest:
+    from datetime import date
+
+    from sfumato.traces.lattice import Lattice
+    from sfumato.traces.level import Strength, parse_level, parse_metres, parse_seconds, strength
+    from sfumato.traces.mechanisms.gaussian import GaussianTraces
+    from sfumato.traces.mechanisms.predictive import Prediction
+    from sfumato.traces.outside import Box, Outside
+    from sfumato.traces.request import Kind, SanitiseRequest
+
+    try:
+        kind, outside = Kind(given["kind"]), Outside(given["outside"])
+        days = date.fromisoformat(given["start"]), date.fromisoformat(given["end"])
+    except ValueError as error:
+        raise UsageError(
+            f"A word or date is not known: {error}.",
+            remedy=f"Kinds: {', '.join(Kind)}; outside: {', '.join(Outside)}; days: 2008-11-01.",
+        ) from None
+    box = None if given["region"] is None else Box.parse(given["region"])
+    most = given["most_reports"]
+    gaussian, prediction, wanted = None, None, None
+    if kind is Kind.GAUSSIAN:
+        if None in (given["radius"], given["epsilon"], given["delta"], most) or box is None:
+            raise UsageError(
+                "Gaussian noise needs --radius, --epsilon, --delta, --region and --most-reports."
+            )
+        radius = parse_metres(given["radius"])
+        gaussian = GaussianTraces(box, radius, most, given["epsilon"], given["delta"])
+    else:
+        wanted = strength(given["expected_noise"], given["radius"], given["level"])
+    if kind is Kind.PREDICTIVE and given["threshold"] is not None and wanted and most is not None:
+        test = Strength(wanted.per_metre * given["test_share"])
+        prediction = Prediction(wanted, test, parse_metres(given["threshold"]), most, 10 * most)
+    rolling = None
+    if given["daily_level"] is not None:
+        rolling = parse_level(given["daily_level"]) / 200.0
+    return SanitiseRequest(
+        dataset=given["dataset"],
+        name=given["name"],
+        kind=kind,
+        start=days[0],
+        end=days[1],
+        strength=wanted,
+        most_reports=None if kind is Kind.CLOCK else most,
+        window_s=None if given["window"] is None else parse_seconds(given["window"]),
+        box=box,
+        outside=outside,
+        lattice=Lattice(given["lattice"]),
+        prediction=prediction,
+        gaussian=gaussian,
+        rolling_per_metre=rolling,
+    )
+
+
+def _cost(asked: SanitiseRequest, as_json: bool) -> None:
+    from sfumato.privacy.events import event_to_json
+
+    data = {
+        "event": event_to_json(asked.event),
+        "expected_noise_m": asked.expected_noise_m,
+        "most_reports": asked.reports,
+    }
+    if as_json:
+        typer.echo(json.dumps(data, indent=2, sort_keys=True))
+        return
+    typer.echo(f"At most {asked.reports:,} reports a person, {asked.expected_noise_m:.0f} m off.")
+    typer.echo(f"Charged: {data['event']}")
+    typer.echo("Nothing was read and nothing was spent.")
+
+
+def _summary(made: Sanitised, notes: list[str]) -> dict[str, Any]:
+    privacy = made.manifest.privacy
+    return {
+        "how": made.how,
+        "folder": str(made.folder),
+        "release": made.manifest.release.id,
+        "epsilon": privacy.epsilon,
+        "method": privacy.method,
+        "withheld": made.withheld,
+        "notes": notes,
+    }
+
+
+def _tell(made: Sanitised) -> None:
+    how = {
+        "new": "Published",
+        "resumed": "An interrupted run was finished; it was paid once",
+        "already": "Published before and intact; nothing was done or charged",
+    }[made.how]
+    typer.echo(f"{how}: {made.folder}")
+    typer.echo(f"For your eyes: {made.withheld:,} fixes were left out by the public bounds.")
+    typer.echo(f"Read {made.folder / 'README.txt'} for what is protected and what is not.")

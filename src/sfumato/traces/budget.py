@@ -1,0 +1,145 @@
+"""`RollingBudget`: how much was released about each user's locations in any stretch of time.
+
+The ledger caps what is ever released about a data set. Locations are also wanted with a cap
+for every day: this store notes, for each user and hour, what reports cost per metre, and
+lets a report pass only if no run of hours that a window of the stated length can touch
+would exceed the cap. Users are keyed tags (HMAC), the table lives in the ledger's database,
+and the decision depends on time stamps and earlier reports, never on a location.
+
+On a device the same class keeps one person's budget in a file of its own:
+
+    budget = RollingBudget.on_device(path, cap_per_metre=0.2)
+    budget.ask(strength.per_metre)          # refuses, or notes and returns
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import BigInteger, Column, MetaData, String, Table, delete, insert, select
+
+from sfumato.model.errors import BudgetRefused, UsageError
+from sfumato.privacy.ledger.database import Database
+from sfumato.traces.model import MICROSECONDS
+from sfumato.traces.rolling.kernels import allow
+
+HOUR_S = 3600
+DAY_S = 86_400
+_UNIT = 10**12
+"""Losses are kept as whole units of 1e-12 per metre, rounded up; caps are rounded down."""
+
+_metadata = MetaData()
+_spends = Table(
+    "sfumato_rolling",
+    _metadata,
+    Column("release", String(64), nullable=False, index=True),
+    Column("seq", BigInteger, nullable=False),
+    Column("user", String(32), nullable=False),
+    Column("hour", BigInteger, nullable=False),
+    Column("units", BigInteger, nullable=False),
+)
+Ints = NDArray[np.int64]
+
+
+def units_up(per_metre: float) -> int:
+    """A loss in whole units, rounded up."""
+    return -int(-per_metre * _UNIT // 1)
+
+
+@dataclass(frozen=True)
+class RollingBudget:
+    """At most `cap_per_metre` for every user in any `window_s` seconds."""
+
+    database: Database
+    key: bytes
+    cap_per_metre: float
+    window_s: int = DAY_S
+
+    def __post_init__(self) -> None:
+        if self.window_s < HOUR_S or self.window_s % HOUR_S:
+            raise UsageError("A rolling budget counts whole hours.", remedy="Write 24h.")
+        if not self.cap_per_metre > 0:
+            raise UsageError("The cap of a rolling budget is positive.")
+
+    @classmethod
+    def on_device(
+        cls, path: str | Path, cap_per_metre: float, window_s: int = DAY_S
+    ) -> RollingBudget:
+        """A budget for one person, in a file of its own."""
+        database = Database(Path(path))
+        database.prepare()
+        return cls(database, b"device", cap_per_metre, window_s)
+
+    def tag(self, user: object) -> str:
+        """A name for the user that only the holder of the ledger's key can make."""
+        return hmac.new(self.key, repr(user).encode(), hashlib.sha256).hexdigest()[:32]
+
+    def allowed(
+        self, tags: list[str], user: Ints, time_us: Ints, per_metre: float, before: int
+    ) -> NDArray[np.bool_]:
+        """Which reports may be made, in the order of time; `user` indexes `tags`.
+
+        Only what was noted for ledger rows below `before` counts, so that the rerun of an
+        interrupted release decides alike.
+        """
+        if user.size == 0:
+            return np.ones(0, np.bool_)
+        hour = time_us // (HOUR_S * MICROSECONDS)
+        past = self._past(set(tags), before)
+        where = {tag: number for number, tag in enumerate(tags)}
+        spent = np.array(
+            sorted((where[tag], at, units) for tag, at, units in past), dtype=np.int64
+        ).reshape(-1, 3)
+        order = np.lexsort((time_us, user))
+        cost, cap = units_up(per_metre), int(self.cap_per_metre * _UNIT)
+        passed = np.empty(user.size, np.bool_)
+        runs = self.window_s // HOUR_S + 1
+        passed[order] = allow(len(tags), user[order], hour[order], spent, runs, cost, cap)
+        return passed
+
+    def note(
+        self, release: str, seq: int, tags: list[str], user: Ints, time_us: Ints, per_metre: float
+    ) -> None:
+        """Write down the reports of a release; doing it again changes nothing."""
+        hours, counts = np.unique(
+            np.column_stack((user, time_us // (HOUR_S * MICROSECONDS))), axis=0, return_counts=True
+        )
+        cost = units_up(per_metre)
+        rows = [
+            {"release": release, "seq": seq, "user": tags[who], "hour": int(at), "units": n * cost}
+            for (who, at), n in zip(hours.tolist(), counts.tolist(), strict=True)
+        ]
+        with self.database.writing() as connection:
+            _metadata.create_all(connection)
+            connection.execute(delete(_spends).where(_spends.c.release == release))
+            if rows:
+                connection.execute(insert(_spends), rows)
+
+    def ask(self, per_metre: float, now: float | None = None) -> None:
+        """For a device: note a report that is about to be made, or refuse it."""
+        at = np.array([int((time.time() if now is None else now) * MICROSECONDS)], np.int64)
+        with self.database.writing() as connection:
+            _metadata.create_all(connection)
+            last = connection.execute(select(_spends.c.seq).order_by(_spends.c.seq.desc())).first()
+        seq = 1 if last is None else int(last[0]) + 1
+        nobody = np.zeros(1, np.int64)
+        if not self.allowed(["me"], nobody, at, per_metre, seq)[0]:
+            raise BudgetRefused(
+                f"This report would pass the location budget of the last "
+                f"{self.window_s // HOUR_S} hours.",
+                remedy="Report later, or with more noise.",
+            )
+        self.note(f"report-{seq}", seq, ["me"], nobody, at, per_metre)
+
+    def _past(self, tags: set[str], before: int) -> list[tuple[str, int, int]]:
+        with self.database.writing() as connection:
+            _metadata.create_all(connection)
+            columns = (_spends.c.user, _spends.c.hour, _spends.c.units)
+            rows = connection.execute(select(*columns).where(_spends.c.seq < before))
+            return [(str(u), int(h), int(n)) for u, h, n in rows if u in tags]

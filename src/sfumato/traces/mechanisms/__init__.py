@@ -1,0 +1,1 @@
+"""Mechanisms for whole traces: independent, in windows, predictive, Gaussian."""

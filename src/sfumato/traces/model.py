@@ -1,0 +1,172 @@
+"""`Traces`: who was where when, as arrays, and the checks that make them fit for use.
+
+Rows are sorted by user, trip and time. What is wrong with a *single row* (nothing there,
+not on the globe, a second row of the same user at the same instant) removes the row and is
+counted. What looks odd only in the light of *where the user was* (an impossible speed) is
+counted and kept: a row that vanishes because of a location would tell something about it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.model.errors import InputError, UsageError
+from sfumato.traces.kernels import great_circle
+
+MICROSECONDS = 1_000_000
+_FIRST_US = 315_532_800 * MICROSECONDS  # 1980
+_LAST_US = 4_102_444_800 * MICROSECONDS  # 2100
+FASTEST_M_S = 100.0
+"""Faster than any train: between two fixes this is a fault of the receiver, or a flight."""
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the cleaning met, for the holder's eyes: counts and nothing else."""
+
+    rows: int = 0
+    missing: int = 0
+    off_the_globe: int = 0
+    repeated_times: int = 0
+    impossible_speeds: int = 0
+    unsorted: bool = False
+
+    @property
+    def dropped(self) -> int:
+        return self.missing + self.off_the_globe + self.repeated_times
+
+    def lines(self) -> list[str]:
+        """What to tell the holder."""
+        told = [
+            (self.missing, "rows without user, time or coordinates were left out"),
+            (self.off_the_globe, "rows with coordinates that are not on the globe were left out"),
+            (self.repeated_times, "rows repeat an instant of the same user; the first counts"),
+            (self.impossible_speeds, f"steps are faster than {FASTEST_M_S:g} m/s; they are kept"),
+        ]
+        return [f"{count:,} {text}." for count, text in told if count]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traces:
+    """Fixes of some users: `user` indexes `names`, `trip` separates outings, `row` the source."""
+
+    names: NDArray[np.object_]
+    user: Ints
+    trip: Ints
+    time: Ints
+    """Epoch microseconds."""
+    lon: Floats
+    lat: Floats
+    row: Ints
+
+    def __len__(self) -> int:
+        return int(self.user.size)
+
+    @property
+    def starts(self) -> Ints:
+        """Index of the first fix of every trip, and the length of the whole at the end."""
+        return run_starts(self.user, self.trip)
+
+    def pick(self, which: NDArray[np.bool_] | Ints) -> Traces:
+        """Some of the rows, in order."""
+        names = ("user", "trip", "time", "lon", "lat", "row")
+        return replace(self, **{name: getattr(self, name)[which] for name in names})
+
+    def at(self, lon: Floats, lat: Floats) -> Traces:
+        """The same fixes elsewhere."""
+        return replace(self, lon=lon, lat=lat)
+
+    def within(self, west: float, south: float, east: float, north: float) -> Traces:
+        """Fixes inside a box; it tells who was inside, so never before a release."""
+        inside = (self.lon >= west) & (self.lon <= east)
+        return self.pick(inside & (self.lat >= south) & (self.lat <= north))
+
+    def between(self, start_us: int, end_us: int) -> Traces:
+        """Fixes in a public period, its end not included."""
+        return self.pick((self.time >= start_us) & (self.time < end_us))
+
+
+def run_starts(*columns: Ints) -> Ints:
+    """Where a run of equal rows begins, and the number of rows at the end."""
+    size = columns[0].size
+    if size == 0:
+        return np.zeros(1, np.int64)
+    new = np.zeros(size, np.bool_)
+    new[0] = True
+    for column in columns:
+        new[1:] |= column[1:] != column[:-1]
+    return np.append(np.flatnonzero(new), size).astype(np.int64)
+
+
+def make_traces(
+    users: Ints,
+    names: NDArray[np.object_],
+    time: Ints,
+    lon: Floats,
+    lat: Floats,
+    *,
+    trip: Ints | None = None,
+    gap_s: float | None = None,
+    label: str = "traces",
+) -> tuple[Traces, Found]:
+    """Sorted, checked traces. A user code of -1 or a NaN coordinate is missing.
+
+    Without trips of their own, traces are cut wherever `gap_s` seconds pass without a fix.
+    """
+    columns = (users, time, lon, lat) if trip is None else (users, time, lon, lat, trip)
+    if len({column.size for column in columns}) != 1:
+        raise UsageError("The columns of traces have different lengths.")
+    rows = np.arange(users.size, dtype=np.int64)
+    there = (users >= 0) & np.isfinite(lon) & np.isfinite(lat)
+    globe = there & (np.abs(lon) <= 180.0) & (np.abs(lat) <= 90.0)
+    odd = globe & ((time < _FIRST_US) | (time >= _LAST_US))
+    if odd.any():
+        raise InputError(
+            "the time lies outside the years 1980 to 2100: seconds and milliseconds may be mixed.",
+            file=label,
+            row=int(np.argmax(odd)) + 1,
+            remedy="Store all times in one unit and name it (t_ms), or give --time-unit.",
+        )
+    outings = np.zeros(users.size, np.int64) if trip is None else trip
+    kept = rows[globe]
+    order = kept[np.lexsort((kept, time[kept], outings[kept], users[kept]))]
+    by_time = kept[np.lexsort((kept, time[kept], users[kept]))]
+    again = (np.diff(users[by_time]) == 0) & (np.diff(time[by_time]) == 0)
+    if again.any():
+        repeated = np.zeros(users.size, np.bool_)
+        repeated[by_time[1:][again]] = True
+        order = order[~repeated[order]]
+    made = Traces(names, users[order], outings[order], time[order], lon[order], lat[order], order)
+    if trip is None and gap_s is not None:
+        made = replace(made, trip=_cut(made, gap_s))
+    found = Found(
+        rows=int(users.size),
+        missing=int((~there).sum()),
+        off_the_globe=int((there & ~globe).sum()),
+        repeated_times=int(again.sum()),
+        impossible_speeds=_impossible(made),
+        unsorted=bool((np.diff(order) < 0).any()),
+    )
+    return made, found
+
+
+def _cut(traces: Traces, gap_s: float) -> Ints:
+    new = np.diff(traces.time, prepend=traces.time[:1]) > gap_s * MICROSECONDS
+    new[1:] |= traces.user[1:] != traces.user[:-1]
+    new[:1] = True
+    return (np.cumsum(new) - 1).astype(np.int64)
+
+
+def _impossible(traces: Traces) -> int:
+    if len(traces) < 2:
+        return 0
+    metres = great_circle(traces.lon[:-1], traces.lat[:-1], traces.lon[1:], traces.lat[1:])
+    seconds = np.diff(traces.time) / MICROSECONDS
+    same = (np.diff(traces.user) == 0) & (np.diff(traces.trip) == 0)
+    return int((same & (metres > FASTEST_M_S * np.maximum(seconds, 1e-6))).sum())

@@ -1,0 +1,154 @@
+"""`SanitiseRequest`: everything about a release of traces that is public, checked, not begun."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato import __version__
+from sfumato.model.errors import BudgetRefused, UsageError
+from sfumato.model.time_grid import TimeGrid
+from sfumato.privacy.events import GaussianEvent, MetricEvent, PrivacyEvent
+from sfumato.privacy.exact import decimal_up, exact
+from sfumato.traces.lattice import Lattice
+from sfumato.traces.level import Strength
+from sfumato.traces.mechanisms.gaussian import GaussianTraces
+from sfumato.traces.mechanisms.predictive import Prediction
+from sfumato.traces.mechanisms.windows import windows_between
+from sfumato.traces.outside import Box, Outside
+
+
+class Kind(StrEnum):
+    """How a trace is reported."""
+
+    INDEPENDENT = "independent"
+    """Every fix with fresh noise."""
+    CLOCK = "clock"
+    """One report for every window of a public clock."""
+    PRINTED_CLOCK = "printed-clock"
+    """One noisy location for every window that counts from a trip's first fix."""
+    PREDICTIVE = "predictive"
+    """A fresh report only where the last one no longer fits."""
+    GAUSSIAN = "gaussian"
+    """Gaussian noise for many reports within a radius."""
+
+
+@dataclass(frozen=True)
+class SanitiseRequest:
+    """A release of traces that has been asked for. `most_reports` is per user, and public."""
+
+    dataset: str
+    name: str
+    kind: Kind
+    start: date
+    end: date
+    strength: Strength | None = None
+    most_reports: int | None = None
+    window_s: int | None = None
+    box: Box | None = None
+    outside: Outside = Outside.KEEP
+    lattice: Lattice = field(default_factory=Lattice)
+    prediction: Prediction | None = None
+    gaussian: GaussianTraces | None = None
+    rolling_per_metre: float | None = None
+    rolling_window_s: int = 86_400
+
+    def __post_init__(self) -> None:
+        if self.end <= self.start:
+            raise UsageError("The period ends before it begins.")
+        needs: list[tuple[bool, str]] = [
+            (self.kind is Kind.GAUSSIAN and self.gaussian is None, "--radius, --epsilon, --delta"),
+            (self.kind is Kind.PREDICTIVE and self.prediction is None, "--threshold"),
+            (self.kind in (Kind.CLOCK, Kind.PRINTED_CLOCK) and not self.window_s, "--window 5min"),
+            (self.strength is None and self.kind is not Kind.GAUSSIAN, "--expected-noise 100m"),
+            (self.most_reports is None and self.kind is not Kind.CLOCK, "--most-reports N"),
+            (self.outside is not Outside.KEEP and self.box is None, "--region"),
+        ]
+        missing = [what for needed, what in needs if needed]
+        if missing:
+            raise UsageError(
+                f"Reports of kind {self.kind} need {' and '.join(missing)}.",
+                remedy="These are public choices and are never read from the data.",
+            )
+        if self.most_reports is not None and self.most_reports < 1:
+            raise UsageError("A user has at least one report.")
+        if self.rolling_per_metre is not None and self.kind in (Kind.GAUSSIAN, Kind.PREDICTIVE):
+            raise UsageError("A rolling budget counts independent reports and windows only.")
+        if self.kind is Kind.CLOCK and self.rolling_per_metre is not None:
+            assert self.window_s is not None
+            assert self.strength is not None
+            hours = self.rolling_window_s // 3600 + 1
+            at_once = min(-(-hours * 3600 // self.window_s), self.reports)
+            if at_once * self.strength.per_metre > self.rolling_per_metre:
+                raise BudgetRefused(
+                    f"A report in every window costs {at_once * self.strength.per_metre:.3g} per "
+                    f"metre within {hours} hours, more than the rolling budget.",
+                    remedy="Choose longer windows or more noise. Nothing was charged.",
+                )
+
+    @property
+    def period(self) -> tuple[int, int]:
+        """The public period in epoch microseconds (UTC days)."""
+        edges = TimeGrid.between(self.start, self.end, "1d", "UTC").edges
+        return int(edges[0]), int(edges[-1])
+
+    @property
+    def clock(self) -> NDArray[np.int64]:
+        assert self.window_s is not None
+        return windows_between(*self.period, self.window_s)
+
+    @property
+    def reports(self) -> int:
+        """The most reports a user can have: public."""
+        if self.kind is Kind.CLOCK:
+            return int(self.clock.size)
+        assert self.most_reports is not None
+        return self.most_reports
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """What is charged: the most that one user's whole trace can lose."""
+        if self.gaussian is not None and self.kind is Kind.GAUSSIAN:
+            found: GaussianEvent = self.gaussian.event
+            return found
+        if self.prediction is not None and self.kind is Kind.PREDICTIVE:
+            return MetricEvent(self.prediction.per_metre, "predictive planar Laplace")
+        assert self.strength is not None
+        total = decimal_up(self.reports * exact(self.strength.per_metre))
+        return MetricEvent(total, "planar Laplace")
+
+    @property
+    def delta(self) -> float:
+        gaussian = self.gaussian if self.kind is Kind.GAUSSIAN else None
+        return 0.0 if gaussian is None else gaussian.delta
+
+    @property
+    def expected_noise_m(self) -> float:
+        if self.gaussian is not None and self.kind is Kind.GAUSSIAN:
+            return self.gaussian.expected_noise_m
+        assert self.strength is not None
+        return self.strength.expected_noise_m
+
+    def config(self) -> dict[str, Any]:
+        """Everything that shapes the output: what a rerun must have in common."""
+        return {
+            "sfumato": __version__,
+            "traces": self.kind.value,
+            "from": self.start.isoformat(),
+            "to": self.end.isoformat(),
+            "per_metre": None if self.strength is None else self.strength.per_metre,
+            "most_reports": self.most_reports,
+            "window_s": self.window_s,
+            "region": None if self.box is None else list(self.box.bounds),
+            "outside": self.outside.value,
+            "lattice": self.lattice.per_degree,
+            "prediction": repr(self.prediction) if self.prediction else None,
+            "gaussian": repr(self.gaussian) if self.gaussian else None,
+            "rolling_per_metre": self.rolling_per_metre,
+            "rolling_window_s": self.rolling_window_s,
+        }
