@@ -107,6 +107,21 @@ def test_a_read_only_file_system_spends_nothing(small_disk: Path, claim: Claims)
     assert ledger.book().charges == {}
 
 
+@pytest.mark.postgres
+def test_a_read_only_server_spends_nothing(
+    new_postgres: Callable[[], str], tmp_path: Path, claim: Claims
+) -> None:
+    ledger = Ledger(new_postgres(), key=tmp_path / "ledger.key")
+    ledger.initialise()
+    ledger.add_dataset("city", Cap(rho=1.0))
+    name = ledger.database.url.database
+    with ledger.database.writing() as connection:
+        connection.exec_driver_sql(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    with pytest.raises(LedgerError, match="read-only"):
+        ledger.reserve(claim())
+    assert ledger.book().charges == {}
+
+
 def test_a_file_that_is_no_ledger_is_named_as_such(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     path.write_bytes(b"not a database at all, but a text" * 100)
