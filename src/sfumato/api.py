@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from sfumato import __version__
 from sfumato.density.disclosure import density_manifest
+from sfumato.density.layout import layout_of_cells, layout_of_zones
 from sfumato.density.registry import scheme_named
 from sfumato.density.scheme import Parameter, Plan, PublicFacts
 from sfumato.density.table import density_table, with_local_times
@@ -154,9 +155,11 @@ def request(
     counted = at if at is not None else to
     if counted is None:
         raise UsageError("Where the events are is missing.", remedy="Give --towers or --zones.")
-    shares = None
+    shares, where, zone_layout = None, layout_of_zones(counted), None
     if at is not None and to is not None:
-        shares = overlay(voronoi_cells(at, to, period=grid), to)
+        cells = voronoi_cells(at, to, period=grid)
+        shares = overlay(cells, to)
+        where, zone_layout = layout_of_cells(cells), layout_of_zones(to)
     try:
         what = Counting(counting)
     except ValueError:
@@ -173,6 +176,8 @@ def request(
         counting=what,
         overlay=shares,
         parameters=dict(parameters or {}),
+        layout=where,
+        zone_layout=zone_layout,
     )
     return Request(facts, scheme, counted, counted if to is None else to, dataset, name)
 

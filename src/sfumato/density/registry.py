@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from sfumato.density.gaussian import Gaussian
+from sfumato.density.grouping import Grouping
+from sfumato.density.laplace import Laplace
+from sfumato.density.paris import Paris
 from sfumato.density.scheme import Scheme
 from sfumato.model.errors import UsageError
 
-SCHEMES: Mapping[str, Scheme] = MappingProxyType({"gaussian": Gaussian()})
+SCHEMES: Mapping[str, Scheme] = MappingProxyType(
+    {scheme.name: scheme for scheme in (Laplace(), Gaussian(), Grouping(), Paris())}
+)
 
 
 def scheme_named(name: str) -> Scheme:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.density.layout import Layout
 from sfumato.model.bound import Bound, Counting, WeightBound
 from sfumato.model.errors import UsageError
 from sfumato.model.source import Source
@@ -48,6 +49,10 @@ class PublicFacts:
     overlay: Overlay | None = None
     """Shares of the counted places in the released zones; `None` releases what is counted."""
     parameters: Mapping[str, Parameter] = field(default_factory=lambda: MappingProxyType({}))
+    layout: Layout | None = None
+    """Where the counted places are; schemes that merge neighbours need it."""
+    zone_layout: Layout | None = None
+    """Where the zones of the overlay are."""
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.epsilon) and self.epsilon > 0):
@@ -68,6 +73,8 @@ class PublicFacts:
         ids = np.array(self.place_ids, dtype=np.str_)
         if self.overlay is not None and not np.array_equal(self.overlay.place_ids, ids):
             raise UsageError("The overlay is not about the places that are counted.")
+        if self.layout is not None and self.layout.areas.size != ids.size:
+            raise UsageError("The layout is not about the places that are counted.")
         ids.setflags(write=False)
         object.__setattr__(self, "place_ids", ids)
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))

@@ -1,0 +1,147 @@
+"""`paris`: hourly density per zone by clusters and Fourier shapes, with a guarantee that holds.
+
+Acs & Castelluccia (2014), corrected: noisy totals of places (a histogram and a capped grand
+total), neighbours merged until each cluster is large enough for the noise, one noisy series
+per cluster, its shape cleaned of noise, totals times shapes, small hours smoothed, back to
+zones. Claim: (epsilon, delta)-DP for adding or removing one user's whole record; `budget` has
+the sensitivities. Clusters are made from noisy totals and a public threshold
+tau = sqrt(slots) * sigma / tolerance; all that follows a measurement is post-processing.
+
+Intervals: 90 %, by the delta method from the noise of totals, grand total and shapes, plus the
+differences between places of one cluster as far as differences between clusters show them.
+They say nothing about visits that the contribution bound left out.
+
+Cost: three passes over the events; everything after them takes seconds.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.density.parameters import user_period
+from sfumato.density.paris.budget import SERIES, divide, histogram_units, series_units
+from sfumato.density.paris.series import cluster_counts, measure_shapes
+from sfumato.density.paris.settings import Settings
+from sfumato.density.paris.space import WorkingSpace, working_space
+from sfumato.density.paris.totals import Totals, measure_totals
+from sfumato.density.refine.clusters import merge_neighbours
+from sfumato.density.refine.nights import smooth_nights
+from sfumato.density.refine.shapes import Shapes
+from sfumato.density.scheme import Density, Plan, PlannedMeasurement, PublicFacts
+from sfumato.density.zoning import Table, bounded_counts
+from sfumato.model.source import Source
+from sfumato.privacy.events import BoundedRangeEvent, GaussianEvent, PrivacyEvent
+from sfumato.privacy.wall import Wall
+
+COVERAGE = 0.90
+_WIDTH = 1.6448536269514722
+"""Half-width of the central 90 % of a normal law, in standard deviations."""
+_DECIMALS = 3
+
+
+class Paris:
+    """The recipe. Its parameters are those of `settings.WORDS`."""
+
+    @property
+    def name(self) -> str:
+        return "paris"
+
+    def plan(self, facts: PublicFacts) -> Plan:
+        user_period(self.name, facts)
+        settings = Settings.of(facts)
+        events, reached = divide(facts, settings)
+        units = {SERIES: series_units(facts, settings), "histogram": histogram_units(settings)}
+        cells = {"histogram": facts.places, "total": 1, SERIES: facts.cells, "choice": 1}
+        planned = tuple(
+            PlannedMeasurement(label, event, cells[label], _sd(event, units.get(label, 1)))
+            for label, event in events.items()
+        )
+        sd = next(p.sd for p in planned if p.label == SERIES)
+        bar = threshold(sd, facts.grid.slots, settings.tolerance)
+        lines = (
+            f"{facts.places} places are merged into clusters of at least {bar:,.0f} "
+            f"{facts.counting}; each cluster's {facts.grid.slots} slots get discrete Gaussian "
+            f"noise of standard deviation {sd:.3g}, and its shape is shared by its places.",
+            "Totals of places get noise of standard deviation "
+            f"{planned[0].sd:.3g} before they are scaled to the noisy grand total.",
+            f"It costs epsilon {reached.epsilon:.4g} at delta {facts.delta:g} "
+            f"(rho {reached.rho or 0:.4g}, by {reached.method}).",
+        )
+        return Plan(self.name, planned, sd, lines)
+
+    def run(self, source: Source, wall: Wall, facts: PublicFacts) -> Density:
+        settings, plan = Settings.of(facts), self.plan(facts)
+        space = working_space(facts, settings.space)
+        totals = measure_totals(source, wall, facts, settings, plan)
+        sd = _sd(plan.events[SERIES], series_units(facts, settings))
+        cells = space.totals(totals.values)
+        label = merge_neighbours(
+            cells,
+            space.layout.centres,
+            space.layout.areas,
+            threshold(sd, facts.grid.slots, settings.tolerance),
+        )
+        counts = bounded_counts(source, wall, facts, SERIES)
+        shapes, measured = measure_shapes(
+            cluster_counts(counts, space, label),
+            wall,
+            facts,
+            settings,
+            plan,
+            np.asarray(np.bincount(label, weights=cells), dtype=np.float64),
+        )
+        table = cells[:, None] * _nights(shapes.values, facts, settings)[label]
+        ids, values = space.released(facts, table)
+        half = _WIDTH * np.sqrt(_variance(facts, space, totals, shapes, label, values))
+        lower, upper = np.maximum(values - half, 0.0), values + half
+        values, lower, upper = (np.round(a, _DECIMALS) + 0.0 for a in (values, lower, upper))
+        return Density(ids, values, lower, upper, COVERAGE, (*totals.measurements, measured))
+
+
+def threshold(sd: float, slots: int, tolerance: float) -> float:
+    """tau: the total at which a series' expected error is the tolerated share of it."""
+    return math.sqrt(slots) * sd / tolerance
+
+
+def _sd(event: PrivacyEvent, units: int) -> float:
+    """Standard deviation in counts; a choice has none."""
+    if isinstance(event, BoundedRangeEvent):
+        return 0.0
+    assert isinstance(event, GaussianEvent)
+    return math.sqrt(event.sigma2) / units
+
+
+def _nights(shapes: Table, facts: PublicFacts, settings: Settings) -> Table:
+    """Shapes with smooth small hours. A fit scales with its series, so clusters suffice."""
+    if not settings.nights:
+        return shapes
+    return np.maximum(smooth_nights(shapes, facts.grid.starts()), 0.0)
+
+
+def _variance(
+    facts: PublicFacts,
+    space: WorkingSpace,
+    totals: Totals,
+    shapes: Shapes,
+    label: NDArray[np.int64],
+    values: Table,
+) -> Table:
+    """Delta method for total x shape, cell by cell, then zone by zone.
+
+    The cells of a zone mostly share a cluster, so errors of shapes are added as if fully
+    dependent; those of totals and of single places are independent.
+    """
+    cells = space.totals(totals.values)
+    alone = np.bincount(label)[label] == 1
+    own = np.where(alone[:, None], 0.0, shapes.own[label])
+    apart = space.variances(totals.variance)[:, None] * np.square(shapes.values[label])
+    apart = apart + np.square(cells)[:, None] * own
+    _, together = space.released(facts, cells[:, None] * np.sqrt(shapes.variance[label]))
+    return (
+        space.released_variance(facts, apart)
+        + np.square(together)
+        + np.square(values) * totals.level_variance
+    )
