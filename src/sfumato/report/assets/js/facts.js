@@ -1,0 +1,42 @@
+import { byId, make } from "./dom.js";
+import { fill } from "./format.js";
+
+/**
+ * The privacy label, the strip that stays in sight, the warnings and the citation.
+ * @param {import("./model.js").Release} release
+ * @param {import("./format.js").Words} words
+ */
+export function drawFacts(release, words) {
+  const { facts, clock, figures } = release;
+  byId("facts").replaceChildren(...facts.rows.map((/** @type {{term: string, value: string, note: string}} */ r) =>
+    make("div", { class: "fact" }, make("dt", {}, r.term), make("dd", {}, make("span", { class: "fact-value", dir: "auto" }, r.value), ...(r.note ? [make("span", { class: "fact-note" }, r.note)] : [])))));
+  const chips = [
+    facts.epsilon && [`ε = ${facts.epsilon}`, words.strip.epsilon],
+    facts.delta && [`δ = ${facts.delta}`, words.strip.delta],
+    facts.unit && [facts.unit, words.strip.unit],
+    [facts.coverage ? fill(words.strip.interval, { percent: facts.coverage }) : words.strip.interval_plain, words.strip.interval_title],
+  ].filter(Boolean);
+  byId("strip").replaceChildren(...chips.map(([text, title]) => make("span", { class: "chip", title }, text)));
+  byId("warnings").replaceChildren(...facts.warnings.map((/** @type {string} */ w) => make("p", {}, w)));
+  byId("warnings").hidden = !facts.warnings.length;
+  list("caveats", facts.caveats);
+  list("not-covered", facts.not_covered);
+  byId("title").textContent = facts.name || words.page.untitled;
+  const unit = words.counting_unit[facts.counting] ?? words.counting_unit.visits;
+  byId("subtitle").textContent = fill(words.page.subtitle, { unit, zones: figures.whole.format(release.zones), slots: figures.whole.format(release.slots), period: clock.period(), tz: clock.tz });
+  byId("cite-text").textContent = fill(words.cite.text, {
+    dataset: facts.dataset || words.page.untitled, name: facts.name, year: facts.year || "n.d.", unit, zones: release.zones, period: clock.period(),
+    epsilon: facts.epsilon ?? "?", delta: facts.delta ?? "?", protects: facts.unit, version: facts.version, id: facts.id,
+  });
+  byId("precision").textContent = fill(words.page.precision, { step: figures.count(figures.step) });
+}
+
+/**
+ * @param {string} id
+ * @param {string[]} items
+ */
+function list(id, items) {
+  byId(id).replaceChildren(...items.map((item) => make("li", {}, item)));
+  const box = byId(id).closest("section");
+  if (box) box.hidden = !items.length;
+}

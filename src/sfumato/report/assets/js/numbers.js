@@ -1,0 +1,60 @@
+import { inflate } from "./bytes.js";
+
+/**
+ * @typedef {{delta: boolean, bytes: number, data: string}} Layer
+ * @typedef {{step: number, shape: [number, number], floor: boolean, count: Layer, up: Layer,
+ *   low: Layer, missing: number[], no_interval: number[]}} NumbersData
+ * @typedef {{zones: number, slots: number, decimals: number, count: Float64Array,
+ *   lower: Float64Array, upper: Float64Array}} Numbers
+ */
+
+/**
+ * Counts and intervals, zone by zone; NaN where a number is missing.
+ * @param {NumbersData} data
+ * @returns {Promise<Numbers>}
+ */
+export async function decodeNumbers(data) {
+  const [zones, slots] = data.shape;
+  const [whole, up, low] = await Promise.all(
+    [data.count, data.up, data.low].map((layer) => integers(layer, zones, slots)),
+  );
+  const per = Math.round(1 / data.step);
+  const size = zones * slots;
+  const count = new Float64Array(size);
+  const lower = new Float64Array(size);
+  const upper = new Float64Array(size);
+  for (let k = 0; k < size; k += 1) {
+    const mirrored = whole[k] - up[k];
+    count[k] = whole[k] / per;
+    lower[k] = (low[k] + (data.floor ? Math.max(mirrored, 0) : mirrored)) / per;
+    upper[k] = (whole[k] + up[k]) / per;
+  }
+  for (const k of data.missing) count[k] = NaN;
+  for (const k of data.no_interval) lower[k] = upper[k] = NaN;
+  return { zones, slots, decimals: Math.round(Math.log10(per)), count, lower, upper };
+}
+
+/**
+ * @param {Layer} layer
+ * @param {number} zones
+ * @param {number} slots
+ * @returns {Promise<Int32Array>}
+ */
+async function integers(layer, zones, slots) {
+  const bytes = await inflate(layer.data);
+  const size = zones * slots;
+  if (bytes.length !== layer.bytes * size) throw new Error("the numbers are damaged");
+  const out = new Int32Array(size);
+  for (let plane = 0; plane < layer.bytes; plane += 1) {
+    const start = plane * size;
+    for (let k = 0; k < size; k += 1) out[k] |= bytes[start + k] << (8 * plane);
+  }
+  for (let k = 0; k < size; k += 1) out[k] = (out[k] >>> 1) ^ -(out[k] & 1);
+  if (layer.delta) {
+    for (let z = 0; z < zones; z += 1) {
+      const row = z * slots;
+      for (let t = 1; t < slots; t += 1) out[row + t] += out[row + t - 1];
+    }
+  }
+  return out;
+}

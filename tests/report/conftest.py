@@ -1,0 +1,136 @@
+"""A small made-up release on a generated city, written as a release folder is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import shapely
+
+from sfumato.city import CityPlan, build_city
+from sfumato.model.places import Places
+from sfumato.model.time_grid import TimeGrid
+
+MANIFEST: dict[str, Any] = {
+    "format": "sfumato-manifest",
+    "version": 1,
+    "differential_privacy": True,
+    "tainted": False,
+    "release": {
+        "id": "3f1c2a9b",
+        "name": "Week 37 in Example City",
+        "dataset": "Example subscribers",
+        "reserved_at": "2026-05-04T09:00:00+00:00",
+    },
+    "privacy": {
+        "unit": "user-period",
+        "neighbours": "add or remove one person's whole record",
+        "bound": "Each person's week is scaled to a norm of at most 3.",
+        "counting": "visits",
+        "rho": 0.0012,
+        "epsilon": 0.3,
+        "delta": 2e-7,
+        "cumulative": {"lifetime": {"releases": 3, "epsilon": 0.52, "delta": 1e-6}},
+    },
+    "grid": {"tz": "Europe/Paris"},
+    "scheme": {"name": "bayes", "interval_coverage": 0.95},
+    "software": {"sfumato": "0.1.0"},
+    "files": {},
+    "caveats": ["Busy people count for less than they did."],
+    "not_covered": ["Facts about groups that would be just as true without any one person."],
+}
+
+
+def week(zones: int, grid: TimeGrid, seed: int) -> np.ndarray:
+    """Zone x slot means with days, weekends, offices and homes."""
+    rng = np.random.default_rng(seed)
+    hours = np.array([t.hour + t.minute / 60 for t in grid.starts()])
+    weekend = np.array([t.weekday() >= 5 for t in grid.starts()])
+    day = np.exp(-(((hours - 14) / 5) ** 2)) * np.where(weekend, 0.55, 1)
+    evening = np.exp(-(((hours - 20.5) / 3.5) ** 2)) * np.where(weekend, 1.2, 0.9)
+    office = rng.beta(0.7, 1.3, zones)[:, None]
+    level = rng.lognormal(5.1, 0.55, zones)[:, None]
+    return np.asarray(level * (0.08 + 1.2 * office * day + (1 - office) * evening))
+
+
+def write_release(
+    folder: Path,
+    places: Places,
+    districts: list[str] | None = None,
+    *,
+    start: date = date(2007, 9, 10),
+    days: int = 7,
+    tz: str = "Europe/Paris",
+    step: str = "1h",
+    seed: int = 1,
+    sd: float = 12.0,
+    manifest: dict[str, Any] | None = None,
+    with_zones: bool = True,
+    counts: np.ndarray | None = None,
+) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    grid = TimeGrid.between(start, start + timedelta(days=days), step, tz)
+    rng = np.random.default_rng([seed, 7])
+    if counts is None:
+        truth = week(len(places), grid, seed)
+        counts = np.maximum(truth + rng.normal(0, sd, truth.shape), 0)
+    half = 1.96 * sd * (0.8 + 0.4 * rng.random((len(places), 1)))
+    stamp = pa.timestamp("us", tz=tz)
+    n, m = counts.shape
+
+    def times(edges: np.ndarray) -> pa.Array:
+        return pa.array(np.tile(edges, n)).cast(stamp)
+
+    table = pa.table(
+        {
+            "zone_id": np.repeat(places.ids, m).tolist(),
+            "time_start": times(grid.edges[:-1]),
+            "time_end": times(grid.edges[1:]),
+            "count": counts.ravel(),
+            "lower": np.maximum(counts - half, 0).ravel(),
+            "upper": (counts + half).ravel(),
+        }
+    )
+    pq.write_table(table, folder / "density.parquet")
+    (folder / "manifest.json").write_text(json.dumps(manifest or MANIFEST), "utf-8")
+    if with_zones:
+        features = [
+            {
+                "type": "Feature",
+                "properties": {
+                    "zone_id": str(places.ids[k]),
+                    "name": str(places.names[k]),
+                    "district": districts[k] if districts else None,
+                },
+                "geometry": json.loads(shapely.to_geojson(places.geometry[k])),
+            }
+            for k in range(n)
+        ]
+        collection = {"type": "FeatureCollection", "features": features}
+        (folder / "zones.geojson").write_text(json.dumps(collection), "utf-8")
+    return folder
+
+
+def city_release(folder: Path, zones: int, **options: Any) -> Path:
+    """A release about a generated city of so many zones."""
+    city = build_city(CityPlan(users=2_000, towers=max(60, zones), zones=zones, seed=7))
+    names = [str(name) for name in city.zones.names]
+    return write_release(folder, city.zones, [n.partition(",")[0] for n in names], **options)
+
+
+@pytest.fixture(scope="session")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty zones, one week, hourly."""
+    return city_release(tmp_path_factory.mktemp("release") / "week-37", 60)
+
+
+@pytest.fixture
+def make_release() -> Callable[..., Path]:
+    return write_release
