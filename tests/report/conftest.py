@@ -53,8 +53,9 @@ def week(zones: int, grid: TimeGrid, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     hours = np.array([t.hour + t.minute / 60 for t in grid.starts()])
     weekend = np.array([t.weekday() >= 5 for t in grid.starts()])
-    day = np.exp(-(((hours - 14) / 5) ** 2)) * np.where(weekend, 0.55, 1)
-    evening = np.exp(-(((hours - 20.5) / 3.5) ** 2)) * np.where(weekend, 1.2, 0.9)
+    late = (hours - 20) % 24 - 24 * ((hours - 20) % 24 > 12)
+    day = np.exp(-(((hours - 13.5) / 4.5) ** 2)) * np.where(weekend, 0.55, 1)
+    evening = np.exp(-((late / 4.5) ** 2)) * np.where(weekend, 1.1, 0.9)
     office = rng.beta(0.7, 1.3, zones)[:, None]
     level = rng.lognormal(5.1, 0.55, zones)[:, None]
     return np.asarray(level * (0.08 + 1.2 * office * day + (1 - office) * evening))

@@ -13,6 +13,7 @@ from sfumato.cli.audit import audit
 from sfumato.cli.city import city
 from sfumato.cli.ledger import app as ledger
 from sfumato.cli.release import release
+from sfumato.cli.report import report
 from sfumato.model.errors import SfumatoError
 
 app = typer.Typer(
@@ -43,6 +44,7 @@ def _root(
 app.command()(audit)
 app.command()(city)
 app.command()(release)
+app.command()(report)
 app.add_typer(ledger, name="ledger")
 
 

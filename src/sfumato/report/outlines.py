@@ -85,7 +85,8 @@ class _Plane:
         if degrees.size == 0:
             return None
         if np.ptp(degrees[:, 0]) > 180:  # zones on both sides of the date line
-            degrees = np.where((degrees < 0) & [True, False], degrees + [360, 0], degrees)
+            west = degrees[:, 0] < 0
+            degrees = degrees + np.column_stack([360.0 * west, np.zeros(west.size)])
         middle = (degrees.min(axis=0) + degrees.max(axis=0)) / 2
         lon = round((float(middle[0]) + 180) % 360 - 180, 6)
         lat = round(float(middle[1]), 6)

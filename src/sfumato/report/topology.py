@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import shapely
@@ -90,14 +91,16 @@ def _pieces(ring: list[Point], junctions: set[Point]) -> list[tuple[Point, ...]]
         return [(*turned, turned[0])]
     turned = ring[cuts[0] :] + ring[: cuts[0]] + [ring[cuts[0]]]
     marks = [k - cuts[0] for k in cuts] + [len(ring)]
-    return [tuple(turned[a : b + 1]) for a, b in zip(marks[:-1], marks[1:], strict=True)]
+    return [tuple(turned[a : b + 1]) for a, b in pairwise(marks)]
 
 
 def _simplified(
     arcs: list[tuple[Point, ...]], zones: tuple[tuple[tuple[int, ...], ...], ...], tolerance: float
 ) -> tuple[tuple[Point, ...], ...]:
-    lines = shapely.linestrings([np.array(arc) for arc in arcs if len(arc) > 1])
-    thin = shapely.simplify(lines, tolerance, preserve_topology=False)
+    lines = np.array([shapely.LineString(arc) for arc in arcs], dtype=object)
+    thin: NDArray[np.object_] = np.asarray(
+        shapely.simplify(lines, tolerance, preserve_topology=False), dtype=object
+    )
     lighter = [tuple((int(x), int(y)) for x, y in shapely.get_coordinates(t)) for t in thin]
     trial = Topology(tuple(lighter), zones)
     whole = Topology(tuple(arcs), zones)

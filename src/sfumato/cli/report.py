@@ -1,0 +1,40 @@
+"""`sfumato report`: make the page of one or more releases again, and figures for papers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    releases: Annotated[list[Path], typer.Argument(help="Release folders, one or more.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File of the page [default: index.html in the release's folder]."),
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Also draw figures (PNG and SVG) into this folder.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was written as JSON.")
+    ] = False,
+) -> None:
+    """Make the offline page from releases alone. Several (weeks) give one page with a chooser."""
+    from sfumato.report.page import write_page
+
+    written = [write_page(releases[0] if len(releases) == 1 else releases, out)]
+    if figures is not None:
+        from sfumato.report.figures import write_figures
+
+        for folder in releases:
+            target = figures if len(releases) == 1 else figures / folder.absolute().name
+            written += write_figures(folder, target)
+    if as_json:
+        typer.echo(json.dumps([str(path) for path in written], indent=2))
+    elif not quiet:
+        for path in written:
+            typer.echo(str(path))
