@@ -36,7 +36,7 @@ def test_readings_are_on_the_full_local_hours() -> None:
     batch = next(crowd.crowd_events(crowd.generate(PLAN)))
     times = np.unique(np.asarray(batch["timestamp"]))
     assert len(times) == 19
-    assert times[0] == np.datetime64("2008-02-03T21:00:00"), "05:00 in Beijing"
+    assert times[0] == np.datetime64("2008-02-03T19:00:00"), "03:00 in Beijing"
     assert (np.diff(times) == np.timedelta64(1, "h")).all()
 
 

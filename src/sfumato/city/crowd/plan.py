@@ -27,7 +27,7 @@ class CrowdPlan:
     days: int = 8
     """Their dynamic scheme looks back on seven days."""
     slots: int = 19
-    first_hour: int = 5
+    first_hour: int = 3
     columns: int = 90
     rows: int = 89
     cell_m: float = 500.0
@@ -36,8 +36,8 @@ class CrowdPlan:
     tz: str = "Asia/Shanghai"
     lon: float = 116.40
     lat: float = 39.91
-    speed_kmh: float = 20.0
-    """Nobody is ever faster, as the crow flies."""
+    speed_kmh: float = 8.0
+    """Nobody is ever faster, as the crow flies and from door to door."""
 
     def __post_init__(self) -> None:
         zone(self.tz)

@@ -1,0 +1,1 @@
+"""What an adversary would do with a release. Every result here is internal to the holder."""

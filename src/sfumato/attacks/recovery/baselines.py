@@ -1,0 +1,45 @@
+"""Baselines: what comes out without linking anybody. An accuracy means something beside these.
+
+* *random*: the table's own people, linked by lot in every slot;
+* *stay*: the table's first slot of each day, held all day, days linked by lot;
+* *average*: knows nothing of the table and nobody in it. People are held for the whole period
+  at cells drawn from the average map of *other* people, the kind of thing a census tells.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.attacks.recovery.clock import Clock
+
+
+def random_linking(counts: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int32]:
+    """`counts` as `whole_people` gives them: the last row is nowhere."""
+    nowhere = counts.shape[0] - 1
+    columns = [rng.permutation(np.repeat(np.arange(nowhere + 1), column)) for column in counts.T]
+    return _marked(np.stack(columns, axis=1), nowhere)
+
+
+def everybody_stays(
+    counts: NDArray[np.int64], clock: Clock, rng: np.random.Generator
+) -> NDArray[np.int32]:
+    """`counts` as above; who is where at the start of a day is there until its end."""
+    nowhere = counts.shape[0] - 1
+    parts = []
+    for slots in clock.days:
+        start = rng.permutation(np.repeat(np.arange(nowhere + 1), counts[:, slots[0]]))
+        parts.append(np.repeat(start[:, None], slots.size, axis=1))
+    return _marked(np.concatenate(parts, axis=1), nowhere)
+
+
+def population_average(
+    average: NDArray[np.float64], people: int, slots: int, rng: np.random.Generator
+) -> NDArray[np.int32]:
+    """`average`: a non-negative map of other people, not all zero."""
+    homes = rng.choice(average.size, size=people, p=average / average.sum())
+    return np.repeat(homes[:, None], slots, axis=1).astype(np.int32)
+
+
+def _marked(rows: NDArray[np.int64], nowhere: int) -> NDArray[np.int32]:
+    return np.where(rows == nowhere, -1, rows).astype(np.int32)

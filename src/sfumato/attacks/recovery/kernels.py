@@ -1,0 +1,169 @@
+"""Compiled passes of the recovery attack."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@njit(cache=True, inline="always")
+def _metres(p: Floats, q: Floats, far: float) -> float:
+    """Distance of two points; a point that is nowhere has no coordinates."""
+    if math.isnan(p[0]) or math.isnan(q[0]):
+        return 0.0 if math.isnan(p[0]) and math.isnan(q[0]) else far
+    return math.hypot(p[0] - q[0], p[1] - q[1])
+
+
+@njit(cache=True)
+def check_duals(
+    sources: Floats, sinks: Floats, far: float, u: Floats, v: Floats, add: int, tolerance: float
+) -> tuple[Ints, Ints, Floats]:
+    """Every pair's reduced cost: the worst `add` violated sinks of each source, and each sink's
+    largest feasible potential min(d - u) (the c-transform of u)."""
+    n, m = len(sources), len(sinks)
+    best = np.full(m, np.inf)
+    worst = np.empty(add)
+    which = np.empty(add, np.int64)
+    rows = np.empty(n * add, np.int64)
+    columns = np.empty(n * add, np.int64)
+    found = 0
+    for i in range(n):
+        held = 0
+        for j in range(m):
+            room = _metres(sources[i], sinks[j], far) - u[i]
+            best[j] = min(best[j], room)
+            excess = v[j] - room
+            if excess <= tolerance or (held == add and excess <= worst[held - 1]):
+                continue
+            # Insert into the short list, largest excess first.
+            at = min(held, add - 1)
+            held = min(held + 1, add)
+            while at > 0 and worst[at - 1] < excess:
+                worst[at], which[at] = worst[at - 1], which[at - 1]
+                at -= 1
+            worst[at], which[at] = excess, j
+        for k in range(held):
+            rows[found], columns[found] = i, which[k]
+            found += 1
+    return rows[:found], columns[:found], best
+
+
+@njit(cache=True)
+def common_mass(
+    cells: Ints,
+    often: Ints,
+    starts: Ints,
+    rows: Ints,
+    other_cells: Ints,
+    other_often: Ints,
+    other_starts: Ints,
+    columns: Ints,
+) -> Floats:
+    """Sum over common cells of (w+f) ln(w+f) - w ln w - f ln f, for rows x columns."""
+    out = np.zeros((len(rows), len(columns)))
+    for a in range(len(rows)):
+        for b in range(len(columns)):
+            i, i_end = starts[rows[a]], starts[rows[a] + 1]
+            j, j_end = other_starts[columns[b]], other_starts[columns[b] + 1]
+            total = 0.0
+            while i < i_end and j < j_end:
+                if cells[i] < other_cells[j]:
+                    i += 1
+                elif cells[i] > other_cells[j]:
+                    j += 1
+                else:
+                    w, f = float(often[i]), float(other_often[j])
+                    total += (w + f) * math.log(w + f) - w * math.log(w) - f * math.log(f)
+                    i += 1
+                    j += 1
+            out[a, b] = total
+    return out
+
+
+@njit(cache=True)
+def pair_up(
+    truth: NDArray[np.int32],
+    found: NDArray[np.int32],
+    members: Ints,
+    starts: Ints,
+    cells: int,
+    remove: bool,
+) -> tuple[Ints, Ints]:
+    """For each row of `truth` the row of `found` that agrees in most slots, and in how many.
+
+    `members[starts[k]:starts[k + 1]]` are the rows of `found` at k = slot * cells + cell. With
+    `remove` a row is taken once (greedy, in order); a row that is left none gets -1.
+    """
+    people, slots = truth.shape
+    equal = np.zeros(len(found), np.int64)
+    used = np.zeros(len(found), np.bool_)
+    touched = np.empty(len(found), np.int64)
+    match = np.full(people, -1, np.int64)
+    agree = np.zeros(people, np.int64)
+    free = 0
+    for i in range(people):
+        seen = 0
+        for t in range(slots):
+            if truth[i, t] < 0:
+                continue
+            k = t * cells + truth[i, t]
+            for at in range(starts[k], starts[k + 1]):
+                r = members[at]
+                if used[r]:
+                    continue
+                if equal[r] == 0:
+                    touched[seen] = r
+                    seen += 1
+                equal[r] += 1
+        best = -1
+        for s in range(seen):
+            r = touched[s]
+            if best < 0 or equal[r] > equal[best] or (equal[r] == equal[best] and r < best):
+                best = r
+        if best >= 0:
+            agree[i] = equal[best]
+        else:
+            while remove and free < len(found) and used[free]:
+                free += 1
+            best = free if free < len(found) else -1
+        for s in range(seen):
+            equal[touched[s]] = 0
+        match[i] = best
+        if remove and best >= 0:
+            used[best] = True
+    return match, agree
+
+
+@njit(cache=True)
+def top_cells(rows: NDArray[np.int32], k: int) -> NDArray[np.int32]:
+    """The k most visited cells of each row as a sorted set, -1 where there are fewer."""
+    out = np.full((len(rows), k), -1, np.int32)
+    slots = rows.shape[1]
+    often = np.empty(slots, np.int64)
+    for i in range(len(rows)):
+        order = np.sort(rows[i])
+        distinct = 0
+        for t in range(slots):
+            if order[t] < 0:
+                continue
+            if distinct and order[distinct - 1] == order[t] and t > 0:
+                often[distinct - 1] += 1
+            else:
+                order[distinct] = order[t]
+                often[distinct] = 1
+                distinct += 1
+        for rank in range(min(k, distinct)):
+            best = 0
+            for d in range(1, distinct):
+                if often[d] > often[best]:
+                    best = d
+            out[i, rank] = order[best]
+            often[best] = -1
+        out[i].sort()
+    return out
