@@ -7,9 +7,10 @@ apart, which is the better bargain from a few reports on: for n = 36, r0 = 200 m
 
 Claim. Unit: one user's trace given its instants, within r0. The domain is a *public* box:
 locations outside it are moved to its edge first, and distances are meant after that. They
-are then mapped to an equal-area plane around the box and rounded to whole metres; the plane
+are then mapped to an equal-area plane around the box and rounded to centimetres; the plane
 stretches distances by at most a factor that is computed from the box and rounding adds at
-most sqrt(2) m, so one user's 2n integers move by at most l2 = sqrt(n) (stretch r0 + sqrt(2)).
+most sqrt(2) cm, so one user's 2n integers move by at most
+l2 = sqrt(n) (100 stretch r0 + sqrt(2)). So fine a lattice lets the exact Gaussian curve be claimed.
 Exact discrete Gaussian noise is added to the integers, and everything after that (back to
 degrees, the public lattice) is post-processing.
 """
@@ -36,6 +37,7 @@ from sfumato.traces.model import Traces
 from sfumato.traces.outside import Box
 
 _SLACK = 1 + 1e-6
+_PER_METRE = 100
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,8 @@ class GaussianTraces:
 
     @cached_property
     def event(self) -> GaussianEvent:
-        """What is charged: sensitivity and variance in whole metres."""
-        reach = self.stretch * self.radius_m + math.sqrt(2.0)
+        """What is charged: sensitivity and variance in centimetres."""
+        reach = self.stretch * self.radius_m * _PER_METRE + math.sqrt(2.0)
         l2 = rounded_up(math.sqrt(self.most_reports) * reach)
         touched = 2 * self.most_reports
         found = gaussian_sigma2_for(self.epsilon, self.delta, l2, touched)
@@ -76,7 +78,7 @@ class GaussianTraces:
     @property
     def sigma_m(self) -> float:
         """Standard deviation of the noise on each coordinate, in metres."""
-        return math.sqrt(self.event.sigma2)
+        return math.sqrt(self.event.sigma2) / _PER_METRE
 
     @property
     def expected_noise_m(self) -> float:
@@ -91,9 +93,9 @@ def gaussian(
     if np.bincount(traces.user, minlength=1).max() > setting.most_reports:
         raise UsageError("A user has more fixes than the stated number of reports.")
     lon, lat = setting.box.clamp(traces.lon, traces.lat)
-    metres = np.rint(setting.plane.points(lon, lat)).astype(np.int64)
-    noise = discrete_gaussian(metres.size, Fraction(setting.event.sigma2), stream)
-    noisy = (metres + noise.reshape(metres.shape)).astype(np.float64)
+    whole = np.rint(setting.plane.points(lon, lat) * _PER_METRE).astype(np.int64)
+    noise = discrete_gaussian(whole.size, Fraction(setting.event.sigma2), stream)
+    noisy = (whole + noise.reshape(whole.shape)) / _PER_METRE
     edge = 1.9 * 6_371_007.0  # the plane shows the whole globe within two radii
     norm = np.maximum(np.hypot(noisy[:, 0], noisy[:, 1]) / edge, 1.0)
     back = setting.plane.back(np.asarray(shapely.points(noisy / norm[:, None]), dtype=object))

@@ -1,0 +1,164 @@
+"""Every format comes out as the same fixes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import geopandas as gpd
+import numpy as np
+import pandas as pd
+import pytest
+
+from sfumato.model.errors import InputError
+from sfumato.traces.formats.geolife import duplicated_tracks, read_geolife
+from sfumato.traces.frames import to_frame, to_table
+from sfumato.traces.read import read_traces
+
+LON, LAT = [116.31, 116.32, 116.33], [39.91, 39.92, 39.93]
+TIMES = pd.to_datetime(["2008-11-01T12:00:00Z", "2008-11-01T12:00:05Z", "2008-11-01T12:00:10Z"])
+
+GPX = """<?xml version="1.0"?>
+<gpx version="1.1" xmlns="http://www.topografix.com/GPX/1/1"><trk>
+<trkseg>
+<trkpt lat="39.91" lon="116.31"><time>2008-11-01T12:00:00Z</time></trkpt>
+<trkpt lat="39.92" lon="116.32"><time>2008-11-01T20:00:05+08:00</time></trkpt>
+<trkpt lat="39.94" lon="116.32"/>
+</trkseg>
+<trkseg><trkpt lat="39.93" lon="116.33"><time>2008-11-01T12:00:10</time></trkpt></trkseg>
+</trk></gpx>
+"""
+
+PLT_HEAD = "Geolife trajectory\nWGS 84\nAltitude is in Feet\nReserved 3\n0,2,255,My Track\n0\n"
+PLT = (
+    "39.91,116.31,0,492,39753.5,2008-11-01,12:00:00\n"
+    "39.92,116.32,0,492,39753.5,2008-11-01,12:00:05\n"
+    "39.93,116.33,0,492,39753.5,2008-11-01,12:00:10\n"
+)
+
+
+def geolife(folder: Path) -> Path:
+    for user, start in (("000", "20081101120000"), ("003", "20081101120000"), ("010", "20090101")):
+        home = folder / "Data" / user / "Trajectory"
+        home.mkdir(parents=True)
+        (home / f"{start}.plt").write_text(PLT_HEAD + PLT)
+    return folder
+
+
+def test_csv_and_parquet(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"uid": ["a"] * 3, "datetime": TIMES, "lat": LAT, "lng": LON})
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.assign(datetime=TIMES.strftime("%Y-%m-%dT%H:%M:%SZ")).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    for name in ("t.parquet", "t.csv"):
+        traces, _ = read_traces(str(tmp_path / name))
+        assert traces.lon.tolist() == LON
+        assert traces.time.tolist() == [int(t.timestamp()) * 10**6 for t in TIMES]
+        assert traces.names.tolist() == ["a"]
+
+
+def test_gpx(tmp_path: Path) -> None:
+    (tmp_path / "ada.gpx").write_text(GPX)
+    for source in (tmp_path / "ada.gpx", tmp_path):
+        traces, found = read_traces(source)
+        assert traces.lon.tolist() == LON
+        assert traces.trip.tolist() == [1, 1, 2]
+        assert traces.names.tolist() == ["ada"]
+        assert found.missing == 1
+        assert np.diff(traces.time).tolist() == [5_000_000, 5_000_000]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<gpx><trk>",
+        "<kml/>",
+        '<!DOCTYPE x [<!ENTITY a "b">]><gpx/>',
+        '<gpx><trk><trkseg><trkpt lat="1" lon="1"><time>noon</time></trkpt></trkseg></trk></gpx>',
+        "<gpx/>",
+    ],
+)
+def test_damaged_gpx_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.gpx").write_text(text)
+    with pytest.raises(InputError, match="x[.]gpx"):
+        read_traces(tmp_path / "x.gpx")
+
+
+def test_geolife_folder(tmp_path: Path) -> None:
+    folder = geolife(tmp_path)
+    traces, _ = read_traces(folder)
+    assert traces.names.tolist() == ["000", "003", "010"]
+    assert len(traces) == 9
+    assert traces.starts.size == 4
+    assert traces.lat[:3].tolist() == LAT
+    some, _, files = read_geolife(folder, period=("2008-11-01", "2009-01-01"))
+    assert files == 2
+    assert len(some) == 6
+
+
+def test_geolife_duplicates_are_found(tmp_path: Path) -> None:
+    groups = duplicated_tracks(geolife(tmp_path))
+    assert len(groups) == 1
+    assert len(groups[0]) == 3
+    assert all(name.endswith(".plt") for name in groups[0])
+
+
+def test_damaged_plt_names_file_and_no_content(tmp_path: Path) -> None:
+    folder = geolife(tmp_path)
+    bad = folder / "Data" / "000" / "Trajectory" / "20081101120000.plt"
+    bad.write_text(PLT_HEAD + PLT + "39.987654,secret,0,1,2,2008-11-01,12:00:15\n")
+    with pytest.raises(InputError) as caught:
+        read_traces(folder)
+    assert "20081101120000.plt" in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert "39.98" not in str(caught.value)
+
+
+def test_cabspotting_folder(tmp_path: Path) -> None:
+    (tmp_path / "new_abboip.txt").write_text(
+        "37.75134 -122.39488 0 1213084687\n37.75136 -122.39527 0 1213084659\n"
+    )
+    traces, found = read_traces(tmp_path)
+    assert traces.names.tolist() == ["abboip"]
+    assert traces.lat.tolist() == [37.75136, 37.75134]
+    assert found.unsorted
+
+
+def test_frames_in_and_out() -> None:
+    mobility = pd.DataFrame(
+        {"uid": [1, 1, 1], "datetime": TIMES.tz_localize(None), "lat": LAT, "lng": LON}
+    )
+    points = gpd.points_from_xy(LON, LAT, crs="EPSG:4326")
+    track = gpd.GeoDataFrame({"user_id": [1] * 3, "tracked_at": TIMES}, geometry=points)
+    moving = gpd.GeoDataFrame(
+        {"user_id": [1] * 3}, geometry=points, index=TIMES.tz_localize(None).rename("t")
+    )
+    for frame in (mobility, track, moving):
+        traces, _ = read_traces(frame, tz="UTC")
+        assert traces.lon.tolist() == LON
+        assert traces.time.tolist() == [int(t.timestamp()) * 10**6 for t in TIMES]
+    out = to_frame(traces, "scikit-mobility")
+    assert list(out.columns) == ["uid", "datetime", "lat", "lng", "tid"]
+    assert out["datetime"].tolist() == list(TIMES.tz_localize(None))
+    out = to_frame(traces, "trackintel")
+    assert out.geometry.x.tolist() == LON
+    assert out["tracked_at"].dt.tz is not None
+    assert out.crs == "EPSG:4326"
+    out = to_frame(traces, "movingpandas")
+    assert out.index.name == "t"
+    assert out["traj_id"].tolist() == ["1_0"] * 3
+    again, _ = read_traces(to_table(traces))
+    assert again.lon.tolist() == LON
+
+
+def test_geolife_is_not_a_table(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        read_traces(tmp_path / "nothing.csv")
+
+
+def test_metres_are_refused() -> None:
+    frame = pd.DataFrame(
+        {"uid": [1, 1], "datetime": TIMES[:2], "lat": [5_000_000.0, 5_000_010.0], "lng": [4e5, 4e5]}
+    )
+    with pytest.raises(InputError, match="degrees"):
+        read_traces(frame)
