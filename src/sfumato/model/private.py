@@ -14,6 +14,7 @@ from sfumato.model.errors import PrivateNumbers, SfumatoError
 
 T = TypeVar("T")
 S = TypeVar("S")
+R = TypeVar("R")
 
 
 class Private(Generic[T]):
@@ -42,6 +43,13 @@ class Private(Generic[T]):
             f"A computation on {self!r} failed with {kind}; its message stays private.",
             remedy="Try the same computation on made-up numbers to see it.",
         )
+
+    def map_with(
+        self, other: Private[R], function: Callable[[T, R], S], label: str
+    ) -> Private[S]:
+        """Compute on two contents together; the result stays in a box, errors too."""
+        mine = self.__content
+        return other.map(lambda theirs: function(mine, theirs), label)
 
     def _through_the_door(self) -> T:
         """For `sfumato.privacy.door` alone; nothing else in the package calls this."""

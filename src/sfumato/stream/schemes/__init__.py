@@ -1,0 +1,1 @@
+"""The schemes that a stream can be published with, one or a few near relatives in a file."""
