@@ -38,17 +38,18 @@ def walk(
     habit: float,
     free_days: NDArray[np.bool_],
     first_hour: float,
+    step: float,
     cells_per_hour: float,
     out: NDArray[np.int32],
 ) -> None:
-    """Cell of each person on each day at each full hour. Distances are in cells."""
+    """Cell of each person on each day every `step` hours. Distances are in cells."""
     people, days, slots = out.shape
     rows = home_share.size // columns
     place = np.empty(_PLACES, dtype=np.int64)
     px, py = np.empty(_PLACES), np.empty(_PLACES)
     route = np.empty(_PLACES + 1, dtype=np.int64)
     leave, arrive = np.empty(_PLACES + 1), np.empty(_PLACES + 1)
-    last = first_hour + slots - 1
+    last = first_hour + step * (slots - 1)
     for k in range(people):
         state = stream(key, k)
         state += _GOLDEN
@@ -145,7 +146,7 @@ def walk(
                 leave[0], home_at = 1e9, 0.0
             leg = 0
             for slot in range(slots):
-                now = first_hour + slot
+                now = first_hour + step * slot
                 while leg < away and now >= arrive[leg + 1]:
                     leg += 1
                 if now < leave[leg] or (leg == away and now >= home_at):

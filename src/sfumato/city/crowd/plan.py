@@ -20,7 +20,7 @@ STAY_SHARES = (0.32, 0.40, 0.175, 0.082, 0.016, 0.007)
 class CrowdPlan:
     """The defaults are the scale of Chen et al., section 7.1, for eight days.
 
-    A slot is one reading of everybody's cell, on the hour from `first_hour` on.
+    A slot is one reading of everybody's cell, from `first_hour` on every `step_minutes`.
     """
 
     people: int = 130_000
@@ -28,6 +28,7 @@ class CrowdPlan:
     """Their dynamic scheme looks back on seven days."""
     slots: int = 19
     first_hour: int = 3
+    step_minutes: int = 60
     columns: int = 90
     rows: int = 89
     cell_m: float = 500.0
@@ -44,7 +45,8 @@ class CrowdPlan:
         limits = {
             "people": (1, 5_000_000),
             "days": (1, 366),
-            "slots": (8, 24),
+            "slots": (8, 96),
+            "step_minutes": (15, 60),
             "columns": (8, 2_000),
             "rows": (8, 2_000),
             "cell_m": (10, 10_000),
@@ -59,7 +61,7 @@ class CrowdPlan:
                     f"{name.replace('_', '-')} is outside what a crowd can have.",
                     remedy=f"Take a value from {low} to {high}.",
                 )
-        if not 0 <= self.first_hour <= 24 - self.slots:
+        if not 0 <= 60 * self.first_hour <= 1440 - self.slots * self.step_minutes:
             raise UsageError(
                 "The slots of a day must fit between its first hour and midnight.",
                 remedy="Take a smaller first hour or fewer slots.",

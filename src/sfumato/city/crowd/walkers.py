@@ -77,6 +77,7 @@ def generate(plan: CrowdPlan) -> Crowd:
         _HABIT,
         np.array([day.weekday() >= 5 for day in days]),
         float(plan.first_hour),
+        plan.step_minutes / 60,
         plan.speed_kmh * km,
         cells,
     )

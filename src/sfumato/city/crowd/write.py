@@ -85,11 +85,14 @@ def write_crowd(
 
 
 def _readings(plan: CrowdPlan, day: int) -> NDArray[np.int64]:
-    """Instants of the day's readings as epoch microseconds: the full local hours."""
+    """Instants of the day's readings as epoch microseconds: local times from the first hour on."""
     date = plan.start + timedelta(days=day)
-    hours = range(plan.first_hour, plan.first_hour + plan.slots)
+    minutes = (60 * plan.first_hour + plan.step_minutes * k for k in range(plan.slots))
     tz = zone(plan.tz)
-    local = [datetime(date.year, date.month, date.day, hour, tzinfo=tz) for hour in hours]
+    local = [
+        datetime(date.year, date.month, date.day, *divmod(minute, 60), tzinfo=tz)
+        for minute in minutes
+    ]
     return np.array([int(moment.timestamp()) * 1_000_000 for moment in local], dtype=np.int64)
 
 
