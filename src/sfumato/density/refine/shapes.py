@@ -40,7 +40,9 @@ def shrunk_shapes(
     """Every coefficient shrunk towards the common shape; `scale` are the rows' totals."""
     slots = noisy.shape[1]
     coefficients = forward(noisy, transform)
-    weight = np.maximum(scale, 1e-9 * max(float(scale.max(initial=0.0)), 1e-300))[:, None]
+    largest = float(scale.max(initial=0.0))
+    # A cluster with next to no total must not divide by it; with no totals all are alike.
+    weight = (np.maximum(scale / largest, 1e-6) if largest > 0 else np.ones(scale.size))[:, None]
     power = np.square(weight).sum()
     common = (weight * coefficients).sum(axis=0) / power
     rest = coefficients - weight * common
@@ -52,7 +54,8 @@ def shrunk_shapes(
     left = gain * variance + np.square(weight) * (variance / power)
     squares = np.square(inverse(np.eye(slots), transform))
     level = np.maximum(fitted, 0.0).sum(axis=1, keepdims=True) / weight
-    own = (spread @ squares)[None, :] / np.square(np.maximum(level, 1e-300))
+    differ = (spread @ squares)[None, :] / np.square(np.where(level > 0, level, 1.0))
+    own = np.minimum(np.where(level > 0, differ, 0.0), 1.0)  # no share of a total passes one
     return _normalised(fitted, left @ squares, own)
 
 
@@ -88,5 +91,5 @@ def _normalised(fitted: Series, variance: Series, own: Series) -> Shapes:
     alive = mass > 0
     safe = np.where(alive, mass, 1.0)
     values = np.where(alive, positive / safe, 1.0 / slots)
-    spread = np.where(alive, variance / np.square(safe), 1.0 / slots**2)
+    spread = np.where(alive, np.minimum(variance / np.square(safe), 1.0), 1.0 / slots**2)
     return Shapes(values, spread, np.broadcast_to(own, fitted.shape))

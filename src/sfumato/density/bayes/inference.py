@@ -1,0 +1,206 @@
+"""From noisy margins and a noisy matrix to a density and its intervals. Post-processing.
+
+The matrix was weighted so that its noise is the same everywhere and an average visit counts
+one. In that frame the density is read in layers, each estimated from what the one before
+left over and each switched off where it is indistinguishable from noise:
+
+1. the field of the margins (place total times slot total), the prior mean;
+2. known rhythms of the calendar, each a field over places, filtered in space;
+3. unknown rhythms that many places share, by singular values, filtered in space;
+4. the rest of each place, filtered in time.
+
+Then back: divide by the weights, keep it positive, and agree with the margins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.special import ndtri
+
+from sfumato.density.refine.calendar import Calendar
+from sfumato.density.refine.margins import PLACE_FLOOR, clean_places, clean_slots
+from sfumato.density.refine.raking import rake
+from sfumato.density.refine.rhythms import rhythm_basis
+from sfumato.density.refine.singular import components, effective_noise
+from sfumato.density.refine.spatial import SpatialFilter
+from sfumato.density.refine.temporal import wiener
+
+Table = NDArray[np.float64]
+Vector = NDArray[np.float64]
+_SINGLE_RUN = 0.03
+"""Relative error that bounding contributions leaves in a cell, as seen on synthetic cities."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Margins:
+    """Noisy totals of counted places and of slots, their noise, and the grand total if any."""
+
+    places: Vector
+    places_sd: float
+    slots: Vector
+    slots_sd: float
+    total: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ground:
+    """Cleaned margins of the released places, and what every later layer needs."""
+
+    counted: Vector
+    """Totals of the counted places, scaled to the grand total and floored."""
+    places: Vector
+    slots: Vector
+    """Slot totals of what falls in the released places."""
+    spread: Vector
+    """Relative standard deviation of each place total after cleaning."""
+    dilution: Vector
+    """Variance of a released count over its mean where visits are independent: 1 for whole
+    places, less where a count is gathered from shares of several."""
+    calendar: Calendar
+    centres: NDArray[np.float64]
+
+    @property
+    def field(self) -> Table:
+        """The rank-one field of the margins."""
+        result: Table = self.places[:, None] * (self.slots / self.slots.sum())[None, :]
+        return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Posterior:
+    """Estimated density and the standard deviation of its error."""
+
+    mean: Table
+    sd: Table
+
+    def interval(self, coverage: float) -> tuple[Table, Table]:
+        """Central interval of that probability, cut at zero."""
+        half = float(ndtri(0.5 + coverage / 2)) * self.sd
+        return np.maximum(self.mean - half, 0.0), self.mean + half
+
+
+def prepare(
+    margins: Margins,
+    area: csr_array,
+    centres: NDArray[np.float64],
+    starts: list[datetime],
+    ends: list[datetime],
+) -> Ground:
+    """Clean the margins. `area` is released x counted."""
+    calendar = Calendar.of(starts, ends)
+    total = margins.total if margins.total is not None else _pooled_total(margins)
+    total = max(total, 1.0)
+    up = total / max(float(margins.places.sum()), 1.0)
+    noisy = np.asarray(area @ margins.places) * up
+    square = np.asarray(area.power(2).sum(axis=1)).ravel()
+    variance = np.square(margins.places_sd * up) * square
+    cleaned = clean_places(noisy, float(variance.mean()), SpatialFilter(centres))
+    counted = np.maximum(margins.places * up, PLACE_FLOOR * total / margins.places.size)
+    inside = float(cleaned.sum()) / total
+    up_slots = total / max(float(margins.slots.sum()), 1.0)
+    slots = clean_slots(
+        margins.slots * up_slots, float(np.square(margins.slots_sd * up_slots)), calendar
+    )
+    gathered = np.asarray(area @ counted)
+    return Ground(
+        counted=counted,
+        places=cleaned,
+        slots=slots * inside,
+        spread=np.sqrt(variance) / np.maximum(cleaned, 1e-9),
+        dilution=np.asarray(area.power(2) @ counted) / np.maximum(gathered, 1e-9),
+        calendar=calendar,
+        centres=centres,
+    )
+
+
+def _pooled_total(margins: Margins) -> float:
+    """The grand total from both margins' sums, weighted by their noise."""
+    places = 1.0 / (margins.places.size * margins.places_sd**2 + 1e-9)
+    slots = 1.0 / (margins.slots.size * margins.slots_sd**2 + 1e-9)
+    both = float(margins.places.sum()) * places + float(margins.slots.sum()) * slots
+    return both / (places + slots)
+
+
+def matrix_weights(ground: Ground, area: csr_array) -> Table:
+    """b: the inverse square root of the margins' field, scaled so that a visit counts one.
+
+    A cell's signal then has about the size of its own chance variation everywhere, and the
+    budget is spent where there is something to see.
+    """
+    level = np.maximum(ground.slots / ground.slots.sum(), 1e-3 / ground.slots.size)
+    weights = np.sqrt(ground.places.mean() / ground.places)[:, None] / np.sqrt(
+        ground.slots.size * level
+    )
+    norms = np.sqrt(np.asarray(area.power(2).T @ np.square(weights)))
+    visits = ground.counted[:, None] * level[None, :]
+    result: Table = weights / (float((visits * norms).sum()) / float(visits.sum()))
+    return result
+
+
+def infer(ground: Ground, matrix: Table, weights: Table, sigma: float, *, rich: bool) -> Posterior:
+    """The density behind a noisy matrix. `rich` adds the layers that need a strong signal."""
+    prior = weights * ground.field
+    level = max(float((matrix * prior).sum() / np.square(prior).sum()), 1e-9)
+    rest = matrix - level * prior
+    size = np.sqrt(ground.places / ground.places.mean())
+    places = SpatialFilter(ground.centres, size)
+    envelope = np.sqrt(ground.slots / ground.slots.mean())
+    found, variance, basis = _rhythms(rest, sigma, places, ground.calendar, envelope)
+    rest = rest - (rest @ basis) @ basis.T
+    noise = max(sigma, effective_noise(rest, rest.shape[1] - basis.shape[1]))
+    left, values, right = components(rest, noise, rest.shape[1] - basis.shape[1])
+    for k in range(values.size):
+        factor = places.apply(left[:, k] * values[k], sigma**2)
+        found += factor.mean[:, None] * right[:, k]
+        variance += factor.variance[:, None] * np.square(right[:, k])
+    rest = rest - (left * values) @ right.T
+    white = 0.0
+    if rich:
+        removed = np.column_stack((basis, right))
+        smoothed = wiener(rest, sigma**2, ground.calendar, removed)
+        found += smoothed.mean
+        variance += smoothed.variance[None, :]
+        white = float(smoothed.mixture[-1])
+    table = np.maximum((level * prior + found) / (weights * level), 0.02 * ground.field)
+    table *= ground.places.sum() / table.sum()
+    table = rake(table, ground.places, ground.slots * (ground.places.sum() / ground.slots.sum()))
+    return Posterior(table, _deviation(ground, table, weights * level, variance, sigma, white))
+
+
+def _rhythms(
+    rest: Table, sigma: float, places: SpatialFilter, calendar: Calendar, envelope: Vector
+) -> tuple[Table, Table, Table]:
+    """Known rhythms on their principal axes: estimate, variance and the basis used."""
+    basis = rhythm_basis(calendar, envelope)
+    strength = rest @ basis
+    if basis.shape[1]:
+        axes = np.linalg.svd(strength, full_matrices=False)[2]
+        basis = basis @ axes.T
+        strength = rest @ basis
+    found, variance = np.zeros(rest.shape), np.zeros(rest.shape)
+    for k in range(basis.shape[1]):
+        field = places.apply(strength[:, k], sigma**2)
+        found += field.mean[:, None] * basis[:, k]
+        variance += field.variance[:, None] * np.square(basis[:, k])
+    return found, variance, basis
+
+
+def _deviation(
+    ground: Ground, table: Table, scale: Table, variance: Table, sigma: float, white: float
+) -> Table:
+    """Standard deviation of the error of each cell, in counts.
+
+    The layers' posterior variance; the chance variation of a count that no smooth layer can
+    know (independent visits), less the part that was seen; the margins' own error.
+    """
+    seen = white / (white + sigma**2)
+    chance = table * ground.dilution[:, None]
+    unseen = np.maximum(chance - white / np.square(scale), 0.0) * (1 - seen) ** 2
+    margins = np.square(table) * (np.square(ground.spread)[:, None] + _SINGLE_RUN**2)
+    result: Table = np.sqrt(variance / np.square(scale) + unseen + margins)
+    return result

@@ -1,0 +1,170 @@
+"""`bayes`: margins, one weighted matrix, and an empirical-Bayes reading of both.
+
+Claim: (epsilon, delta)-DP for adding or removing one user's whole record in the period, as
+one joint Gaussian budget over four measurements; the exact Gaussian curve where the fine
+lattice allows it (see `accounting.discrete`), zCDP otherwise.
+
+Measurements and their sensitivity, all of them exact integers:
+
+1. *Place totals*: each user's vector of totals scaled to L2 at most C1.
+2. *Slot totals*: each user's mass per slot scaled to L2 at most C2.
+3. *Grand total*: sum of min(visits, cap), sensitivity the cap.
+4. *The matrix*: b o (A x), with weights b made from the noisy margins. One visit at place T
+   in slot t has norm q_Tt after the map; user u counts w_u = min(1, C / norm_u), norm_u over
+   slots of the sum of q, so the matrix moves by at most C (see `mechanisms.slot_linear`). The
+   limits are fixed in the plan, so measuring 4 after 1 to 3 were seen is adaptive composition
+   of fixed events.
+
+Everything after them is post-processing (`inference`). Cost: four passes over the packed
+events, and a few eigenbases of the places.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, eye_array
+
+from sfumato.density.bayes.inference import Margins, infer, matrix_weights, prepare
+from sfumato.density.bayes.settings import (
+    SLOT_SHARE,
+    TOTAL_SHARE,
+    Settings,
+    expected_visits,
+    settings_for,
+)
+from sfumato.density.layout import Layout
+from sfumato.density.parameters import no_others, user_period
+from sfumato.density.scheme import Density, Plan, PlannedMeasurement, PublicFacts
+from sfumato.density.table_rounding import rounded
+from sfumato.model.bound import WEIGHT_UNITS, WeightBound
+from sfumato.model.source import Source
+from sfumato.privacy.calibration import Calibration, GaussianPart, calibrate_gaussians
+from sfumato.privacy.events import GaussianEvent
+from sfumato.privacy.exact import rounded_up
+from sfumato.privacy.measurement import Measurement
+from sfumato.privacy.mechanisms.slot_linear import apply_weighted_map, event_norms
+from sfumato.privacy.wall import Wall
+
+PLACES, SLOTS, TOTAL, MATRIX = "place totals", "slot totals", "grand total", "matrix"
+MAP_UNITS = 1 << 10
+"""Lattice of the quantised map; the matrix lies on 2^26 units a visit."""
+COVERAGE = 0.90
+
+
+class Bayes:
+    """The default scheme. It needs `expected_users`, and takes its bounds from it."""
+
+    @property
+    def name(self) -> str:
+        return "bayes"
+
+    def plan(self, facts: PublicFacts) -> Plan:
+        user_period(self.name, facts)
+        no_others(self.name, facts, {})
+        settings = settings_for(facts)
+        events = _events(facts, settings)
+        users, visits = facts.expected_users or 1, expected_visits(facts)
+        each = users * visits / max(facts.released_ids.size * facts.grid.slots, 1)
+        planned = tuple(
+            PlannedMeasurement(label, event, cells, math.sqrt(event.sigma2) / units)
+            for label, (event, cells, units) in events.items()
+        )
+        sd = math.sqrt(events[MATRIX][0].sigma2) / events[MATRIX][2]
+        lines = (
+            f"Totals of {facts.places} places and of {facts.grid.slots} slots"
+            + (", the grand total" if settings.with_total else "")
+            + " and one matrix of all places and slots, as one Gaussian budget.",
+            f"With about {users:,} people a place and slot holds about {each:.3g} "
+            f"{facts.counting}; the matrix has noise of {sd:.3g} before shrinkage.",
+            f"One person weighs at most {settings.matrix_limit:g} in the matrix.",
+        )
+        return Plan(self.name, planned, sd, lines)
+
+    def run(self, source: Source, wall: Wall, facts: PublicFacts) -> Density:
+        settings = settings_for(facts)
+        events = _events(facts, settings)
+        taken: list[Measurement] = []
+
+        def measure(label: str, box: object) -> Measurement:
+            event = events[label][0]
+            found = wall.gaussian(box, sigma2=event.sigma2, touched=event.touched, label=label)  # type: ignore[arg-type]
+            taken.append(found)
+            return found
+
+        counting = facts.counting
+        places = measure(PLACES, source.place_totals(WeightBound(settings.place_limit), counting))
+        slots = measure(SLOTS, source.slot_totals(WeightBound(settings.slot_limit), counting))
+        total = (
+            measure(TOTAL, source.capped_total(settings.cap, counting))
+            if settings.with_total
+            else None
+        )
+        area = _area(facts)
+        ground = prepare(
+            Margins(
+                places.estimate(),
+                places.sd,
+                slots.estimate(),
+                slots.sd,
+                None if total is None else float(total.estimate()[0]),
+            ),
+            area,
+            _centres(facts),
+            facts.grid.starts(),
+            facts.grid.ends(),
+        )
+        weights = matrix_weights(ground, area)
+        norms = event_norms(area, weights, MAP_UNITS)
+        counts = source.weighted(WeightBound(settings.matrix_limit), counting, norms)
+        box = apply_weighted_map(counts, area, weights, norms, MAP_UNITS, "weighted matrix")
+        matrix = measure(MATRIX, box)
+        found = infer(ground, matrix.estimate(), weights, matrix.sd, rich=settings.rich)
+        ids = facts.released_ids
+        values, lower, upper = rounded(found.mean, *found.interval(COVERAGE))
+        return Density(ids, values, lower, upper, COVERAGE, tuple(taken))
+
+
+def _area(facts: PublicFacts) -> csr_array:
+    """Released x counted shares; the identity where what is counted is released."""
+    if facts.overlay is None:
+        return csr_array(eye_array(facts.places, format="csr"))
+    area = csr_array(facts.overlay.shares.T)
+    area.sum_duplicates()
+    return area
+
+
+def _centres(facts: PublicFacts) -> NDArray[np.float64]:
+    layout = facts.layout if facts.overlay is None else facts.zone_layout
+    return (layout or Layout.in_order(facts.released_ids.size)).centres
+
+
+def _events(facts: PublicFacts, settings: Settings) -> Mapping[str, tuple[GaussianEvent, int, int]]:
+    """Label to (event, cells, units per count), calibrated jointly."""
+    slots = facts.grid.slots
+    released = facts.released_ids.size * slots
+    limits = {
+        PLACES: (settings.place_limit * WEIGHT_UNITS, facts.places, settings.place_share),
+        SLOTS: (settings.slot_limit * WEIGHT_UNITS, slots, SLOT_SHARE),
+        MATRIX: (
+            settings.matrix_limit * WEIGHT_UNITS * MAP_UNITS,
+            released,
+            settings.matrix_share,
+        ),
+    }
+    units = {PLACES: WEIGHT_UNITS, SLOTS: WEIGHT_UNITS, MATRIX: WEIGHT_UNITS * MAP_UNITS}
+    if settings.with_total:
+        limits[TOTAL] = (float(settings.cap), 1, TOTAL_SHARE)
+        units[TOTAL] = 1
+    found: Calibration = calibrate_gaussians(
+        facts.epsilon,
+        facts.delta,
+        [GaussianPart(rounded_up(l2), cells, share) for l2, cells, share in limits.values()],
+    )
+    return {
+        label: (GaussianEvent(rounded_up(l2), sigma2, cells), cells, units[label])
+        for (label, (l2, cells, _)), sigma2 in zip(limits.items(), found.sigma2, strict=True)
+    }
