@@ -41,7 +41,9 @@ MECHANISMS = "mechanisms"
 _LARGEST_CROWD = 400
 _LOUD, _LISTEN = 200.0, 32
 """An epsilon at which the noise hardly hides the shift, and runs to hear it from."""
-_SCOUTING_SHARE, _LEAST_SCOUTING = 20, 200
+_EXPECTED_USERS = 500
+"""What schemes that plan for a number of users are told."""
+_SCOUTING_SHARE, _LEAST_SCOUTING, _SCOUTING_SAMPLES = 20, 200, 6
 
 Released = Callable[[Density], NDArray[np.float64]]
 
@@ -163,7 +165,9 @@ def scheme_subjects(
     facts[_LOUD] = _facts(stage, _LOUD, delta, bound, counting)
     plans[_LOUD] = scheme.plan(facts[_LOUD])
     for view in views:
-        candidates = [subject(pair, max(epsilons), view, samples=2) for pair in sources]
+        candidates = [
+            subject(pair, max(epsilons), view, samples=_SCOUTING_SAMPLES) for pair in sources
+        ]
         pair = worst(candidates, runs=scouting, seed=seed, progress=progress).pair
         loud = subject(pair, _LOUD, view)
         shift = (loud.draw(True, _LISTEN, seed) - loud.draw(False, _LISTEN, seed + 1)).mean(axis=0)
@@ -180,6 +184,7 @@ def _facts(
         grid=stage.grid,
         epsilon=epsilon,
         delta=delta,
+        expected_users=min(_EXPECTED_USERS, math.floor(1 / delta)),
         bound=bound,
         counting=counting,
     )
@@ -188,7 +193,10 @@ def _facts(
 def _planned_once(scheme: Scheme, plan: Plan) -> Scheme:
     """The scheme with its plan remembered: it follows from public facts, the same each run."""
     remembered = copy.copy(scheme)
-    object.__setattr__(remembered, "plan", lambda _facts: plan)
+    try:
+        object.__setattr__(remembered, "plan", lambda _facts: plan)
+    except AttributeError:  # a scheme with slots plans anew in every run: slower, the same
+        return scheme
     return remembered
 
 

