@@ -1,0 +1,1 @@
+"""What an adversary does with sanitised traces. Results are internal: they know the truth."""
