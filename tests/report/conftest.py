@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
@@ -135,3 +137,27 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def make_release() -> Callable[..., Path]:
     return write_release
+
+
+@pytest.fixture(scope="session")
+def node() -> str:
+    """Node.js, which runs the page's own scripts outside a browser."""
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("Node.js is not installed, so the page's scripts are not tested")
+    return found
+
+
+@pytest.fixture
+def read_page(node: str) -> Callable[[Path], list[dict[str, Any]]]:
+    """What the page's own script decodes from a page, read without a browser."""
+
+    def read(page: Path) -> list[dict[str, Any]]:
+        script = Path(__file__).parent / "js" / "read_page.mjs"
+        done = subprocess.run(
+            [node, str(script), str(page)], capture_output=True, text=True, check=True
+        )
+        shown: list[dict[str, Any]] = json.loads(done.stdout)
+        return shown
+
+    return read
