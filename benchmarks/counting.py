@@ -194,7 +194,7 @@ def measure(what: str, file: str, folder: Path) -> Figure:
     """Run one figure in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.counting", "--one", what, file]
     env = os.environ | {"SFUMATO_BENCH_DIR": str(folder)}
-    done = subprocess.run(command, env=env, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True)
     figure = Figure(**json.loads(done.stdout.splitlines()[-1]))
     print(f"{what} / {file}: {figure.cpu_seconds:.1f} s, {figure.peak_gib:.2f} GiB", flush=True)
     return figure
@@ -244,6 +244,7 @@ def main() -> None:
     parser.add_argument("--large", action="store_true", help="135 million rows as well")
     parser.add_argument("--quick", action="store_true", help="without the slow baselines")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="processes a figure")
+    parser.add_argument("--resume", action="store_true", help="only what the last run left out")
     parser.add_argument("--one", nargs=2, metavar=("WHAT", "FILE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     cache = platformdirs.user_cache_dir("sfumato")
@@ -261,13 +262,18 @@ def main() -> None:
     slow = ["sampling, relational", "weights, relational", "sampling, pandas"]
     runs += [(what, "week") for what in slow if not options.quick]
     FOLDER.mkdir(parents=True, exist_ok=True)
+    kept = FOLDER / "counting.json"
     figures: list[Figure] = []
+    if options.resume and kept.exists():
+        figures = [Figure(**each) for each in json.loads(kept.read_text())]
+        have = {(figure.what, figure.file) for figure in figures}
+        runs = [run for run in runs if run not in have]
     for what, file in runs:
         figures.append(measure(what, file, folder))
         # After every figure: a run that is stopped has not been for nothing.
         (FOLDER / "counting.md").write_text(report(figures))
         raw = json.dumps([asdict(figure) for figure in figures], indent=1)
-        (FOLDER / "counting.json").write_text(raw + "\n")
+        kept.write_text(raw + "\n")
     print(report(figures))
 
 

@@ -24,7 +24,8 @@ from sfumato.model.places import Places
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid
 
-_BATCH = 1 << 17
+_BATCH = 1 << 15
+"""Rows at a time: larger text batches are mapped and unmapped each time, which costs more."""
 _REASONS = tuple(DropReason)
 
 
