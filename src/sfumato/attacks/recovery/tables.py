@@ -60,11 +60,11 @@ def whole_people(
         total = _checked(people, float(np.median(values.sum(axis=0))))
         shown = np.maximum(values, 0.0)
         counts = np.zeros_like(shown)
-        last = np.ones(len(values))
-        for slot in range(values.shape[1]):
-            if shown[:, slot].sum() > 0:
-                last = shown[:, slot]
-            counts[:, slot] = _rounded(last, total, rng)
+        last = _rounded(np.ones(len(values)), total, rng)
+        for t in range(values.shape[1]):
+            if shown[:, t].sum() > 0:
+                last = _rounded(shown[:, t], total, rng)
+            counts[:, t] = last
     nowhere = total - counts.sum(axis=0)
     return np.vstack([counts, nowhere]).astype(np.int64)
 
