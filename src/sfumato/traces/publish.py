@@ -78,7 +78,15 @@ def sanitise(
         fingerprint=fingerprint(),
         out=str(out),
     )
-    outcome = publish(ledger, claim, out, fingerprint, persist, keep_key=keep_key)
+    outcome = publish(
+        ledger,
+        claim,
+        out,
+        fingerprint,
+        persist,
+        check_input=lambda: _something_left(chosen, asked, ledger),
+        keep_key=keep_key,
+    )
     return Sanitised(out, read_manifest(out / MANIFEST_NAME), outcome.how, withheld)
 
 
@@ -100,25 +108,44 @@ def _within_rolling(
         return chosen
     _no_other_open(ledger, reservation)
     assert asked.strength is not None
-    key = hashlib.sha256(b"rolling" + ledger.fingerprint_key()).digest()
-    budget = RollingBudget(ledger.database, key, asked.rolling_per_metre, asked.rolling_window_s)
-    tags = [budget.tag((asked.dataset, name)) for name in chosen.names.tolist()]
-    per_metre, seq = asked.strength.per_metre, reservation.charge_row.head.length
+    seq = reservation.charge_row.head.length
+    budget, tags = _rolling(chosen, asked, ledger)
     made, which = _reports(chosen, asked)
-    passed = budget.allowed(tags, made.user, made.time, per_metre, seq)
+    passed = budget.allowed(tags, made.user, made.time, asked.strength.per_metre, seq)
     if asked.kind is Kind.CLOCK:
-        if not passed.all():
-            raise BudgetRefused(
-                "The rolling budget does not allow a report in every window.",
-                remedy="Choose longer windows, more noise, or another period. The reservation "
-                "stays charged until it is finished with a larger budget or abandoned.",
-            )
+        # Every window has a report or there is no release: the rows must not tell who spent what.
+        passed[:] = True
         kept = chosen
     else:
         kept = chosen.pick(passed[which])
     at = made.pick(passed)
-    budget.note(reservation.id, seq, tags, at.user, at.time, per_metre)
+    budget.note(reservation.id, seq, tags, at.user, at.time, asked.strength.per_metre)
     return kept
+
+
+def _something_left(chosen: Traces, asked: SanitiseRequest, ledger: Ledger) -> None:
+    """Refuse, before anything is reserved, what the rolling budget does not allow."""
+    if asked.rolling_per_metre is None:
+        return
+    assert asked.strength is not None
+    budget, tags = _rolling(chosen, asked, ledger)
+    made, _ = _reports(chosen, asked)
+    length = len(ledger.entries()) + 1
+    passed = budget.allowed(tags, made.user, made.time, asked.strength.per_metre, length)
+    if not (passed.all() if asked.kind is Kind.CLOCK else passed.any()):
+        raise BudgetRefused(
+            "The rolling budget of these people is spent for this period.",
+            remedy="Choose another period, more noise, or longer windows. Nothing was charged.",
+        )
+
+
+def _rolling(
+    chosen: Traces, asked: SanitiseRequest, ledger: Ledger
+) -> tuple[RollingBudget, list[str]]:
+    assert asked.rolling_per_metre is not None
+    key = hashlib.sha256(b"rolling" + ledger.fingerprint_key()).digest()
+    budget = RollingBudget(ledger.database, key, asked.rolling_per_metre, asked.rolling_window_s)
+    return budget, [budget.tag((asked.dataset, name)) for name in chosen.names.tolist()]
 
 
 def _reports(chosen: Traces, asked: SanitiseRequest) -> tuple[Traces, NDArray[np.int64]]:

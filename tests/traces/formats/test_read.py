@@ -80,7 +80,7 @@ def test_gpx(tmp_path: Path) -> None:
 )
 def test_damaged_gpx_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.gpx").write_text(text)
-    with pytest.raises(InputError, match="x[.]gpx"):
+    with pytest.raises(InputError, match=r"x[.]gpx"):
         read_traces(tmp_path / "x.gpx")
 
 

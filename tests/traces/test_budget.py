@@ -1,0 +1,79 @@
+"""The rolling budget: no window of a day bears more than its cap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.model.errors import BudgetRefused, UsageError
+from sfumato.privacy.ledger.database import Database
+from sfumato.traces.budget import HOUR_S, RollingBudget
+from sfumato.traces.model import MICROSECONDS
+from sfumato.traces.rolling.kernels import allow
+
+
+def test_a_device_is_refused_until_the_day_is_over(tmp_path: Path) -> None:
+    budget = RollingBudget.on_device(tmp_path / "budget.sqlite", cap_per_metre=0.05)
+    noon = 1_225_540_800.0
+    budget.ask(0.02, now=noon)
+    budget.ask(0.02, now=noon + 60)
+    with pytest.raises(BudgetRefused):
+        budget.ask(0.02, now=noon + 3600)
+    budget.ask(0.005, now=noon + 3600)
+    budget.ask(0.02, now=noon + 26 * 3600)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    st.lists(st.integers(0, 80), min_size=1, max_size=40),
+    st.lists(st.tuples(st.integers(-30, 110), st.integers(1, 4)), max_size=10),
+)
+def test_no_run_of_hours_exceeds_the_cap(hours: list[int], past: list[tuple[int, int]]) -> None:
+    hour = np.sort(np.array(hours, np.int64))
+    spent = np.array([(0, h, n) for h, n in past], np.int64).reshape(-1, 3)
+    passed = allow(1, np.zeros(hour.size, np.int64), hour, spent, 25, 2, 10)
+    load = np.zeros(400)
+    np.add.at(load, hour[passed] + 150, 2)
+    for h, n in past:
+        load[h + 150] += n
+    before = np.zeros(400)
+    for h, n in past:
+        before[h + 150] += n
+    for s in range(375):
+        # A run may be over the cap from the past alone; then nothing more is let in.
+        assert load[s : s + 25].sum() <= max(10, before[s : s + 25].sum())
+    # Greedy is not timid: each refusal had a reason.
+    for at in hour[~passed]:
+        starts = range(at + 150 - 24, at + 151)
+        assert any(load[s : s + 25].sum() + 2 > 10 for s in starts)
+
+
+def test_noting_twice_counts_once(tmp_path: Path) -> None:
+    database = Database(tmp_path / "ledger.sqlite")
+    database.prepare()
+    budget = RollingBudget(database, b"key", 0.05)
+    user, at = np.zeros(2, np.int64), np.array([0, 60 * MICROSECONDS])
+    for _ in range(2):
+        budget.note("release-1", 3, [budget.tag("ada")], user, at, 0.02)
+    later = np.array([3600 * MICROSECONDS] * 2)
+    assert budget.allowed([budget.tag("ada")], user, later, 0.005, before=9).tolist() == [
+        True,
+        True,
+    ]
+    assert budget.allowed([budget.tag("ada")], user, later, 0.02, before=9).tolist() == [
+        False,
+        False,
+    ]
+    # A rerun of release 1 itself does not see its own rows.
+    assert budget.allowed([budget.tag("ada")], user, at, 0.02, before=3).all()
+    assert budget.allowed([budget.tag("bob")], user, at, 0.02, before=9).all()
+    assert "ada" not in budget.tag("ada")
+
+
+def test_windows_are_whole_hours(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        RollingBudget(Database(tmp_path / "x.sqlite"), b"k", 0.1, HOUR_S + 1)

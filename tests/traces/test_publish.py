@@ -1,0 +1,210 @@
+"""`sfumato sanitise`: charged like a release, repeatable after a kill, honest in its manifest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from sfumato.cli.sanitise import sanitise as command
+from sfumato.model.errors import BudgetRefused, UsageError
+from sfumato.privacy.charging import Tab
+from sfumato.privacy.ledger import Cap, Ledger, ReservationRefused
+from sfumato.privacy.noise import SeededStream
+from sfumato.privacy.units import Unit
+from sfumato.traces import publish as publishing
+from sfumato.traces.draw import draw_reports, eligible, pseudonyms
+from sfumato.traces.frames import to_frame
+from sfumato.traces.level import Strength
+from sfumato.traces.mechanisms.gaussian import GaussianTraces
+from sfumato.traces.mechanisms.predictive import Prediction
+from sfumato.traces.model import Traces
+from sfumato.traces.outside import Box, Outside
+from sfumato.traces.publish import sanitise
+from sfumato.traces.request import Kind, SanitiseRequest
+
+Walkers = Callable[..., Traces]
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    made = Ledger(tmp_path / "ledger.sqlite")
+    made.initialise()
+    made.add_dataset("walkers", Cap(epsilon=5.0, delta=0.0), Unit.parse("point"))
+    return made
+
+
+def asked(**more: object) -> SanitiseRequest:
+    given: dict[str, object] = {
+        "dataset": "walkers",
+        "name": "november",
+        "kind": Kind.INDEPENDENT,
+        "start": date(2008, 11, 1),
+        "end": date(2008, 11, 2),
+        "strength": Strength.from_noise(100.0),
+        "most_reports": 30,
+    }
+    return SanitiseRequest(**(given | more))  # type: ignore[arg-type]
+
+
+def test_a_release_of_traces(tmp_path: Path, ledger: Ledger, walkers: Walkers) -> None:
+    made = sanitise(walkers(), asked(), ledger, tmp_path / "out")
+    table = pq.read_table(tmp_path / "out" / "traces.parquet").to_pandas()
+    assert table.groupby("user").size().tolist() == [30, 30, 30]
+    assert made.withheld == 30
+    assert set(table["user"]) == {"p0", "p1", "p2"}
+    privacy = made.manifest.privacy
+    assert privacy.unit == "point"
+    assert privacy.epsilon == pytest.approx(30 * 0.02)
+    assert privacy.method == "per metre"
+    assert made.manifest.scheme.parameters["finite_precision_eta"] < 1e-5
+    text = (tmp_path / "out" / "README.txt").read_text()
+    for word in ("2.7 m", "time stamps", "47 %", "density"):
+        assert word in text
+    assert "walker-" not in text + (tmp_path / "out" / "traces.csv").read_text()
+    assert ledger.book().find("walkers", "november").status == "committed"
+
+
+def test_the_cap_refuses(tmp_path: Path, ledger: Ledger, walkers: Walkers) -> None:
+    sanitise(walkers(), asked(most_reports=200), ledger, tmp_path / "one")
+    with pytest.raises(BudgetRefused):
+        sanitise(walkers(), asked(name="two", most_reports=60), ledger, tmp_path / "two")
+    assert not (tmp_path / "two").exists()
+
+
+def test_killed_and_run_again_is_the_same_release(
+    tmp_path: Path, ledger: Ledger, walkers: Walkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publishing, "traces_statement", die)
+        with pytest.raises(KeyboardInterrupt):
+            sanitise(walkers(), asked(), ledger, tmp_path / "out")
+    reserved = ledger.book().find("walkers", "november")
+    made = sanitise(walkers(), asked(), ledger, tmp_path / "out")
+    assert made.how == "resumed"
+    assert made.manifest.release.id == reserved.id
+    assert sanitise(walkers(), asked(), ledger, tmp_path / "out").how == "already"
+    assert len(ledger.book().charges) == 1
+
+
+def test_the_same_noise_never_meets_two_inputs(
+    tmp_path: Path, ledger: Ledger, walkers: Walkers
+) -> None:
+    sanitise(walkers(), asked(), ledger, tmp_path / "out")
+    with pytest.raises(ReservationRefused, match="the events"):
+        sanitise(walkers(fixes=41), asked(), ledger, tmp_path / "out")
+
+
+def test_nothing_in_the_period_costs_nothing(
+    tmp_path: Path, ledger: Ledger, walkers: Walkers
+) -> None:
+    with pytest.raises(UsageError, match="no fix"):
+        sanitise(
+            walkers(), asked(start=date(2009, 1, 1), end=date(2009, 1, 2)), ledger, tmp_path / "o"
+        )
+    assert not ledger.book().charges
+
+
+def test_rolling_budget_withholds_and_remembers(
+    tmp_path: Path, ledger: Ledger, walkers: Walkers
+) -> None:
+    daily = asked(rolling_per_metre=0.2)
+    sanitise(walkers(), daily, ledger, tmp_path / "one")
+    first = pq.read_table(tmp_path / "one" / "traces.parquet").to_pandas()
+    assert first.groupby("user").size().tolist() == [10, 10, 10]
+    with pytest.raises(BudgetRefused, match="rolling"):  # nothing is left for that day
+        sanitise(walkers(), asked(name="again", rolling_per_metre=0.2), ledger, tmp_path / "again")
+
+
+def test_public_clock_is_checked_against_the_rolling_budget_before_anything() -> None:
+    with pytest.raises(BudgetRefused, match="every window"):
+        asked(kind=Kind.CLOCK, window_s=300, most_reports=None, rolling_per_metre=0.2)
+
+
+BOX = Box(116.0, 39.6, 116.8, 40.3)
+KINDS = {
+    Kind.CLOCK: {"window_s": 3600, "most_reports": None},
+    Kind.PRINTED_CLOCK: {"window_s": 300},
+    Kind.PREDICTIVE: {
+        "prediction": Prediction(Strength(0.01), Strength(0.001), 500.0, 30, 100),
+    },
+    Kind.GAUSSIAN: {"strength": None, "gaussian": GaussianTraces(BOX, 200.0, 30, 2.0, 1e-6)},
+}
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_every_kind_is_charged_before_it_draws(kind: Kind, walkers: Walkers) -> None:
+    request = asked(kind=kind, box=BOX, outside=Outside.CLAMP, **KINDS[kind])
+    tab = Tab()
+    reports = draw_reports(eligible(walkers(), request), request, tab, SeededStream(1))
+    assert tab.charged == {"locations": request.event}
+    assert BOX.inside(reports.lon, reports.lat).all()
+    assert request.expected_noise_m > 0
+
+    class Refuses:
+        def charge(self, *_: object) -> None:
+            raise BudgetRefused("no")
+
+    stream = SeededStream(2)
+    with pytest.raises(BudgetRefused):
+        draw_reports(eligible(walkers(), request), request, Refuses(), stream)
+    assert "0 digits" in repr(stream)
+
+
+def test_public_choices_are_demanded() -> None:
+    for missing in ({"most_reports": None}, {"strength": None}, {"outside": Outside.DROP}):
+        with pytest.raises(UsageError, match="need"):
+            asked(**missing)
+    with pytest.raises(UsageError, match="need"):
+        asked(kind=Kind.CLOCK)
+
+
+def test_pseudonyms_do_not_follow_the_order_of_ids(walkers: Walkers) -> None:
+    orders = {
+        tuple(pseudonyms(walkers(people=4, fixes=1), SeededStream(seed)).lat.tolist())
+        for seed in range(8)
+    }
+    assert len(orders) > 3
+    trips = pseudonyms(walkers(people=2), SeededStream(1)).trip
+    assert trips.tolist() == [0] * 80
+
+
+@pytest.mark.usefixtures("ledger")
+def test_the_command(tmp_path: Path, walkers: Walkers) -> None:
+    app = typer.Typer()
+    app.command()(command)
+    to_frame(walkers(), "scikit-mobility").to_csv(
+        tmp_path / "traces.csv", index=False, date_format="%Y-%m-%dT%H:%M:%S"
+    )
+    common = [str(tmp_path / "traces.csv"), "--dataset", "walkers", "--from", "2008-11-01"]
+    common += ["--to", "2008-11-02", "--tz", "UTC", "--ledger", str(tmp_path / "ledger.sqlite")]
+    runner = CliRunner()
+    options = ["--expected-noise", "100m", "--most-reports", "30"]
+    dry = runner.invoke(app, [*common, "--out", str(tmp_path / "dry"), *options, "--dry-run"])
+    assert "Nothing was read" in dry.output, dry.output
+    done = runner.invoke(app, [*common, "--out", str(tmp_path / "out"), *options, "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["epsilon"] == pytest.approx(0.6)
+    wrong = runner.invoke(app, [*common, "--out", str(tmp_path / "x"), "--radius", "200m"])
+    assert isinstance(wrong.exception, UsageError)
+    level = ["--radius", "200m", "--level", "ln4", "--kind", "clock", "--window", "6h"]
+    done = runner.invoke(app, [*common, "--out", str(tmp_path / "clock"), *level])
+    assert done.exit_code == 0, done.output
+    table = pd.read_csv(tmp_path / "clock" / "traces.csv")
+    assert len(table) == 3 * 4
+    gauss = ["--kind", "gaussian", "--radius", "200m", "--epsilon", "2", "--delta", "1e-6"]
+    gauss += ["--region", "116,39.6,116.8,40.3", "--most-reports", "36", "--dry-run"]
+    done = runner.invoke(app, [*common, "--out", str(tmp_path / "g"), *gauss, "--json"])
+    assert json.loads(done.stdout)["expected_noise_m"] == pytest.approx(3355, rel=0.03)
+    assert np.isfinite(table["lon"]).all()
