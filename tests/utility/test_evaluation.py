@@ -37,7 +37,7 @@ def test_figures_get_worse_with_noise_and_have_one_entry_per_zone_and_slot() -> 
 
 def test_coverage_is_told_apart_for_small_counts() -> None:
     truth = np.array([[100.0, 5.0, 30.0, 8.0]])
-    found = interval_coverage(truth, truth - [[1, -1, 1, 1]], truth + [[1, 1, 1, 1]])
+    found = interval_coverage(truth, truth - [[1, -1, 1, 1]], truth + 1.0)
     assert found["coverage_from_20"] == 1
     assert found["coverage_below_20"] == 0.5
 

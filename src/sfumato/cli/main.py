@@ -7,11 +7,15 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from sfumato import __version__
 from sfumato.cli.audit import audit
 from sfumato.cli.city import city
+from sfumato.cli.demo import demo
+from sfumato.cli.evaluate import evaluate
 from sfumato.cli.ledger import app as ledger
+from sfumato.cli.plan import plan
 from sfumato.cli.release import release
 from sfumato.cli.report import report
 from sfumato.model.errors import SfumatoError
@@ -43,6 +47,9 @@ def _root(
 
 app.command()(audit)
 app.command()(city)
+app.command()(demo)
+app.command()(evaluate)
+app.command()(plan)
 app.command()(release)
 app.command()(report)
 app.add_typer(ledger, name="ledger")
@@ -54,9 +61,11 @@ def run() -> None:
         app()
     except SfumatoError as error:
         console = Console(stderr=True)
-        console.print(f"[bold red]error:[/] {error.problem}", highlight=False, soft_wrap=True)
+        console.print(
+            f"[bold red]error:[/] {escape(error.problem)}", highlight=False, soft_wrap=True
+        )
         if error.remedy:
-            console.print(f"[bold]do:[/] {error.remedy}", highlight=False, soft_wrap=True)
+            console.print(f"[bold]do:[/] {escape(error.remedy)}", highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)
 
 

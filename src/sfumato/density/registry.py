@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from sfumato.density.bayes import Bayes
 from sfumato.density.gaussian import Gaussian
 from sfumato.density.grouping import Grouping
 from sfumato.density.laplace import Laplace
@@ -13,7 +14,7 @@ from sfumato.density.scheme import Scheme
 from sfumato.model.errors import UsageError
 
 SCHEMES: Mapping[str, Scheme] = MappingProxyType(
-    {scheme.name: scheme for scheme in (Laplace(), Gaussian(), Grouping(), Paris())}
+    {scheme.name: scheme for scheme in (Laplace(), Gaussian(), Grouping(), Paris(), Bayes())}
 )
 
 

@@ -1,0 +1,81 @@
+"""`sfumato evaluate`: how good is a release? Compares it with the truth. INTERNAL."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from sfumato.holder import Comparison
+
+SHOWN = {
+    "mean_relative_error": "mean relative error",
+    "pearson": "Pearson correlation",
+    "earth_mover_m": "earth mover's distance (m)",
+    "mean_absolute_error": "mean absolute error",
+    "root_mean_square_error": "root mean square error",
+    "jensen_shannon": "Jensen-Shannon (bits)",
+    "top_10": "top 10 found",
+    "top_50": "top 50 found",
+    "range_query_error": "range query error",
+    "total_error": "error of the grand total",
+    "coverage_from_20": "intervals hold (counts from 20)",
+}
+
+
+def evaluate(
+    releases: Annotated[list[Path], typer.Argument(help="Release folders of one period.")],
+    events: Annotated[str, typer.Option(help="The events they were made from.")],
+    zones: Annotated[Path, typer.Option(help="The zones they were made for.")],
+    towers: Annotated[Path | None, typer.Option(help="The towers, if events name towers.")] = None,
+    tz: Annotated[str | None, typer.Option(help="Zone of naive event times.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for internal results; default: beside the first.")
+    ] = None,
+    earth_mover: Annotated[
+        bool, typer.Option("--earth-mover/--no-earth-mover", help="The slowest figure.")
+    ] = True,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Compare releases with the truth. The results are for the holder's eyes only."""
+    from sfumato import holder
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=quiet or as_json) as bar:
+        task = bar.add_task("comparing slot by slot", total=None)
+        found = holder.evaluate(
+            list(releases),
+            events,
+            zones=zones,
+            towers=towers,
+            tz=tz,
+            earth_mover=earth_mover,
+            progress=lambda done, of: bar.update(task, completed=done, total=of),
+        )
+    folder = out or releases[0].parent / f"internal-{releases[0].name}"
+    written = holder.write_comparison(found, folder)
+    if as_json:
+        typer.echo(json.dumps([one.overall for one in found.evaluations], indent=2))
+    elif not quiet:
+        show(found)
+        typer.echo(f"INTERNAL, do not publish: {', '.join(str(path) for path in written)}")
+
+
+def show(found: Comparison) -> None:
+    """The figures as a table, one column a release."""
+    table = Table(title="INTERNAL: releases against the truth")
+    table.add_column("figure")
+    for one in found.evaluations:
+        table.add_column(one.name, justify="right")
+    for key, words in SHOWN.items():
+        cells = [one.overall.get(key) for one in found.evaluations]
+        if any(cell is not None for cell in cells):
+            table.add_row(words, *("" if cell is None else f"{cell:.4g}" for cell in cells))
+    Console().print(table)

@@ -1,0 +1,208 @@
+"""For the holder's eyes only: compare a release with the truth behind it. INTERNAL.
+
+    evaluation = sfumato.holder.evaluate("release/week-37", "events.parquet",
+                                         towers="towers.csv", zones="zones.geojson")
+
+Results are marked internal in their file names. Nothing here is charged, because nothing
+here may be published.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from sfumato.density.layout import layout_of_zones
+from sfumato.engine.local import LocalSource
+from sfumato.geography.overlay import Overlay, overlay
+from sfumato.geography.voronoi import voronoi_cells
+from sfumato.io.events import read_events
+from sfumato.io.towers import read_towers
+from sfumato.io.writers import write_bytes, write_parquet
+from sfumato.io.zones import read_zones
+from sfumato.model.bound import Counting
+from sfumato.model.errors import InputError, UsageError
+from sfumato.model.places import Places
+from sfumato.model.time_grid import TimeGrid
+from sfumato.privacy.door import open_private
+from sfumato.privacy.manifest import MANIFEST_NAME, Manifest, read_manifest
+from sfumato.utility.evaluation import Evaluation, evaluate_table
+
+Table = NDArray[np.float64]
+SUMMARY = "internal-evaluation.json"
+BY_ZONE = "internal-by-zone.parquet"
+BY_SLOT = "internal-by-slot.parquet"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Published:
+    """A release read back from its folder: place x slot."""
+
+    folder: Path
+    manifest: Manifest
+    ids: NDArray[np.str_]
+    grid: TimeGrid
+    values: Table
+    lower: Table
+    upper: Table
+
+    @property
+    def label(self) -> str:
+        """Name, scheme and epsilon, as plots show it."""
+        found = self.manifest
+        return f"{found.release.name} ({found.scheme.name}, ε {found.privacy.epsilon:.3g})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """The truth, the releases and how they compare. It holds true counts."""
+
+    truth: Table
+    zones: Places
+    published: tuple[Published, ...]
+    evaluations: tuple[Evaluation, ...]
+
+
+def read_published(folder: str | os.PathLike[str]) -> Published:
+    """A release folder, checked for being whole: every place and slot once."""
+    path = Path(folder)
+    try:
+        manifest = read_manifest(path / MANIFEST_NAME)
+        table = pq.read_table(path / "density.parquet")
+    except (OSError, ValueError, pa.ArrowException):
+        raise InputError(
+            "This is not a release folder, or it is damaged.",
+            file=str(path),
+            remedy="Name the folder that sfumato release made.",
+        ) from None
+    slots = manifest.grid.slots
+    ids = np.asarray(table["zone_id"].to_pylist(), dtype=np.str_)
+    if ids.size % slots or ids.size == 0:
+        raise InputError("The table does not hold every place and slot.", file=str(path))
+    starts = table["time_start"].cast(pa.int64()).to_numpy()[:slots]
+    ends = table["time_end"].cast(pa.int64()).to_numpy()[:slots]
+    grid = TimeGrid(
+        np.append(starts, ends[-1]),
+        timedelta(seconds=manifest.grid.step_seconds),
+        manifest.grid.tz,
+    )
+    if grid.fingerprint() != manifest.grid.sha256:
+        raise InputError("The table's times are not those of its manifest.", file=str(path))
+    values, lower, upper = (
+        table[name].to_numpy().astype(np.float64).reshape(-1, slots)
+        for name in ("count", "lower", "upper")
+    )
+    return Published(path, manifest, ids[::slots], grid, values, lower, upper)
+
+
+def true_density(
+    events: object,
+    published: Published,
+    *,
+    towers: object = None,
+    zones: object,
+    tz: str | None = None,
+    columns: dict[str, str] | None = None,
+) -> tuple[Table, Places]:
+    """What the release is about: exact counts in the same zones and slots, and the zones.
+
+    For towers the truth of a zone is the overlay of tower visits; for coordinates it is the
+    number of distinct users in the zone.
+    """
+    areas = zones if isinstance(zones, Places) else read_zones(zones)
+    shares: Overlay | None = None
+    counted = areas
+    if towers is not None:
+        counted = towers if isinstance(towers, Places) else read_towers(towers, zones=areas, tz=tz)
+        shares = overlay(voronoi_cells(counted, areas, period=published.grid), areas)
+    if published.manifest.released.sha256 != areas.fingerprint():
+        raise UsageError(
+            "These are not the zones of the release.", remedy="Give the file it was made with."
+        )
+    if published.manifest.counted.sha256 != counted.fingerprint():
+        raise UsageError(
+            "These are not the places that the release counted.",
+            remedy="Give the --towers and --zones it was made with.",
+        )
+    described = read_events(events, columns=columns, tz=tz or published.grid.tz)
+    source = LocalSource(described, counted, published.grid)
+    try:
+        exact = open_private(source.exact(Counting(published.manifest.privacy.counting)))
+    finally:
+        source.close()
+    counts = exact.values / exact.units_per_count
+    return (counts if shares is None else shares.to_zones(counts)), areas
+
+
+def evaluate(
+    releases: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    events: object,
+    *,
+    zones: object,
+    towers: object = None,
+    tz: str | None = None,
+    columns: dict[str, str] | None = None,
+    earth_mover: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> Comparison:
+    """Judge one or several releases of the same zones and period against the truth."""
+    folders = [releases] if isinstance(releases, str | os.PathLike) else list(releases)
+    published = tuple(read_published(folder) for folder in folders)
+    first = published[0]
+    if any(other.grid.fingerprint() != first.grid.fingerprint() for other in published[1:]):
+        raise UsageError("Releases that are compared must be about the same period.")
+    truth, areas = true_density(events, first, towers=towers, zones=zones, tz=tz, columns=columns)
+    centres = layout_of_zones(areas).centres
+    metres = np.linalg.norm(centres[:, None] - centres[None], axis=2)
+    judged = tuple(
+        evaluate_table(
+            one.label,
+            truth,
+            one.values,
+            metres,
+            interval=(one.lower, one.upper),
+            earth_mover=earth_mover,
+            progress=progress,
+        )
+        for one in published
+    )
+    return Comparison(truth, areas, published, judged)
+
+
+def write_comparison(found: Comparison, folder: Path) -> list[Path]:
+    """Internal tables: a summary (JSON), figures by zone and by slot (Parquet)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    summary = {
+        "internal": "True counts went into these figures. Do not publish them.",
+        "releases": [
+            {"name": one.name, **{k: float(v) for k, v in one.overall.items()}}
+            for one in found.evaluations
+        ],
+    }
+    text = json.dumps(summary, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    write_bytes(folder / SUMMARY, text.encode(), mode=0o600)
+    write_parquet(folder / BY_ZONE, _long(found, by_zone=True), mode=0o600)
+    write_parquet(folder / BY_SLOT, _long(found, by_zone=False), mode=0o600)
+    return [folder / SUMMARY, folder / BY_ZONE, folder / BY_SLOT]
+
+
+def _long(found: Comparison, *, by_zone: bool) -> pa.Table:
+    keys: list[str] | list[datetime]
+    keys = found.zones.ids.tolist() if by_zone else found.published[0].grid.starts()
+    columns: dict[str, list[object]] = {"release": [], "zone_id" if by_zone else "time_start": []}
+    for one in found.evaluations:
+        figures = one.by_zone if by_zone else one.by_slot
+        columns["release"] += [one.name] * len(keys)
+        columns["zone_id" if by_zone else "time_start"] += list(keys)
+        for name, values in figures.items():
+            columns.setdefault(name, []).extend(values.tolist())
+    return pa.table(columns)
