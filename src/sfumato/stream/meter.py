@@ -97,6 +97,10 @@ class Meter:
         """What a measurement at `slot` may still cost."""
         return self._accounts[account].whole - self.spent(account, slot)
 
+    def affords(self, account: str, slot: int, event: PrivacyEvent) -> bool:
+        """Whether such a measurement at `slot` stays within every window."""
+        return self._accounts[account].cost(event) <= self.left(account, slot)
+
     def share_spent(self, slot: int) -> float:
         """The largest share of any account that the current window has spent."""
         shares = [self.spent(a.label, slot) / a.whole for a in self._accounts.values()]

@@ -16,7 +16,7 @@ from sfumato.model.counts import Counts
 from sfumato.model.errors import UsageError
 from sfumato.model.private import Private
 from sfumato.privacy.calibration import gaussian_sigma2, laplace_scale
-from sfumato.privacy.events import GaussianEvent, LaplaceEvent
+from sfumato.privacy.events import GaussianEvent, LaplaceEvent, PrivacyEvent
 from sfumato.privacy.exact import Number, exact, rounded_up
 from sfumato.privacy.measurement import Measurement
 from sfumato.privacy.mechanisms.addition import gaussian_variance, laplace_variance
@@ -52,6 +52,12 @@ class Noise:
         if self.kind is NoiseKind.LAPLACE:
             return wall.laplace(box, scale=self.parameter, label=label)
         return wall.gaussian(box, sigma2=self.parameter, label=label, touched=2)
+
+    def event(self, l1: float, l2: float) -> PrivacyEvent:
+        """What one such measurement is charged as."""
+        if self.kind is NoiseKind.LAPLACE:
+            return LaplaceEvent(rounded_up(l1), self.parameter)
+        return GaussianEvent(rounded_up(l2), self.parameter, 2)
 
     def account(self, label: str, most: int, l1: float, l2: float) -> Account:
         """The event of `most` such measurements in one window."""

@@ -86,11 +86,11 @@ class _Parts:
 
 
 def within_one_window(facts: StreamFacts, name: str) -> None:
-    """Comparing with raw counts of an earlier slot needs windows that do not slide."""
+    """Comparisons with earlier slots, and runs of questions, need windows that do not slide."""
     if facts.unit.kind not in (UnitKind.USER_PERIOD, UnitKind.USER_DAY):
         raise UsageError(
-            f"{name} compares with raw counts of an earlier slot, which a sliding window "
-            "does not bound.",
+            f"{name} asks its questions window by window; under a sliding window what is asked "
+            "about one person has no such bound.",
             remedy="Use the unit user-period or user-day, or the scheme ba or bd.",
         )
 

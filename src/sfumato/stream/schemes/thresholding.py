@@ -47,14 +47,28 @@ class Test:
     scales: tuple[Fraction, Fraction] | None
 
     @classmethod
-    def gaussian(cls, facts: StreamFacts, questions: int, positives: int, rho: Number) -> Test:
-        sensitivity = 2 * facts.l1
+    def gaussian(
+        cls,
+        facts: StreamFacts,
+        questions: int,
+        positives: int,
+        rho: Number,
+        sensitivity: int | None = None,
+    ) -> Test:
+        sensitivity = sensitivity or 2 * facts.l1
         whole = rounded_up(sensitivity * questions**0.5)
         return cls(questions, positives, sensitivity, gaussian_sigma2(whole, rho), None)
 
     @classmethod
-    def pure(cls, facts: StreamFacts, questions: int, positives: int, epsilon: Number) -> Test:
-        sensitivity = 2 * facts.l1
+    def pure(
+        cls,
+        facts: StreamFacts,
+        questions: int,
+        positives: int,
+        epsilon: Number,
+        sensitivity: int | None = None,
+    ) -> Test:
+        sensitivity = sensitivity or 2 * facts.l1
         scales = sparse_scales(epsilon, sensitivity, positives)
         return cls(questions, positives, sensitivity, None, scales)
 
@@ -87,7 +101,12 @@ class Asking:
         wall: Wall,
     ) -> bool:
         """Whether the slot's distance to the reference reaches the threshold, noisily."""
-        apart = distance(box, reference)
+        return self.reached(slot, distance(box, reference), threshold, wall)
+
+    def reached(
+        self, slot: int, apart: Private[int], threshold: int, wall: Wall, shift: int = 0
+    ) -> bool:
+        """Whether a distance reaches threshold + shift; the shift may follow from the answers."""
         if self._test.sigma2 is not None:
             run = wall.distances(
                 most=1,
@@ -95,9 +114,9 @@ class Asking:
                 sigma2=self._test.sigma2,
                 label=f"{self._label}@{slot}",
             )
-            answer = run.measure(apart) >= threshold
+            answer = run.measure(apart) >= threshold + shift
         else:
-            answer = self._sparse(threshold, wall).above(apart)
+            answer = self._sparse(threshold, wall).above(apart.map(lambda far: far - shift))
         self.answers.append(answer)
         return answer
 

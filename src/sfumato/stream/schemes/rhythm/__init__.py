@@ -1,0 +1,1 @@
+"""`rhythm`, the default: few good snapshots at public times, and the rhythms they teach."""

@@ -1,0 +1,129 @@
+"""A Gaussian process over days and hours, and the hyperparameters by marginal likelihood.
+
+A cell's deviation from its prior mean, in units of the square root of its level, is
+
+    constant            A
+  + rhythm of the day   B  exp(-(phase apart)^2 / 2 l^2)
+  + its kind of day     W  the same, between days of the same kind (working, free)
+  + this very day       C  exp(-|phase apart| / m), between slots of one day
+
+plus the noise of the measurement. Phases lie on a circle. All cells are observed at the same
+slots, so their second moments are one small matrix; the likelihood of many cells is a
+function of it, and the amounts are found by coordinate search. Everything is computed from
+noisy snapshots and public times: post-processing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from sfumato.stream.contract import Values
+
+_LENGTHS = (0.06, 0.1, 0.16, 0.28)
+"""l as a share of the day."""
+_STEPS = (0.2, 0.5, 2.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Times:
+    """When the snapshots were taken: day, phase and kind of day of each."""
+
+    day: NDArray[np.int64]
+    phase: NDArray[np.int64]
+    free: NDArray[np.bool_]
+    length: int
+
+    def with_one_more(self, day: int, phase: int, free: bool) -> Times:
+        return Times(
+            np.append(self.day, day),
+            np.append(self.phase, phase),
+            np.append(self.free, free),
+            self.length,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The amounts A, B, W, C and the length l."""
+
+    constant: float
+    daily: float
+    kind: float
+    today: float
+    length: float
+
+    def between(self, a: Times, b: Times) -> Values:
+        apart = np.abs(a.phase[:, None] - b.phase[None]) / a.length
+        apart = np.minimum(apart, 1.0 - np.minimum(apart, 1.0))
+        alike = np.exp(-0.5 * np.square(apart / self.length))
+        same_kind = a.free[:, None] == b.free[None]
+        same_day = a.day[:, None] == b.day[None]
+        return np.asarray(
+            self.constant
+            + (self.daily + self.kind * same_kind) * alike
+            + self.today * same_day * np.exp(-apart / 0.3),
+            dtype=np.float64,
+        )
+
+
+def likelihood(kernel: Kernel, times: Times, moments: Values, noise: float) -> float:
+    """Log likelihood per cell, up to a constant, of cells with these second moments."""
+    covariance = kernel.between(times, times)
+    covariance[np.diag_indices_from(covariance)] += noise
+    try:
+        factor = cho_factor(covariance, lower=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return -np.inf
+    spread = 2.0 * np.log(np.diag(factor[0])).sum()
+    return float(-spread - np.trace(cho_solve(factor, moments, check_finite=False)))
+
+
+def fit(times: Times, moments: Values, noise: float, start: Kernel | None) -> Kernel:
+    """Coordinate search from the last kernel, or from the variance that noise leaves over."""
+    if start is None:
+        left = max(float(np.diag(moments).mean()) - noise, 1e-3 * noise)
+        start = Kernel(0.7 * left, 0.1 * left, 0.1 * left, 0.1 * left, 0.1)
+    best, score = start, likelihood(start, times, moments, noise)
+    for _ in range(2):
+        for name in ("constant", "daily", "kind", "today"):
+            for step in _STEPS:
+                tried = replace(best, **{name: max(getattr(best, name) * step, 1e-6 * noise)})
+                reached = likelihood(tried, times, moments, noise)
+                if reached > score:
+                    best, score = tried, reached
+        for length in _LENGTHS:
+            tried = replace(best, length=length)
+            reached = likelihood(tried, times, moments, noise)
+            if reached > score:
+                best, score = tried, reached
+    return best
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Posterior:
+    """The process given snapshots: weights of each, for any slot and any noise.
+
+    The covariance of the snapshots is diagonalised once; bands of cells differ only in how
+    large the noise is beside their level.
+    """
+
+    kernel: Kernel
+    times: Times
+    values: Values
+    vectors: Values
+
+    @classmethod
+    def given(cls, kernel: Kernel, times: Times) -> Posterior:
+        values, vectors = np.linalg.eigh(kernel.between(times, times))
+        return cls(kernel, times, np.maximum(values, 0.0), vectors)
+
+    def weights(self, now: Times, noise: Values) -> tuple[Values, Values]:
+        """Weights (band x snapshot) in the posterior mean at `now`, and its variance by band."""
+        cross = self.vectors.T @ self.kernel.between(now, self.times)[0]
+        shrunk = cross / (self.values + noise[:, None])
+        variance = self.kernel.between(now, now)[0, 0] - shrunk @ cross
+        return shrunk @ self.vectors.T, np.maximum(variance, 0.0)

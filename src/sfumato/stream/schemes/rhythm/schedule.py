@@ -1,0 +1,48 @@
+"""When `rhythm` measures: k slots a window, at public times that visit every hour in turn.
+
+Under `user-day` each day measures k evenly spaced phases, shifted from day to day; under the
+other units every n-th slot, n at least W/k, so that no window of W holds more than k. Shift
+and n share no factor with the length of a day, so over the days all phases have their turn.
+"""
+
+from __future__ import annotations
+
+import math
+
+from sfumato.privacy.units import UnitKind
+from sfumato.stream.facts import StreamFacts
+
+_PER_ROOT = 0.7
+"""Samples a window at epsilon 1 and one expected person a cell; see `samples`."""
+
+
+def samples(facts: StreamFacts) -> int:
+    """How many slots of a window to measure, from public facts alone.
+
+    The noise of k samples has sd of about 1.4 k / epsilon; a count of n people varies by about
+    sqrt(n) from day to day. More samples pay until the former reaches the latter.
+    """
+    people = facts.expected_users or 4 * facts.cells
+    wanted = round(_PER_ROOT * facts.epsilon * math.sqrt(people / facts.cells))
+    return min(max(wanted, 1), facts.window)
+
+
+def coprime_from(least: int, length: int) -> int:
+    """The smallest number from `least` on that shares no factor with `length`."""
+    number = max(least, 1)
+    while math.gcd(number, length) > 1:
+        number += 1
+    return number
+
+
+def due(facts: StreamFacts, slot: int, k: int) -> bool:
+    """Whether this slot is measured."""
+    length = facts.calendar.longest_day
+    if facts.unit.kind is UnitKind.USER_DAY:
+        shift = int(facts.calendar.day[slot]) * coprime_from(math.ceil(0.38 * length), length)
+        phases = {(shift + j * length // k) % length for j in range(k)}
+        return int(facts.calendar.phase[slot]) in phases
+    every = math.ceil(facts.window / k)
+    if every > 1:
+        every = coprime_from(every, length)
+    return slot % every == 0
