@@ -170,7 +170,7 @@ class Page {
     const scene = even ? changeScene(release, slot, pinned, measure, breaks) : valueScene(release, slot, measure, breaks);
     const colours = coloursFor(breaks, even, isDark());
     const marks = inputById("marks").checked;
-    this.map.paint(scene.classes, colours, marks ? scene.marked : null);
+    this.map.paint(scene.classes, colours, marks ? scene.marked : null, even);
     const unit = (measure === "count" ? words.measure.count_unit : words.measure.density_unit)[release.facts.counting] ?? words.measure.count_unit.visits;
     const key = `${even}|${measure}|${marks}|${scene.missing}|${breaks.join()}|${colours.join()}|${release.facts.id}`;
     if (key !== this.legend) {

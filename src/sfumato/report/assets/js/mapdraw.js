@@ -6,7 +6,7 @@ import { scaleBar } from "./view.js";
  * @typedef {import("./outlines.js").Outlines} Outlines
  * @typedef {import("./view.js").View} View
  * @typedef {{ink: string, paper: string, border: string, halo: string, accent: string,
- *   hatch: string, missing: string, muted: string, grid: string}} Inks
+ *   hatch: string, missing: string, muted: string, grid: string, borderEven: string}} Inks
  * @typedef {{zones: Path2D[], borders: Path2D, dots: boolean[]}} Paths
  */
 
@@ -112,7 +112,7 @@ function hatch(ctx, colour, ratio, falling) {
  * Borders, labels, scale bar and the marks of the chosen zones.
  * @param {CanvasRenderingContext2D} ctx
  * @param {{map: Outlines, paths: Paths, view: View, inks: Inks, ratio: number, width: number,
- *   height: number, hover: number, chosen: number, labels: import("./labels.js").Candidate[]}} scene
+ *   height: number, hover: number, chosen: number, even: boolean, labels: import("./labels.js").Candidate[]}} scene
  */
 export function drawOver(ctx, scene) {
   const { map, paths, view, inks, ratio } = scene;
@@ -123,7 +123,7 @@ export function drawOver(ctx, scene) {
   ctx.lineJoin = "round";
   const across = view.scale * Math.sqrt((map.width * map.height) / Math.max(1, map.rings.length));
   ctx.lineWidth = Math.min(1, Math.max(0.3, across / 45)) / view.scale; // fine where zones are small
-  ctx.strokeStyle = inks.border;
+  ctx.strokeStyle = scene.even ? inks.borderEven : inks.border;
   ctx.stroke(paths.borders);
   for (const [zone, colour, width] of /** @type {[number, string, number][]} */ ([
     [scene.chosen, inks.accent, 3],

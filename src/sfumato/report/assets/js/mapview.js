@@ -28,6 +28,7 @@ export class MapView {
     this.hover = -1;
     this.chosen = -1;
     this.fresh = true;
+    this.even = false;
     /** @type {{classes: Int8Array, colours: string[], marked: Uint8Array | null}} */
     this.fills = { classes: new Int8Array(0), colours: [], marked: null };
     /** @type {import("./mapdraw.js").Inks | null} */
@@ -55,10 +56,15 @@ export class MapView {
    * @param {Int8Array} classes
    * @param {string[]} colours
    * @param {Uint8Array | null} marked
+   * @param {boolean} [even] a difference: its pale middle needs dark borders
    */
-  paint(classes, colours, marked) {
+  paint(classes, colours, marked, even = false) {
     this.fills = { classes, colours, marked };
     this.drawBelow();
+    if (even !== this.even) {
+      this.even = even;
+      this.drawAbove();
+    }
   }
 
   /** @param {number} zone */
@@ -108,9 +114,9 @@ export class MapView {
   drawAbove() {
     const ctx = this.above.getContext("2d");
     if (!ctx || !this.map || !this.paths || !this.inks) return;
-    const { map, paths, view, inks, hover, chosen } = this;
+    const { map, paths, view, inks, hover, chosen, even } = this;
     const { width, height } = this.size();
-    drawOver(ctx, { map, paths, view, inks, ratio: this.ratio ?? 1, width, height, hover, chosen, labels: this.labels() });
+    drawOver(ctx, { map, paths, view, inks, ratio: this.ratio ?? 1, width, height, hover, chosen, even, labels: this.labels() });
   }
 
   /** Districts from afar, zones from near. */
