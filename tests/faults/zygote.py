@@ -28,35 +28,17 @@ from sfumato.api import release
 from sfumato.model.places import PlaceKind, Places
 from sfumato.privacy.ledger import Cap, Ledger
 
-CALLS = frozenset(
-    (
-        "open",
-        "write",
-        "writelines",
-        "flush",
-        "fsync",
-        "close",
-        "read",
-        "rename",
-        "replace",
-        "unlink",
-        "remove",
-        "mkdir",
-        "rmdir",
-        "rmtree",
-        "chmod",
-        "flock",
-        "scandir",
-        "listdir",
-        "stat",
-        "connect",
-        "execute",
-        "fetchall",
-        "commit",
-        "rollback",
-    )
+DURABLE = frozenset(
+    ("fsync", "rename", "replace", "unlink", "rmdir", "mkdir", "commit", "flock", "chmod")
 )
-"""What a release does to the world: to files, folders, locks and the database."""
+"""Calls that leave a lasting mark: the instants between them are where order matters."""
+CALLS = DURABLE | {
+    *("open", "write", "writelines", "flush", "close", "read", "remove", "scandir", "listdir"),
+    *("stat", "connect", "execute", "fetchall", "rollback"),
+}
+"""Everything a release does to the world: to files, folders, locks and the database."""
+OUTSIDE = {"posix", "fcntl", "io", "_io", "sqlite3"}
+"""Modules whose functions and objects are the world: `str.replace` is not."""
 START = np.datetime64("2024-03-04T00:00:00", "us").astype(np.int64)
 
 TOWERS = Places.of(
@@ -99,15 +81,21 @@ def make(ledger: str, key: str, out: str, keep_key: bool = False) -> str:
 
 
 class Points:
-    """Counts the calls at which a run may be killed, and kills it at one of them."""
+    """Counts the instants right before and after such calls, and kills the run at one of them."""
 
-    def __init__(self, fatal: int | None) -> None:
+    def __init__(self, calls: frozenset[str], fatal: int | None) -> None:
+        self.calls = calls
         self.seen = 0
         self.fatal = fatal
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> None:
-        del frame
-        if event in ("c_call", "c_return") and getattr(arg, "__name__", "") in CALLS:
+        if event in ("call", "return"):  # PostgreSQL's driver is written in Python
+            name = frame.f_code.co_name if "psycopg" in frame.f_code.co_filename else ""
+        else:
+            owner = type(getattr(arg, "__self__", None)).__module__
+            outside = {owner, getattr(arg, "__module__", None)} & OUTSIDE
+            name = arg.__name__ if outside else ""
+        if name in self.calls:
             self.seen += 1
             if self.seen == self.fatal:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -115,7 +103,7 @@ class Points:
 
 def child(command: dict[str, Any], report: int) -> None:
     tempfile.tempdir = command["tmp"]
-    points = Points(command.get("point"))
+    points = Points(DURABLE if command.get("durable") else CALLS, command.get("point"))
     answer: dict[str, Any]
     try:
         if command.get("point") is not None or command.get("count"):
