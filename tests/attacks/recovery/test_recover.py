@@ -130,8 +130,7 @@ def test_the_crowd_is_recovered_as_chen_et_al_report(points: int, published: flo
     cell = np.arange(plan.cells)
     ground = Ground(np.column_stack([cell % plan.columns, cell // plan.columns]) * plan.cell_m)
     clock = Clock.plain(1, points, plan.first_hour)
-    for predict in (True, False):
-        method = Method(predict=predict, solver=Solver.CELLS)
-        got = recover(counts_of(truth, plan.cells), ground, clock, method)
+    for solver in SOLVERS:
+        got = recover(counts_of(truth, plan.cells), ground, clock, Method(solver=solver))
         score = accuracy(truth, got.cells, ground, clock, assignment_limit=0)
         assert score.greedy == pytest.approx(published, abs=0.10)

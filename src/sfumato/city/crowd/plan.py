@@ -37,7 +37,7 @@ class CrowdPlan:
     tz: str = "Asia/Shanghai"
     lon: float = 116.40
     lat: float = 39.91
-    speed_kmh: float = 8.0
+    speed_kmh: float = 4.0
     """Nobody is ever faster, as the crow flies and from door to door."""
 
     def __post_init__(self) -> None:

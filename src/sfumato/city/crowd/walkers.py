@@ -13,8 +13,8 @@ Xu et al. (2017) found. This generator makes each of those true by construction:
 
 Which 19 hours they read, and how far people go, they do not say; they validate their crowd by
 how much of it the attack of Xu et al. recovers from counts. The first hour, the distances and
-the speed here were chosen in the same way: 1,000 of these people give 81 % of 10 points and
-54 % of 19 with the attack's prediction by day, 87 % and 70 % without (theirs: 78.86 % and
+the speed here were chosen in the same way: 1,000 of these people give 82 % of 10 points and
+57 % of 19 with the attack's prediction by day, 88 % and 72 % without (theirs: 78.86 % and
 61.02 %).
 """
 
@@ -32,8 +32,8 @@ from sfumato.city.land import Bumps, draw_character
 
 _WORKERS = 0.72
 _HABIT = 0.85
-_WORK_REACH_KM = 0.8
-_FUN_REACH_KM = 1.7
+_WORK_REACH_KM = 0.7
+_FUN_REACH_KM = 1.4
 
 
 @dataclass(frozen=True, slots=True, eq=False)

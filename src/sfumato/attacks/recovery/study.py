@@ -1,0 +1,211 @@
+"""A study: several tables of the same people attacked in the same way, with spread and chance.
+
+INTERNAL: every number here compares with the truth. `attack_table` runs the attack with several
+seeds (ties are broken by lot) and scores the baselines on the same table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.attacks.recovery.accuracy import (
+    ASSIGNMENT_LIMIT,
+    accuracy,
+    greedy_pairing,
+    uniqueness,
+)
+from sfumato.attacks.recovery.baselines import (
+    everybody_stays,
+    population_average,
+    random_linking,
+)
+from sfumato.attacks.recovery.clock import Clock
+from sfumato.attacks.recovery.ground import Ground
+from sfumato.attacks.recovery.identify import Identified, identify
+from sfumato.attacks.recovery.recover import Method, recover
+from sfumato.attacks.recovery.tables import counts_of, whole_people
+
+Progress = Callable[[str, float], None]
+Rows = NDArray[np.int32]
+_SHOWN = 24
+"""Trajectories kept for the map of the internal page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean and range over tie-breaking seeds."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: list[float]) -> Spread:
+        return cls(float(np.mean(values)), float(np.min(values)), float(np.max(values)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class People:
+    """The truth: whom the tables are about. Held by the holder, never published."""
+
+    cells: Rows
+    ground: Ground
+    clock: Clock
+    filled: float = 0.0
+    """Share of slots without a record of the person, filled with the last known place."""
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        return counts_of(self.cells, self.ground.cells)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What the attack made of one table."""
+
+    name: str
+    people: int
+    """How many the attack recovered."""
+    scores: Mapping[str, Spread]
+    baselines: Mapping[str, Mapping[str, float]]
+    by_slot: NDArray[np.float64]
+    uniqueness: NDArray[np.float64]
+    identified: Identified | None
+    gap: float
+    shown: tuple[Rows, Rows]
+    """Some people's true and recovered trajectories, for the holder's map."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Study:
+    """The outcomes side by side. Internal."""
+
+    people: int
+    slots: int
+    cells: int
+    filled: float
+    seeds: int
+    method: Method
+    uniqueness: NDArray[np.float64]
+    outcomes: tuple[Outcome, ...]
+    internal: bool = field(default=True, init=False)
+
+
+def attack_tables(
+    people: People,
+    tables: Mapping[str, NDArray[np.float64] | NDArray[np.int64]],
+    method: Method | None = None,
+    *,
+    seeds: int = 5,
+    assignment_limit: int = ASSIGNMENT_LIMIT,
+    progress: Progress | None = None,
+) -> Study:
+    """Attack every table; names are kept in order."""
+    how = method or Method()
+    outcomes = []
+    for k, (name, table) in enumerate(tables.items()):
+
+        def tell(share: float, k: int = k, name: str = name) -> None:
+            if progress is not None:
+                progress(name, (k + share) / len(tables))
+
+        outcomes.append(
+            attack_table(
+                name, people, table, how, seeds=seeds, limit=assignment_limit, progress=tell
+            )
+        )
+    count, slots = people.cells.shape
+    return Study(
+        count,
+        slots,
+        people.ground.cells,
+        people.filled,
+        seeds,
+        how,
+        uniqueness(people.cells),
+        tuple(outcomes),
+    )
+
+
+def attack_table(
+    name: str,
+    people: People,
+    table: NDArray[np.float64] | NDArray[np.int64],
+    method: Method,
+    *,
+    seeds: int = 5,
+    limit: int = ASSIGNMENT_LIMIT,
+    progress: Callable[[float], None] | None = None,
+) -> Outcome:
+    """Recover with each seed, score, and put the baselines beside."""
+    truth, ground, clock = people.cells, people.ground, people.clock
+    found: Rows = np.empty((0, truth.shape[1]), np.int32)
+    scores, by_slot, gap = [], [], 0.0
+    for seed in range(seeds):
+
+        def tell(share: float, seed: int = seed) -> None:
+            if progress is not None:
+                progress((seed + share) / seeds)
+
+        got = recover(table, ground, clock, method, seed=seed, progress=tell)
+        found, gap = got.cells, max(gap, got.gap)
+        score = accuracy(truth, found, ground, clock, assignment_limit=limit)
+        scores.append(score.as_dict())
+        by_slot.append(score.by_slot)
+    rng = np.random.default_rng(0xBA5E)
+    partner = greedy_pairing(truth, found, ground.cells)
+    shown = np.sort(rng.choice(len(truth), size=min(_SHOWN, len(truth)), replace=False))
+    paired = np.where((partner[shown] >= 0)[:, None], found[partner[shown]], -1)
+    points = min(4, truth.shape[1] - 1)
+    return Outcome(
+        name,
+        len(found),
+        {key: Spread.of([score[key] for score in scores]) for key in scores[0]},
+        baselines(people, table, method, rng),
+        np.mean(by_slot, axis=0),
+        uniqueness(found),
+        identify(truth, found, rng, points=points) if points else None,
+        gap,
+        (truth[shown], paired.astype(np.int32)),
+    )
+
+
+def baselines(
+    people: People,
+    table: NDArray[np.float64] | NDArray[np.int64],
+    method: Method,
+    rng: np.random.Generator,
+) -> dict[str, dict[str, float]]:
+    """Greedy accuracy and error of linking nobody; see `baselines` for what each knows."""
+    truth, ground, clock = people.cells, people.ground, people.clock
+    counts = whole_people(table, rng, fill=method.fill, people=method.people)
+    guesses = {
+        "random": random_linking(counts, rng),
+        "stay": everybody_stays(counts, clock, rng),
+    }
+    result = {}
+    for name, guess in guesses.items():
+        score = accuracy(truth, guess, ground, clock, assignment_limit=0)
+        result[name] = {"greedy": score.greedy, "best": score.best, "error_m": score.error_m}
+    result["average"] = average_baseline(people, rng)
+    return result
+
+
+def average_baseline(people: People, rng: np.random.Generator) -> dict[str, float]:
+    """Each half of the people guessed from the average map of the other half."""
+    truth, ground = people.cells, people.ground
+    if len(truth) < 2:
+        return dict.fromkeys(("greedy", "best", "error_m"), float("nan"))
+    order = rng.permutation(len(truth))
+    parts = []
+    for side in (0, 1):
+        mine, others = truth[order[side::2]], truth[order[1 - side :: 2]]
+        average = counts_of(others, ground.cells).sum(axis=1).astype(np.float64)
+        guess = population_average(average, len(mine), truth.shape[1], rng)
+        score = accuracy(mine, guess, ground, assignment_limit=0)
+        parts.append({"greedy": score.greedy, "best": score.best, "error_m": score.error_m})
+    return {key: float(np.mean([part[key] for part in parts])) for key in parts[0]}
