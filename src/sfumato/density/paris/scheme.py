@@ -21,10 +21,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.density.bound_words import bound_in_words
 from sfumato.density.parameters import user_period
 from sfumato.density.paris.budget import SERIES, divide, histogram_units, series_units
 from sfumato.density.paris.series import cluster_counts, measure_shapes
-from sfumato.density.paris.settings import Settings
+from sfumato.density.paris.settings import Histogram, Settings
 from sfumato.density.paris.space import WorkingSpace, working_space
 from sfumato.density.paris.totals import Totals, measure_totals
 from sfumato.density.refine.clusters import merge_neighbours
@@ -70,7 +71,7 @@ class Paris:
             f"It costs epsilon {reached.epsilon:.4g} at delta {facts.delta:g} "
             f"(rho {reached.rho or 0:.4g}, by {reached.method}).",
         )
-        return Plan(self.name, planned, sd, lines)
+        return Plan(self.name, planned, sd, lines, _bound_in_words(facts, settings))
 
     def run(self, source: Source, wall: Wall, facts: PublicFacts) -> Density:
         settings, plan = Settings.of(facts), self.plan(facts)
@@ -99,6 +100,24 @@ class Paris:
         lower, upper = np.maximum(values - half, 0.0), values + half
         values, lower, upper = (np.round(a, _DECIMALS) + 0.0 for a in (values, lower, upper))
         return Density(ids, values, lower, upper, COVERAGE, (*totals.measurements, measured))
+
+
+def _bound_in_words(facts: PublicFacts, settings: Settings) -> str:
+    """What one person may contribute to totals, grand total and series."""
+    if settings.histogram is Histogram.CLIPPED:
+        totals = (
+            "each person's totals per place were weighted down to a Euclidean norm of at most "
+            f"{settings.histogram_limit:g}"
+        )
+    else:
+        totals = "one random visit of each person was kept"
+    total = f" At most {settings.total_cap} visits of a person enter the grand total."
+    return (
+        f"For the totals of places {totals}."
+        + (total if settings.total_share else "")
+        + " For the course over time: "
+        + bound_in_words(facts.bound, facts.counting)
+    )
 
 
 def threshold(sd: float, slots: int, tolerance: float) -> float:

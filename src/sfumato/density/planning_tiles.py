@@ -1,0 +1,113 @@
+"""A district laid side by side with itself until it is as large as the city it stands for.
+
+For rehearsals with made-up people only. A scheme that learns from many places at once (a
+rhythm they share, a grand total) would look worse on a district than it is on a city;
+copies of the district are a city of the right size for the price of one district.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sfumato.density.layout import Layout
+from sfumato.geography.overlay import Overlay
+from sfumato.model.bound import Counting, SampleBound, WeightBound
+from sfumato.model.counts import Counts
+from sfumato.model.private import Private
+from sfumato.model.source import Source
+from sfumato.model.time_grid import TimeGrid
+
+_GAP = 1.05
+"""Distance of two copies in widths of the district: neighbours across the gap may merge."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TiledSource:
+    """`copies` of a source, one below the other. A copy's people are people of their own."""
+
+    source: Source
+    copies: int
+
+    @property
+    def grid(self) -> TimeGrid:
+        return self.source.grid
+
+    @property
+    def place_ids(self) -> NDArray[np.str_]:
+        return tiled_ids(self.source.place_ids, self.copies)
+
+    def sampled(self, bound: SampleBound, key: bytes) -> Private[Counts]:
+        return self._stacked(self.source.sampled(bound, key))
+
+    def weighted(
+        self,
+        bound: WeightBound,
+        counting: Counting,
+        event_norms: NDArray[np.int64] | None = None,
+    ) -> Private[Counts]:
+        """Event norms that differ between copies are averaged: near enough for a forecast."""
+        norms = None
+        if event_norms is not None:
+            each = event_norms.reshape(self.copies, -1, event_norms.shape[1])
+            norms = np.rint(each.mean(axis=0)).astype(np.int64)
+        return self._stacked(self.source.weighted(bound, counting, norms))
+
+    def place_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
+        return self._stacked(self.source.place_totals(bound, counting))
+
+    def slot_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
+        return self._multiplied(self.source.slot_totals(bound, counting))
+
+    def capped_total(self, cap: int, counting: Counting) -> Private[Counts]:
+        return self._multiplied(self.source.capped_total(cap, counting))
+
+    def exact(self, counting: Counting) -> Private[Counts]:
+        return self._stacked(self.source.exact(counting))
+
+    def fingerprint(self, key: bytes) -> str:
+        return self.source.fingerprint(key)
+
+    def _stacked(self, box: Private[Counts]) -> Private[Counts]:
+        return _with_values(box, lambda values: tiled(values, self.copies))
+
+    def _multiplied(self, box: Private[Counts]) -> Private[Counts]:
+        return _with_values(box, lambda values: values * self.copies)
+
+
+def tiled(values: NDArray[np.int64], copies: int) -> NDArray[np.int64]:
+    """Rows `copies` times, one block below the other."""
+    return np.concatenate([values] * copies)
+
+
+def tiled_ids(ids: NDArray[np.str_], copies: int) -> NDArray[np.str_]:
+    """Ids that say which copy they are of, sorted within and between copies as before."""
+    return np.array([f"{copy:04d}/{key}" for copy in range(copies) for key in ids.tolist()])
+
+
+def tiled_layout(layout: Layout, copies: int) -> Layout:
+    """Copies on a square grid of districts."""
+    across = math.ceil(math.sqrt(copies))
+    step = _GAP * np.ptp(layout.centres, axis=0)
+    shifts = [(copy % across, copy // across) * step for copy in range(copies)]
+    return Layout(
+        np.concatenate([layout.centres + shift for shift in shifts]),
+        np.tile(layout.areas, copies),
+    )
+
+
+def tiled_overlay(one: Overlay, copies: int) -> Overlay:
+    """Each copy's towers over its own zones."""
+    shares = sp.csr_array(sp.block_diag([one.shares] * copies, format="csr"))
+    return Overlay(tiled_ids(one.place_ids, copies), tiled_ids(one.zone_ids, copies), shares)
+
+
+def _with_values(
+    box: Private[Counts], change: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+) -> Private[Counts]:
+    return box.map(lambda counts: replace(counts, values=change(counts.values)))
