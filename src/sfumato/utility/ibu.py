@@ -95,6 +95,16 @@ def margin_for(cells: Cells, strength: Strength) -> int:
     return math.ceil(7.0 / strength.per_metre / cells.side_m)
 
 
+def early_steps(cells: Cells, strength: Strength) -> int:
+    """When to stop where the map is wanted and not the maximum of the likelihood.
+
+    Further steps fit the noise of single reports: cells with few visits go to nothing. Stopping
+    after 4.5 steps for every cell side of expected noise (at least two) ranked cells no worse
+    than the reports themselves at every noise from 50 m to 1 km, on cabs and on phones.
+    """
+    return max(2, round(4.5 * strength.expected_noise_m / cells.side_m))
+
+
 def iterative_bayesian_update(
     observed: Observation | Sequence[Observation],
     *,
