@@ -66,6 +66,7 @@ class Shop:
             "--delta": "1e-6",
             "--dataset": "city",
             "--expected-users": "1000",
+            "--scheme": "gaussian",
             "--out": str(self.home / "out" / name),
         }
         flags = [text for pair in settings.items() for text in pair]
@@ -83,7 +84,10 @@ def test_a_release_from_files_to_a_folder(shop: Shop) -> None:
     assert "Published" in result.output
     folder = shop.home / "out" / "day"
     names = sorted(path.name for path in folder.iterdir())
-    assert names == ["README.txt", "density.csv", "density.parquet", "manifest.json"]
+    assert names == [
+        *("README.txt", "density.csv", "density.parquet", "index.html", "manifest.json"),
+        *("towers.geojson", "towers.parquet"),
+    ]
     with (folder / "density.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["zone_id", "time_start", "time_end", "count", "lower", "upper"]
@@ -121,7 +125,7 @@ def test_coordinates_are_counted_in_zones(shop: Shop) -> None:
     result = shop.run(
         *("release", str(shop.events), "--zones", str(shop.home / "zones.geojson")),
         *("--from", "2024-03-04", "--to", "2024-03-05", "--slot", "1d", "--tz", "UTC"),
-        *("--epsilon", "1", "--delta", "1e-6", "--dataset", "city"),
+        *("--epsilon", "1", "--delta", "1e-6", "--dataset", "city", "--scheme", "gaussian"),
         *("--out", str(shop.home / "out" / "gps"), "--quiet"),
     )
     assert result.output == ""
@@ -220,6 +224,7 @@ def test_the_same_from_python(shop: Shop) -> None:
         epsilon=0.5,
         delta=1e-6,
         expected_users=1000,
+        scheme="gaussian",
         out=shop.home / "out" / "day",
         ledger=shop.ledger,
     )

@@ -74,6 +74,7 @@ def make(ledger: str, key: str, out: str, keep_key: bool = False) -> str:
         epsilon=0.5,
         delta=1e-6,
         expected_users=1000,
+        scheme="gaussian",
         out=out,
         ledger=book,
         keep_key=keep_key,

@@ -33,10 +33,10 @@ def release(
     towers: Annotated[Path | None, typer.Option(help="Antennas that the events name.")] = None,
     zones: Annotated[Path | None, typer.Option(help="Zones to publish numbers for.")] = None,
     slot: Annotated[str, typer.Option(help="Length of a time slot: 15min, 1h, 1d.")] = "1h",
-    scheme: Annotated[str, typer.Option(help="How the numbers are made.")] = "gaussian",
+    scheme: Annotated[str, typer.Option(help="How the numbers are made.")] = "bayes",
     bound: Annotated[
-        str, typer.Option(help="What one person may contribute: weight:3 or sample:30.")
-    ] = "weight:3",
+        str | None, typer.Option(help="What one person may contribute: weight:3 or sample:30.")
+    ] = None,
     count: Annotated[str, typer.Option(help="What is counted: visits or people.")] = "visits",
     expected_users: Annotated[
         int | None, typer.Option(help="How many people, from public knowledge, rounded.")

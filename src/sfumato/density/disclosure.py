@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.metadata import version
 
-from sfumato.density.scheme import Density, PublicFacts
-from sfumato.model.bound import Bound, Counting, SampleBound
+from sfumato.density.bound_words import bound_in_words
+from sfumato.density.scheme import Density, Plan, PublicFacts
+from sfumato.model.bound import SampleBound
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.accounting import guarantee
@@ -30,20 +31,6 @@ from sfumato.privacy.manifest import (
 )
 
 
-def bound_in_words(bound: Bound, counting: Counting) -> str:
-    """How much one person may contribute, for the manifest."""
-    if isinstance(bound, SampleBound):
-        return (
-            "Of each person at most one visit in a time slot and at most "
-            f"{bound.slots} time slots were kept, chosen at random."
-        )
-    what = "places visited" if counting is Counting.VISITS else "presence"
-    return (
-        f"Each person's {what} were weighted down so that, over all time slots together, one "
-        f"person counts for at most {bound.limit:g} (Euclidean norm of the counts per slot)."
-    )
-
-
 def places_facts(places: Places) -> PlacesFacts:
     """Kind, number and hash of a list of places."""
     return PlacesFacts(
@@ -53,14 +40,19 @@ def places_facts(places: Places) -> PlacesFacts:
 
 def density_manifest(
     facts: PublicFacts,
-    scheme: str,
+    plan: Plan,
     density: Density,
     reservation: Reservation,
     counted: Places,
     released: Places,
     files: Mapping[str, str],
+    further_inputs: Mapping[str, bool | int | float | str | None] | None = None,
 ) -> Manifest:
-    """Everything a reader needs to judge the release; the same bytes on every rerun."""
+    """Everything a reader needs to judge the release; the same bytes on every rerun.
+
+    The plan's own words on the bound win over the facts': a scheme may bound each of its
+    measurements in another way.
+    """
     row, state = reservation.charge_row, reservation.standing
     claimed = guarantee([event for _, event in row.claim.events], facts.delta)
     return Manifest(
@@ -71,7 +63,7 @@ def density_manifest(
         privacy=Privacy(
             unit=str(facts.unit),
             neighbours=facts.unit.neighbours,
-            bound=bound_in_words(facts.bound, facts.counting),
+            bound=plan.bound or bound_in_words(facts.bound, facts.counting),
             counting=facts.counting.value,
             measurements=[
                 Measured(
@@ -100,15 +92,15 @@ def density_manifest(
         released=places_facts(released),
         grid=_grid(facts.grid),
         scheme=SchemeFacts(
-            name=scheme,
+            name=plan.scheme,
             parameters=dict(facts.parameters),
             interval_coverage=density.coverage,
         ),
-        public_inputs={"expected_users": facts.expected_users},
+        public_inputs={"expected_users": facts.expected_users, **(further_inputs or {})},
         software={"sfumato": version("sfumato")},
         ledger=LedgerHead(id=reservation.ledger_id, length=row.head.length, hash=row.head.hash),
         files=dict(files),
-        caveats=_caveats(facts),
+        caveats=_caveats(facts, plan),
         not_covered=list(NOT_COVERED),
     )
 
@@ -138,9 +130,9 @@ def _grid(grid: TimeGrid) -> GridFacts:
     )
 
 
-def _caveats(facts: PublicFacts) -> list[str]:
+def _caveats(facts: PublicFacts, plan: Plan) -> list[str]:
     found = []
-    if isinstance(facts.bound, SampleBound):
+    if isinstance(facts.bound, SampleBound) and not plan.bound:  # nothing restores the level
         found.append(
             "Sampling keeps one visit per person and time slot and only some of the slots, so the "
             "numbers are a thinned count of people, below the true level by an unknown factor."

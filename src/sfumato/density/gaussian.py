@@ -32,9 +32,9 @@ from sfumato.privacy.units import USER_PERIOD
 from sfumato.privacy.wall import Wall
 
 LABEL = "counts"
-COVERAGE = 0.95
-_WIDTH = 1.959963984540054
-"""Half-width of the central 95 % of a normal law, in standard deviations."""
+COVERAGE = 0.90
+_WIDTH = 1.6448536269514722
+"""Half-width of the central 90 % of a normal law, in standard deviations."""
 _DECIMALS = 3
 
 
@@ -71,7 +71,7 @@ class Gaussian:
             f"It costs epsilon {found.guarantee.epsilon:.4g} at delta {facts.delta:g} "
             f"(rho {found.guarantee.rho or 0:.4g}, by {found.guarantee.method}).",
             f"A released number is within {_WIDTH * float(np.median(spread)):.3g} of the "
-            "bounded count 95 times in 100.",
+            "bounded count 90 times in 100.",
         )
         return Plan(self.name, (planned,), float(np.sqrt(np.mean(spread**2))), lines)
 

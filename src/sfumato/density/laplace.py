@@ -28,7 +28,7 @@ from sfumato.privacy.mechanisms.addition import laplace_variance
 from sfumato.privacy.wall import Wall
 
 LABEL = "counts"
-COVERAGE = 0.95
+COVERAGE = 0.90
 _DECIMALS = 3
 
 
@@ -79,7 +79,7 @@ def _sd(scale: Fraction) -> float:
 def _half_width(facts: PublicFacts, sd: float) -> Table:
     """Half of the interval of each released row.
 
-    One tower's noise lies within log(1/0.05) scales 95 times in 100. That many standard
+    One tower's noise lies within log(1/0.1) scales 90 times in 100. That many standard
     deviations also hold for weighted sums of towers, whose tails are lighter.
     """
     wide = math.log(1 / (1 - COVERAGE)) / math.sqrt(2)

@@ -16,6 +16,8 @@ from sfumato.model.errors import UsageError
 SCHEMES: Mapping[str, Scheme] = MappingProxyType(
     {scheme.name: scheme for scheme in (Laplace(), Gaussian(), Grouping(), Paris(), Bayes())}
 )
+OWN_BOUNDS = frozenset({"bayes"})
+"""Schemes that bound people by rules of their own and take no `--bound`."""
 
 
 def scheme_named(name: str) -> Scheme:

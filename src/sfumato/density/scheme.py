@@ -116,6 +116,8 @@ class Plan:
     """Expected standard deviation of one released count, from the noise alone."""
     lines: tuple[str, ...]
     """The plan in plain words."""
+    bound: str = ""
+    """What one person may contribute, in words, where the facts' own bound is not all of it."""
 
     def __post_init__(self) -> None:
         if len({planned.label for planned in self.measurements}) != len(self.measurements):

@@ -19,21 +19,27 @@ from sfumato.model.time_grid import TimeGrid
 def density_table(density: Density, grid: TimeGrid) -> pa.Table:
     """zone_id, time_start, time_end, count, lower, upper; places in order, then slots."""
     places, slots = density.values.shape
-    instant = pa.timestamp("us", tz=grid.tz)
-
-    def times(edges: object) -> pa.Array:
-        return pa.array(np.tile(np.asarray(edges), places), type=pa.int64()).cast(instant)
-
+    starts, ends = grid_times(grid, places)
     return pa.table(
         {
             "zone_id": pa.array(np.repeat(density.place_ids, slots).tolist(), type=pa.string()),
-            "time_start": times(grid.edges[:-1]),
-            "time_end": times(grid.edges[1:]),
+            "time_start": starts,
+            "time_end": ends,
             "count": density.values.ravel(),
             "lower": density.lower.ravel(),
             "upper": density.upper.ravel(),
         }
     )
+
+
+def grid_times(grid: TimeGrid, places: int) -> tuple[pa.Array, pa.Array]:
+    """Starts and ends of all slots, once for each place, as instants in the grid's zone."""
+    instant = pa.timestamp("us", tz=grid.tz)
+    starts, ends = (
+        pa.array(np.tile(np.asarray(edges), places), type=pa.int64()).cast(instant)
+        for edges in (grid.edges[:-1], grid.edges[1:])
+    )
+    return starts, ends
 
 
 def with_local_times(table: pa.Table, grid: TimeGrid) -> pa.Table:

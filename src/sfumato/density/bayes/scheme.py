@@ -82,7 +82,7 @@ class Bayes:
             f"{facts.counting}; the matrix has noise of {sd:.3g} before shrinkage.",
             f"One person weighs at most {settings.matrix_limit:g} in the matrix.",
         )
-        return Plan(self.name, planned, sd, lines)
+        return Plan(self.name, planned, sd, lines, _bound_in_words(settings))
 
     def run(self, source: Source, wall: Wall, facts: PublicFacts) -> Density:
         settings = settings_for(facts)
@@ -126,6 +126,22 @@ class Bayes:
         ids = facts.released_ids
         values, lower, upper = rounded(found.mean, *found.interval(COVERAGE))
         return Density(ids, values, lower, upper, COVERAGE, tuple(taken))
+
+
+def _bound_in_words(settings: Settings) -> str:
+    """What one person may contribute to each measurement."""
+    total = (
+        f"at most {settings.cap} visits of a person enter the grand total; "
+        if settings.with_total
+        else ""
+    )
+    return (
+        "Each person was weighted down, in each measurement by itself, to a Euclidean norm: "
+        f"their totals per place to at most {settings.place_limit:g}, their totals per time slot "
+        f"to at most {settings.slot_limit:g}; {total}in the table of places and time slots a "
+        f"person counts for at most {settings.matrix_limit:g}, where a visit to a busy place or "
+        "in a busy hour counts for less than one elsewhere."
+    )
 
 
 def _area(facts: PublicFacts) -> csr_array:

@@ -1,0 +1,58 @@
+"""The last steps of a released density: whole numbers on request, levels that add up.
+
+Post-processing: reads released numbers only. Sums are exact, because counts have at most
+three decimals and are added as whole thousandths. No interval is given for a sum: the errors
+of zones hang together (shared totals, shared shapes, zones around one tower), and by how much
+is not part of the release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sfumato.density.refine.consistency import add_up, round_keeping_totals
+from sfumato.density.scheme import Density
+from sfumato.density.table import grid_times
+from sfumato.density.table_rounding import DECIMALS
+from sfumato.model.time_grid import TimeGrid
+
+CITY = "city"
+_UNITS = 10**DECIMALS
+
+
+def whole_numbers(density: Density) -> Density:
+    """Counts as integers that keep each slot's rounded total; intervals widen outwards."""
+    return replace(
+        density,
+        values=round_keeping_totals(np.asarray(density.values, dtype=np.float64)),
+        lower=np.floor(density.lower),
+        upper=np.ceil(density.upper),
+    )
+
+
+def level_table(
+    density: Density, parents: NDArray[np.str_], grid: TimeGrid, column: str
+) -> pa.Table:
+    """`column`, time_start, time_end, count: the sums of each parent's zones."""
+    ids, which = np.unique(parents, return_inverse=True)
+    thousandths = np.rint(np.asarray(density.values, dtype=np.float64) * _UNITS)
+    sums = add_up(thousandths, which.astype(np.int64))
+    counts = (sums / _UNITS).astype(np.int64) if density.values.dtype == np.int64 else sums / _UNITS
+    starts, ends = grid_times(grid, ids.size)
+    return pa.table(
+        {
+            column: pa.array(np.repeat(ids, grid.slots).tolist(), type=pa.string()),
+            "time_start": starts,
+            "time_end": ends,
+            "count": counts.ravel(),
+        }
+    )
+
+
+def whole_city(density: Density) -> NDArray[np.str_]:
+    """The one parent of all zones."""
+    return np.full(density.place_ids.size, CITY)
