@@ -1,0 +1,79 @@
+"""A study as a picture: accuracy of every table beside its baselines, and slot by slot.
+
+INTERNAL. matplotlib is optional (`pip install 'sfumato[plots]'`) and imported when asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato.attacks.recovery.study import Study
+from sfumato.model.errors import UsageError
+
+_ATTACK = "#b3261e"
+_BASE = {"random": "#9aa5b1", "stay": "#5f7d95", "average": "#1b6e53"}
+_WORDS = {"random": "linked by lot", "stay": "everybody stays", "average": "knows nothing"}
+
+
+def canvas(size: tuple[float, float]) -> Any:
+    """A figure that needs no display."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise UsageError(
+            "The plot needs matplotlib.", remedy="Install it with pip install 'sfumato[plots]'."
+        ) from None
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save_study(study: Study, path: Path) -> None:
+    """Bars by table on the left, accuracy by slot on the right."""
+    figure = canvas((11, 4.2))
+    bars, lines = figure.subplots(1, 2, width_ratios=[3, 2])
+    at = np.arange(len(study.outcomes))
+    reached = [one.scores["greedy"] for one in study.outcomes]
+    means = np.array([100 * s.mean for s in reached])
+    spread = np.array([[100 * (s.mean - s.low), 100 * (s.high - s.mean)] for s in reached]).T
+    bars.bar(at - 0.3, means, 0.2, yerr=spread, color=_ATTACK, label="attack", capsize=2)
+    for k, (name, colour) in enumerate(_BASE.items()):
+        values = [100 * one.baselines[name]["greedy"] for one in study.outcomes]
+        bars.bar(at - 0.1 + 0.2 * k, values, 0.2, color=colour, label=_WORDS[name])
+    bars.set_xticks(at, [one.name for one in study.outcomes], rotation=20, ha="right")
+    bars.set_ylabel("greedy accuracy, %")
+    bars.set_ylim(0, 100)
+    bars.legend(frameon=False, fontsize=8)
+    for one in study.outcomes:
+        lines.plot(100 * one.by_slot, lw=1.2, label=one.name)
+    lines.set_xlabel("slot")
+    lines.set_ylim(0, 100)
+    lines.legend(frameon=False, fontsize=8)
+    figure.suptitle("INTERNAL: trajectories recovered from counts", fontsize=10)
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+
+
+def save_curves(
+    panels: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]],
+    axes: tuple[str, str],
+    path: Path,
+    title: str = "",
+) -> None:
+    """Panels of named curves (x, y in percent); a name that starts with 'paper' is dotted."""
+    figure = canvas((5.2 * len(panels), 4.0))
+    for place, (name, curves) in zip(
+        np.atleast_1d(figure.subplots(1, len(panels))), panels.items(), strict=True
+    ):
+        for label, (x, y) in curves.items():
+            style = ":" if label.startswith("paper") else "-"
+            place.plot(x, y, style, marker="o", ms=3, lw=1.2, label=label)
+        place.set(title=name, xlabel=axes[0], ylabel=axes[1], ylim=(0, 100))
+        place.legend(frameon=False, fontsize=7)
+    if title:
+        figure.suptitle(title, fontsize=10)
+    figure.savefig(path, dpi=110, metadata={"Software": None})
