@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sfumato import __version__
+from sfumato.cli.attack import app as attack
 from sfumato.cli.audit import audit
 from sfumato.cli.city import city
 from sfumato.cli.demo import demo
@@ -18,6 +19,7 @@ from sfumato.cli.ledger import app as ledger
 from sfumato.cli.plan import plan
 from sfumato.cli.release import release
 from sfumato.cli.report import report
+from sfumato.cli.stream import stream
 from sfumato.model.errors import SfumatoError
 
 app = typer.Typer(
@@ -52,6 +54,8 @@ app.command()(evaluate)
 app.command()(plan)
 app.command()(release)
 app.command()(report)
+app.command()(stream)
+app.add_typer(attack, name="attack")
 app.add_typer(ledger, name="ledger")
 
 

@@ -11,8 +11,10 @@ Sensitivity: one unit adds at most 1 to one cell in each slot it touches. C and 
 no negative entries, so the worst case puts all of it in one cell: the L2 norm of C applied
 to ones over a run of W slots (the last ones have the shortest columns; all starts are tried).
 On the lattice C is floor(2^16 f_k), so C x is an exact integer; the publication inverts
-that very matrix, and no rounding is left. Running totals of a finite horizon of n slots;
-`toeplitz` keeps the private histograms of all of them, `tree` only log2(n) sums.
+that very matrix, and no rounding is left. A row looks back on slots outside a unit's window,
+so the rows are calibrated and charged as one event, and the meter only sees to it that no
+row is measured twice. Running totals of a finite horizon of n slots; `toeplitz` keeps the
+private histograms of all of them, `tree` only log2(n) sums.
 """
 
 from __future__ import annotations
@@ -85,7 +87,8 @@ class Counter:
     def sensitivity(self, facts: StreamFacts) -> float:
         """L2, in lattice units, of everything that one unit can change."""
         if self.root:
-            factor = toeplitz(_whole_root(facts.slots), np.zeros(facts.slots))
+            whole = _whole_root(facts.slots).astype(np.float64)
+            factor = np.asarray(toeplitz(whole, np.zeros(facts.slots)), dtype=np.float64)
         else:
             factor = tree_matrix(facts.slots).astype(np.float64)
         return facts.l2 * worst_norm(factor, facts.window) * (1 + 1e-12)

@@ -1,0 +1,280 @@
+"""`sfumato stream`: publish slot after slot, from a history, a folder that fills, or a pipe."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from datetime import date, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from sfumato.cli.ledger import AsJson, KeyFile, Where, open_ledger
+from sfumato.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from sfumato.model.places import Places
+    from sfumato.model.time_grid import TimeGrid
+    from sfumato.privacy.ledger import Ledger
+    from sfumato.stream.contract import Publication
+    from sfumato.stream.facts import StreamFacts
+    from sfumato.stream.feeds import Item
+    from sfumato.stream.live import LiveStream, StreamRequest
+
+_ENDLESS_DAYS = 3653
+
+
+def stream(
+    events: Annotated[
+        str,
+        typer.Argument(
+            help="A history (file or pattern), a folder with --follow, or - for NDJSON."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder to write to.")],
+    dataset: Annotated[str, typer.Option(help="Whose people these are, as the ledger knows them.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy loss of one unit.")],
+    start: Annotated[str, typer.Option("--from", help="First day, such as 2007-09-10.")],
+    tz: Annotated[str, typer.Option(help="Time zone, such as Europe/Paris.")],
+    end: Annotated[
+        str | None, typer.Option("--to", help="First day that is no longer part; none: endless.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Well below one over the people; 0 is pure.")] = 0.0,
+    unit: Annotated[
+        str, typer.Option(help="user-period, user-day, w-event:48 or event.")
+    ] = "user-day",
+    slot: Annotated[str, typer.Option(help="Length of a time slot: 15min, 1h.")] = "1h",
+    towers: Annotated[Path | None, typer.Option(help="Antennas that the events name.")] = None,
+    zones: Annotated[Path | None, typer.Option(help="Zones that the coordinates fall in.")] = None,
+    scheme: Annotated[str, typer.Option(help="How the numbers are made.")] = "rhythm",
+    expected_users: Annotated[
+        int | None, typer.Option(help="How many people, from public knowledge, rounded.")
+    ] = None,
+    delay: Annotated[str, typer.Option(help="How long a slot stays open after its end.")] = "0",
+    whole: Annotated[
+        str, typer.Option("--consistency", help="none, nearest or random: non-negative counts.")
+    ] = "none",
+    follow: Annotated[
+        bool, typer.Option("--follow", help="EVENTS is a folder that fills.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a stream begun before.")] = (
+        False
+    ),
+    name: Annotated[str | None, typer.Option(help="Name; default: that of the folder.")] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="Which column is what: user=imsi, time=ts.")
+    ] = None,
+    ledger: Where = None,
+    ledger_key: KeyFile = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Publish counts while people move. Killed and resumed, it goes on with the same numbers."""
+    from sfumato.stream.live import LiveStream
+
+    pipe = events == "-"
+    if end is None and not (unit.startswith("w-event") or unit in ("event", "user-day")):
+        raise UsageError(
+            "An endless stream cannot have the unit user-period.",
+            remedy="Give --to, or --unit user-day or w-event:N.",
+        )
+    grid = _grid(start, end, slot, tz)
+    places = _places(towers, zones, tz)
+    facts = _facts(places, grid, epsilon, delta, unit, expected_users)
+    request = _request(dataset, name, scheme, facts, grid, places, out, whole, delay)
+    book, names = open_ledger(ledger, ledger_key), _columns(column)
+    if request.scheme.finished and (pipe or follow):
+        raise UsageError(
+            f"{scheme} needs each window as a whole before its first slot leaves.",
+            remedy="Give it a finished history, or choose another --scheme.",
+        )
+    if pipe or follow:
+        with LiveStream(book, request, resume=resume) as live:
+            told = _Telling(live, quiet or as_json)
+            dropped = _follow(live, request, places, events, pipe, names, told)
+            done = _finish(live, grid)
+    else:
+        done, dropped = _replay(book, request, places, events, names, tz, resume, quiet or as_json)
+    if as_json:
+        summary = {"finished": done[0], "next_slot": done[1], "folder": str(out)}
+        typer.echo(json.dumps(summary | {"internal_dropped": dropped}, sort_keys=True))
+    elif not quiet:
+        typer.echo(f"{done[1]} slots are out in {out}" + ("." if done[0] else "; more may come."))
+        if any(dropped.values()):
+            typer.echo(f"Internal: not counted {dropped}.")
+
+
+def _columns(given: list[str] | None) -> dict[str, str]:
+    pairs = [text.partition("=") for text in given or []]
+    if any(not (role and sign and column) for role, sign, column in pairs):
+        raise UsageError("A column is named as role=name.", remedy="Write --column user=imsi.")
+    return {role: column for role, _, column in pairs}
+
+
+def _grid(start: str, end: str | None, slot: str, tz: str) -> TimeGrid:
+    from sfumato.model.time_grid import TimeGrid
+
+    try:
+        first = date.fromisoformat(start)
+        last = date.fromisoformat(end) if end else first + timedelta(days=_ENDLESS_DAYS)
+    except ValueError:
+        raise UsageError("A day is written as 2007-09-10.", remedy="Check --from, --to.") from None
+    return TimeGrid.between(first, last, slot, tz)
+
+
+def _places(towers: Path | None, zones: Path | None, tz: str) -> Places:
+    from sfumato.io.towers import read_towers
+    from sfumato.io.zones import read_zones
+
+    if (towers is None) == (zones is None):
+        raise UsageError("Give either --towers or --zones.")
+    return read_zones(zones) if zones is not None else read_towers(towers, tz=tz)
+
+
+def _facts(
+    places: Places,
+    grid: TimeGrid,
+    epsilon: float,
+    delta: float,
+    unit: str,
+    expected_users: int | None,
+) -> StreamFacts:
+    from sfumato.privacy.units import Unit
+    from sfumato.stream.calendar import Calendar
+    from sfumato.stream.facts import StreamFacts
+
+    return StreamFacts(
+        len(places), Calendar.of(grid), epsilon, delta, Unit.parse(unit), expected_users
+    )
+
+
+def _request(
+    dataset: str,
+    name: str | None,
+    scheme: str,
+    facts: StreamFacts,
+    grid: TimeGrid,
+    places: Places,
+    out: Path,
+    whole: str,
+    delay: str,
+) -> StreamRequest:
+    from sfumato.model.time_grid import parse_step
+    from sfumato.stream.consistency import Consistency
+    from sfumato.stream.live import StreamRequest
+    from sfumato.stream.registry import stream_scheme
+
+    if whole not in list(Consistency):
+        raise UsageError(f"{whole!r} is no consistency.", remedy="Write none, nearest or random.")
+    seconds = 0 if delay == "0" else int(parse_step(delay).total_seconds())
+    folder = out.absolute()
+    return StreamRequest(
+        dataset=dataset,
+        name=name or folder.name,
+        scheme=stream_scheme(scheme),
+        facts=facts,
+        grid=grid,
+        place_ids=places.ids,
+        out=folder,
+        consistency=Consistency(whole),
+        delay_seconds=seconds,
+    )
+
+
+class _Telling:
+    """One line on standard error while the stream runs: slot, spent, left, error bound."""
+
+    def __init__(self, live: LiveStream, silent: bool) -> None:
+        self._live = live
+        self._console = Console(stderr=True)
+        self._silent = silent
+
+    def __call__(self, slot: int, made: Publication) -> None:
+        if self._silent:
+            return
+        spent = self._live.meter.share_spent(slot)
+        self._console.print(
+            f"slot {slot}: {'measured' if made.fresh else 'estimated'}; window spent "
+            f"{spent:.0%}, left {1 - spent:.0%}; 95 % of the noise within ±{1.96 * made.sd:.3g}",
+            end="\r" if self._console.is_terminal else "\n",
+            highlight=False,
+        )
+
+
+def _follow(
+    live: LiveStream,
+    request: StreamRequest,
+    places: Places,
+    events: str,
+    pipe: bool,
+    names: dict[str, str],
+    told: Callable[[int, Publication], None],
+) -> dict[str, int]:
+    from sfumato.stream.feeds import Rows, folder_feed, ndjson_feed
+    from sfumato.stream.intake import Buffer
+
+    buffer = Buffer(request.grid, places, request.facts, next_slot=live.next_slot)
+    if live.finished:
+        return {}
+    key = live.sampling_key()
+    feed: Iterator[Item]
+    if pipe:
+        feed = ndjson_feed(sys.stdin.buffer, names)
+    else:
+        feed = folder_feed(Path(events), names, more=lambda: buffer.next_slot < request.grid.slots)
+    for item in feed:
+        if isinstance(item, Rows):
+            buffer.add(item.table)
+            continue
+        while buffer.next_slot < request.grid.slots and buffer.closes(
+            buffer.next_slot, item.clock_us, request.delay_seconds
+        ):
+            slot = buffer.next_slot
+            told(slot, live.publish(slot, buffer.close(key)))
+    return {"late": buffer.dropped.late, "outside": buffer.dropped.outside}
+
+
+def _replay(
+    book: Ledger,
+    request: StreamRequest,
+    places: Places,
+    events: str,
+    names: dict[str, str],
+    tz: str,
+    resume: bool,
+    silent: bool,
+) -> tuple[tuple[bool, int], dict[str, int]]:
+    from dataclasses import replace
+
+    from sfumato.engine.local import LocalSource
+    from sfumato.io.events import read_events
+    from sfumato.stream.live import LiveStream
+    from sfumato.stream.source import SlotSource
+    from sfumato.stream.windows import begins_window, window_end
+
+    source = LocalSource(read_events(events, columns=names, tz=tz), places, request.grid)
+    try:
+        bound = replace(request, fingerprint=source.fingerprint(book.fingerprint_key()))
+        _ = source.drops  # a fault in the events is found before anything is reserved
+        with LiveStream(book, bound, resume=resume) as live:
+            if not live.finished:
+                told = _Telling(live, silent)
+                slots = SlotSource(source, request.facts, live.sampling_key())
+                for slot in range(live.next_slot, request.grid.slots):
+                    if request.scheme.finished and begins_window(request.facts, slot):
+                        stop = window_end(request.facts, slot)
+                        live.prepare(slots.window(slot, stop), slot)
+                    told(slot, live.publish(slot, slots.slot(slot)))
+            return _finish(live, request.grid), {}
+    finally:
+        source.close()
+
+
+def _finish(live: LiveStream, grid: TimeGrid) -> tuple[bool, int]:
+    if live.next_slot >= grid.slots:
+        live.close()
+        return True, grid.slots
+    return False, live.next_slot

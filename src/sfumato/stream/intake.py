@@ -1,0 +1,156 @@
+"""Events on their way: buffered by slot until the clock closes the slot.
+
+**When a slot closes.** A slot closes when the clock is `delay` past its end. The clock is the
+machine's, or one that the feeder states in the stream; it is never taken from the events: if
+the newest event moved it, one person's event with a wrong date would close slots early and
+drop other people's events, and no bound on what one person changes would hold.
+
+**What comes late** (its slot is closed), or lies outside the period, is dropped and counted;
+the counts are internal.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.engine.local import LocalSource
+from sfumato.model.bound import SampleBound
+from sfumato.model.counts import Counts
+from sfumato.model.errors import InputError, UsageError
+from sfumato.model.events import EventColumns, Events, TableSource, TimeEncoding, UserEncoding
+from sfumato.model.places import Places
+from sfumato.model.private import Private
+from sfumato.model.time_grid import MICROSECONDS, TimeGrid
+from sfumato.stream.facts import StreamFacts
+from sfumato.stream.source import one_slot
+
+COLUMNS = EventColumns(user="user", time="time", place="place")
+COORDINATES = EventColumns(user="user", time="time", lon="lon", lat="lat")
+
+
+@dataclass
+class Dropped:
+    """Rows that were not counted, and why: for the holder alone."""
+
+    late: int = 0
+    outside: int = 0
+
+
+@dataclass
+class Buffer:
+    """Rows of slots that are still open, as Arrow tables."""
+
+    grid: TimeGrid
+    places: Places
+    facts: StreamFacts
+    next_slot: int = 0
+    dropped: Dropped = field(default_factory=Dropped)
+    _open: dict[int, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, rows: pa.Table) -> None:
+        """Take up rows of user, time (epoch microseconds) and place or coordinates."""
+        if rows.num_rows == 0:
+            return
+        slots = self.grid.slot_of(rows["time"].to_numpy())
+        self.dropped.outside += int((slots < 0).sum())
+        self.dropped.late += int(((slots >= 0) & (slots < self.next_slot)).sum())
+        for slot in np.unique(slots[slots >= self.next_slot]):
+            self._open[int(slot)].append(rows.filter(pa.array(slots == slot)))
+
+    def closes(self, slot: int, clock_us: int, delay_seconds: int) -> bool:
+        """Whether the clock has passed the slot's end and the public delay."""
+        return clock_us >= int(self.grid.edges[slot + 1]) + delay_seconds * MICROSECONDS
+
+    def close(self, key: bytes) -> Private[Counts]:
+        """The private counts of the next slot; its rows are forgotten."""
+        slot = self.next_slot
+        tables = self._open.pop(slot, None) or [_nothing(self.places)]
+        rows = pa.concat_tables(tables, promote_options="permissive")
+        grid = TimeGrid(self.grid.edges[slot : slot + 2], self.grid.step, self.grid.tz)
+        columns = COLUMNS if "place" in rows.column_names else COORDINATES
+        described = Events(TableSource(rows), columns, TimeEncoding.EPOCH_US, UserEncoding.TEXT)
+        source = LocalSource(described, self.places, grid, threads=1)
+        try:
+            box = one_slot(source.sampled(SampleBound(1), key), self.facts)
+        finally:
+            source.close()
+        self.next_slot += 1
+        return box
+
+
+def _nothing(places: Places) -> pa.Table:
+    """No rows, with the columns that these places go with."""
+    coordinates = places.kind.value != "towers"
+    kinds = {"lon": pa.float64(), "lat": pa.float64()} if coordinates else {"place": pa.string()}
+    return pa.schema({"user": pa.string(), "time": pa.int64(), **kinds}).empty_table()
+
+
+def standard_rows(table: pa.Table, names: dict[str, str], where: str) -> pa.Table:
+    """The columns that are needed, under their standard names and types.
+
+    Times are instants: epoch seconds, timestamps with a zone, or text with an offset.
+    """
+    wanted = {"user": names.get("user", "user"), "time": names.get("time", "time")}
+    place = names.get("place", "place")
+    if place in table.column_names:
+        wanted["place"] = place
+    else:
+        wanted |= {"lon": names.get("lon", "lon"), "lat": names.get("lat", "lat")}
+    for role, name in wanted.items():
+        if name not in table.column_names:
+            raise InputError(
+                f"there is no column for {role}.",
+                file=where,
+                column=name,
+                remedy=f"Name it with --column {role}=…",
+            )
+    kinds = {"user": pa.string(), "place": pa.string(), "lon": pa.float64(), "lat": pa.float64()}
+    columns = {
+        role: _instants(table[name], where)
+        if role == "time"
+        else _cast(table[name], kinds[role], where)
+        for role, name in wanted.items()
+    }
+    rows = pa.table(columns)
+    return rows.filter(pc.is_valid(rows["time"]))
+
+
+def _instants(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
+    """Epoch microseconds."""
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        scaled = pc.floor(pc.multiply(pc.cast(column, pa.float64()), float(MICROSECONDS)))
+        return _cast(scaled, pa.int64(), where)
+    if pa.types.is_string(kind):
+        column = _cast(column, pa.timestamp("us", tz="UTC"), where)
+    elif not pa.types.is_timestamp(kind) or kind.tz is None:
+        raise InputError(
+            "the times carry no zone.",
+            file=where,
+            remedy="Write them with an offset (2024-03-04T08:00:00Z) or as epoch seconds.",
+        )
+    return column.cast(pa.timestamp("us", tz="UTC"), safe=False).cast(pa.int64())
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType, where: str) -> pa.ChunkedArray:
+    try:
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        pass
+    raise InputError(f"a value cannot be read as {kind}.", file=where)
+
+
+def known_format(name: str) -> bool:
+    """Whether a file of a filling folder is one to read."""
+    if name.startswith((".", "_")):
+        return False
+    if name.endswith((".parquet", ".csv")):
+        return True
+    raise UsageError(
+        f"{name!r} is neither Parquet nor CSV.", remedy="Keep other files out of the folder."
+    )

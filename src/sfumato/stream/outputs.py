@@ -1,0 +1,119 @@
+"""What a stream writes: a Parquet partition for each slot, and one line of NDJSON.
+
+`slots/slot=00012/part-0.parquet` (zone_id, count) appears in one step; `stream.ndjson` grows by
+a line a slot. Both are written from bytes that are already in the ledger's database, so
+writing them again changes nothing. `places.json` names the zones in the order of the lines'
+values; `stream.json` is the privacy statement.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from sfumato.model.errors import SfumatoError
+from sfumato.stream.contract import Publication, Values
+from sfumato.stream.store import Standing
+
+
+def table_bytes(ids: NDArray[np.str_], values: Values) -> bytes:
+    """The slot's partition as a Parquet file. Whole numbers are written as such."""
+    whole = bool((values == np.rint(values)).all())
+    column = pa.array(values.astype(np.int64) if whole else values)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"zone_id": pa.array(ids.tolist()), "count": column}), sink)
+    return bytes(sink.getvalue())
+
+
+def line_bytes(slot: int, start: str, end: str, publication: Publication, values: Values) -> bytes:
+    """The slot as one line: when, whether it was measured anew, and the counts in order."""
+    whole = bool((values == np.rint(values)).all())
+    record: dict[str, Any] = {
+        "slot": slot,
+        "start": start,
+        "end": end,
+        "fresh": publication.fresh,
+        "sd": None if not np.isfinite(publication.sd) else round(publication.sd, 6),
+        "counts": (values.astype(np.int64) if whole else np.round(values, 3)).tolist(),
+    }
+    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+
+
+class Outputs:
+    """The folder of one stream."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def begin(self, ids: NDArray[np.str_], statement: dict[str, Any]) -> None:
+        """Make the folder and its two public files; the same again on every start."""
+        try:
+            (self.folder / "slots").mkdir(parents=True, exist_ok=True)
+            self._replace(self.folder / "places.json", _json({"zones": ids.tolist()}))
+            self._replace(self.folder / "stream.json", _json(statement))
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def write(self, standing: Standing) -> None:
+        """Write the last slot's output, whatever of it is there already."""
+        if standing.next_slot == 0:
+            return
+        try:
+            home = self.folder / "slots" / f"slot={standing.next_slot - 1:05d}"
+            home.mkdir(exist_ok=True)
+            self._replace(home / "part-0.parquet", standing.table)
+            path = self.folder / "stream.ndjson"
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            try:
+                if os.fstat(handle).st_size < standing.offset:
+                    raise SfumatoError(
+                        f"{path} is shorter than it was: lines were cut off.",
+                        remedy="Restore it from a copy; published slots cannot be made again.",
+                    )
+                os.ftruncate(handle, standing.offset)
+                os.pwrite(handle, standing.line, standing.offset)
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of the three files; the NDJSON holds every slot."""
+        names = ("places.json", "stream.json", "stream.ndjson")
+        return {
+            name: hashlib.sha256((self.folder / name).read_bytes()).hexdigest()
+            for name in names
+            if (self.folder / name).exists()
+        }
+
+    def _replace(self, path: Path, content: bytes) -> None:
+        temporary = path.with_name(f".sfumato-{path.name}")
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        handle = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def _failed(self, error: OSError) -> SfumatoError:
+        return SfumatoError(
+            f"{self.folder} could not be written: {error.strerror}.",
+            remedy="Make room and run the same command with --resume: nothing is paid twice.",
+        )
+
+
+def _json(data: dict[str, Any]) -> bytes:
+    return json.dumps(data, indent=1, sort_keys=True).encode() + b"\n"
