@@ -1,0 +1,68 @@
+"""The filter finds what is smooth, keeps what is strong, and drops what is noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sfumato.density.refine import spatial
+from sfumato.density.refine.spatial import SpatialFilter
+
+RNG = np.random.default_rng(8)
+CENTRES = RNG.random((200, 2)) * 6000
+SMOOTH = np.sin(CENTRES[:, 0] / 1500) * 3
+
+
+def error(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.square(a - b).mean())
+
+
+def test_pure_noise_becomes_almost_nothing() -> None:
+    noise = np.random.default_rng(1).normal(0, 2, 200)
+    assert error(SpatialFilter(CENTRES).apply(noise, 4.0).mean, np.zeros(200)) < 0.15 * 4
+
+
+def test_a_smooth_field_gains_most() -> None:
+    noisy = SMOOTH + np.random.default_rng(2).normal(0, 2, 200)
+    found = SpatialFilter(CENTRES).apply(noisy, 4.0)
+    assert error(found.mean, SMOOTH) < 0.3 * 4
+    assert found.smooth_share > 0.5
+
+
+def test_a_strong_field_without_neighbours_in_common_is_kept() -> None:
+    rough = np.random.default_rng(3).normal(0, 20, 200)
+    noisy = rough + np.random.default_rng(4).normal(0, 1, 200)
+    found = SpatialFilter(CENTRES).apply(noisy, 1.0)
+    assert error(found.mean, rough) < 1.05
+
+
+def test_the_stated_variance_is_the_error_made() -> None:
+    ratio = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        noisy = SMOOTH + rng.normal(0, 2, 200)
+        found = SpatialFilter(CENTRES).apply(noisy, 4.0)
+        ratio.append(error(found.mean, SMOOTH) / found.variance.mean())
+    assert 0.6 < np.mean(ratio) < 1.5
+
+
+def test_places_of_different_size_are_alike_in_relative_terms() -> None:
+    size = np.exp(np.random.default_rng(5).normal(0, 0.8, 200))
+    field = SMOOTH * size
+    noisy = field + np.random.default_rng(6).normal(0, 2, 200)
+    plain = error(SpatialFilter(CENTRES).apply(noisy, 4.0).mean, field)
+    assert error(SpatialFilter(CENTRES, size).apply(noisy, 4.0).mean, field) < 0.8 * plain
+
+
+def test_without_noise_nothing_changes() -> None:
+    assert SpatialFilter(CENTRES).apply(SMOOTH, 0.0).mean.tolist() == SMOOTH.tolist()
+
+
+def test_blocks_give_nearly_the_answer_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    noisy = SMOOTH + np.random.default_rng(7).normal(0, 2, 200)
+    whole = SpatialFilter(CENTRES).apply(noisy, 4.0).mean
+    monkeypatch.setattr(spatial, "BLOCK", 60)
+    monkeypatch.setattr(spatial, "HALO", 40)
+    parts = SpatialFilter(CENTRES).apply(noisy, 4.0).mean
+    assert error(parts, whole) < 0.1 * error(noisy, SMOOTH)
+    assert error(parts, SMOOTH) < 0.4 * 4
