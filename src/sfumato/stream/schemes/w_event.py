@@ -71,6 +71,7 @@ class _Tested(Repeating):
             return Counts(total, 1, l1, l1, counts.counting, "distance to what is published")
 
         scale = 2 * self.facts.window * self.facts.l1 / exact(self.facts.epsilon)
+        scale = max(scale, SMALLEST_SCALE)
         moved = box.map(apart, "distance to what is published")
         found = wall.laplace(moved, scale=scale, label=f"test@{slot}")
         return float(found.estimate()[0]) / self.facts.cells
