@@ -6,11 +6,13 @@ from typing import Any
 
 __version__ = version("sfumato")
 
-__all__ = ["__version__", "release"]
+__all__ = ["__version__", "read_release", "release"]
+
+_HOMES = {"release": "sfumato.api", "read_release": "sfumato.released"}
 
 
 def __getattr__(name: str) -> Any:
     """`sfumato.release`, loaded by name when it is asked for: it brings every engine with it."""
-    if name == "release":
-        return import_module("sfumato.api").release
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'sfumato' has no attribute {name!r}")

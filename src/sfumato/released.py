@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.model.errors import UsageError
-from sfumato.privacy.manifest import Manifest
+from sfumato.model.errors import InputError, UsageError
+from sfumato.privacy.manifest import MANIFEST_NAME, Manifest, read_manifest
 from sfumato.privacy.statement import statement
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 class Release:
     """A published density: where it is, its privacy statement, and how this run ended.
 
-    `how` is `new`, `resumed` (an interrupted run was finished) or `already` (nothing was done).
+    `how` is `new`, `resumed` (an interrupted run was finished), `already` (nothing was done) or
+    `read` (found in its folder).
     """
 
     folder: Path
@@ -82,3 +84,16 @@ class Release:
         from sfumato.report.figures import plot
 
         return plot(self.folder, kind, slot=slot, zone=zone)
+
+
+def read_release(folder: str | os.PathLike[str]) -> Release:
+    """A release that somebody made, from its folder."""
+    path = Path(folder)
+    try:
+        return Release(path, read_manifest(path / MANIFEST_NAME), "read")
+    except (OSError, ValueError):
+        raise InputError(
+            "This is not a release folder, or it is damaged.",
+            file=str(path),
+            remedy="Name the folder that sfumato release made.",
+        ) from None

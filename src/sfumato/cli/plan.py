@@ -13,6 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sfumato.cli.config import Config
+from sfumato.cli.options import (
+    DropBadTowers,
+    Layer,
+    Parameters,
+    RepairZones,
+    ZoneId,
+    parameters_of,
+)
 from sfumato.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,8 +40,8 @@ def plan(
     expected_users: Annotated[
         int, typer.Option(help="How many people, from public knowledge, rounded.")
     ],
-    scheme: Annotated[str, typer.Option(help="How the numbers are made.")] = "paris",
-    bound: Annotated[str, typer.Option(help="weight:3 or sample:30.")] = "weight:3",
+    scheme: Annotated[str, typer.Option(help="How the numbers are made.")] = "bayes",
+    bound: Annotated[str | None, typer.Option(help="weight:3 or sample:30.")] = None,
     count: Annotated[str, typer.Option(help="visits or people.")] = "visits",
     unit: Annotated[str, typer.Option(help="What is protected.")] = "user-period",
     towers: Annotated[Path | None, typer.Option(help="Antennas, as for release.")] = None,
@@ -56,7 +65,13 @@ def plan(
     rehearse: Annotated[
         bool, typer.Option("--rehearse/--no-rehearse", help="Forecast errors on made-up people.")
     ] = True,
+    zone_id: ZoneId = None,
+    layer: Layer = None,
+    repair_zones: RepairZones = False,
+    drop_bad_towers: DropBadTowers = False,
+    parameter: Parameters = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    config: Config = None,  # noqa: ARG001 - read by its callback
 ) -> None:
     """Say what a release will cost and how good it will be. Spends nothing, reads no events."""
     from dataclasses import replace
@@ -81,6 +96,11 @@ def plan(
         bound=bound,
         counting=count,
         scheme=scheme,
+        parameters=parameters_of(parameter),
+        zone_id=zone_id,
+        layer=layer,
+        repair_zones=repair_zones,
+        drop_bad_towers=drop_bad_towers,
     )
     facts = replace(facts, unit=Unit.parse(unit))
     found = cost(recipe, facts)
@@ -142,8 +162,9 @@ def _facts(
         settings["epsilon"],
         settings["delta"],
         expected_users=settings["expected_users"],
-        bound=api.parse_bound(settings["bound"]),
+        bound=api.parse_bound(settings["bound"] or "weight:3"),
         counting=counting,
+        parameters=settings["parameters"],
     )
     return facts, zone_count or counted
 
@@ -178,6 +199,7 @@ def _forecast(
 ) -> None:
     """Adds what a rehearsal says."""
     from sfumato.density.planning_rehearsal import Rehearsal
+    from sfumato.density.registry import OWN_BOUNDS
     from sfumato.engine.local import LocalSource
     from sfumato.privacy.audit.recall import RecallingSource
     from sfumato.utility.metrics import relative_error
@@ -187,17 +209,18 @@ def _forecast(
 
     stage = Rehearsal(facts, users, zones, remembered, relative_error)
     expected = stage.run(recipe)
-    best, at_best = stage.best_bound(recipe, _candidates(facts))
     answer["rehearsal"] = {
         "people": stage.users,
         "zones": stage.zones,
         "mean_relative_error": expected.mean_relative_error,
         "by_count": {str(size): error for size, error in expected.by_size.items()},
-        "best_bound": _bound_text(best),
-        "error_at_best_bound": at_best.mean_relative_error,
         "assumes": "tower-hours per person with mean 13.55 and standard deviation 18.33 a week; "
         "everyday rhythms, no one-off crowds",
     }
+    if recipe.name not in OWN_BOUNDS:
+        best, at_best = stage.best_bound(recipe, _candidates(facts))
+        answer["rehearsal"]["best_bound"] = _bound_text(best)
+        answer["rehearsal"]["error_at_best_bound"] = at_best.mean_relative_error
     if target is not None:
         answer["rehearsal"]["target_error"] = target
         answer["rehearsal"]["epsilon_for_target"] = stage.epsilon_for(recipe, target)
@@ -245,9 +268,10 @@ def _rehearsed(said: dict[str, Any]) -> list[str]:
         f"  mean relative error {said['mean_relative_error']:.3f}",
     ]
     lines += [f"  counts near {size}: {error:.2f}" for size, error in said["by_count"].items()]
-    lines.append(
-        f"  best bound tried: {said['best_bound']} (error {said['error_at_best_bound']:.3f})"
-    )
+    if "best_bound" in said:
+        lines.append(
+            f"  best bound tried: {said['best_bound']} (error {said['error_at_best_bound']:.3f})"
+        )
     if "target_error" in said:
         reached = said["epsilon_for_target"]
         lines.append(

@@ -12,7 +12,20 @@ import typer
 from rich.console import Console
 from rich.progress import Progress as Bar
 
+from sfumato.cli.config import Config
 from sfumato.cli.ledger import AsJson, KeyFile, Where, open_ledger
+from sfumato.cli.options import (
+    Columns,
+    DropBadTowers,
+    Layer,
+    Parameters,
+    RepairZones,
+    TimeUnit,
+    ZoneId,
+    ZoneName,
+    columns_of,
+    parameters_of,
+)
 from sfumato.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,9 +57,21 @@ def release(
     name: Annotated[
         str | None, typer.Option(help="Name of the release; default: that of the folder.")
     ] = None,
-    column: Annotated[
-        list[str] | None, typer.Option(help="Which column is what: user=imsi, time=ts, place=bs.")
+    column: Columns = None,
+    time_unit: TimeUnit = None,
+    zone_id: ZoneId = None,
+    zone_name: ZoneName = None,
+    layer: Layer = None,
+    repair_zones: RepairZones = False,
+    drop_bad_towers: DropBadTowers = False,
+    parameter: Parameters = None,
+    hierarchy: Annotated[
+        Path | None, typer.Option(help="Table of zone_id and parent_id: adds districts and city.")
     ] = None,
+    hierarchy_column: Annotated[
+        str | None, typer.Option(help="The same from a column of the zones' file.")
+    ] = None,
+    integers: Annotated[bool, typer.Option("--integers", help="Whole numbers only.")] = False,
     ledger: Where = None,
     ledger_key: KeyFile = None,
     dry_run: Annotated[
@@ -57,6 +82,7 @@ def release(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
     as_json: AsJson = False,
+    config: Config = None,  # noqa: ARG001 - read by its callback
 ) -> None:
     """Publish a density. Killed and run again, it finishes the same release and pays once."""
     from sfumato import api
@@ -76,6 +102,15 @@ def release(
         "bound": bound,
         "counting": count,
         "expected_users": expected_users,
+        "parameters": parameters_of(parameter),
+        "zone_id": zone_id,
+        "zone_name": zone_name,
+        "layer": layer,
+        "repair_zones": repair_zones,
+        "drop_bad_towers": drop_bad_towers,
+        "hierarchy": hierarchy,
+        "hierarchy_column": hierarchy_column,
+        "integers": integers,
     }
     book = open_ledger(ledger, ledger_key)
     if dry_run:
@@ -86,7 +121,8 @@ def release(
             events,
             out=out,
             ledger=book,
-            columns=_columns(column),
+            columns=columns_of(column),
+            time_unit=time_unit,
             keep_key=keep_key,
             progress=progress,
             **settings,
@@ -95,13 +131,6 @@ def release(
         typer.echo(json.dumps(_summary(made), indent=2, sort_keys=True))
     elif not quiet:
         _tell(made)
-
-
-def _columns(given: list[str] | None) -> dict[str, str]:
-    pairs = [text.partition("=") for text in given or []]
-    if any(not (role and sign and column) for role, sign, column in pairs):
-        raise UsageError("A column is named as role=name.", remedy="Write --column user=imsi.")
-    return {role: column for role, _, column in pairs}
 
 
 def _dry(asked: Request, book: Ledger, as_json: bool) -> None:
