@@ -19,6 +19,9 @@ def geoind(
     noise: Annotated[
         list[float] | None, typer.Option(help="Expected noise in metres; default 50 to 1000.")
     ] = None,
+    classifier: Annotated[
+        bool, typer.Option(help="Train the recurrent network where torch is installed.")
+    ] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Placement of hot spots, gossip and recognition with sanitised traces. Internal results."""
@@ -28,15 +31,24 @@ def geoind(
         if not quiet:
             typer.echo(text, err=True)
 
-    run(data, out, seed=seed, draws=draws, noises=tuple(noise) if noise else NOISES, say=say)
+    chosen = tuple(noise) if noise else NOISES
+    run(data, out, seed=seed, draws=draws, noises=chosen, classifier=classifier, say=say)
     if not quiet:
         typer.echo(f"Read {out / 'geoind.internal.html'}.")
 
 
 def run(
-    data: Path, out: Path, *, seed: int, draws: int, noises: tuple[float, ...], say: Any
+    data: Path,
+    out: Path,
+    *,
+    seed: int,
+    draws: int,
+    noises: tuple[float, ...],
+    classifier: bool,
+    say: Any,
 ) -> list[dict[str, Any]]:
     """The study on every data set of the folder; returns what the page shows."""
+    from sfumato.attacks.traces.classifier import available, classify
     from sfumato.cli.geoind import figures
     from sfumato.cli.geoind.page import page
     from sfumato.cli.geoind.sources import sources
@@ -49,9 +61,15 @@ def run(
         placed = hotspots(source, noises, seed, say)
         spread = spreading(source.groups, noises, seed, draws, say)
         linked = linking(source, seed)
+        network: dict[str, Any] = {}
+        if classifier and available():
+            say(f"{source.name}: the recurrent network")
+            network = classify(source.traces, 100.0, seed=seed)
+        elif classifier:
+            say("torch is not installed (extra `rnn`): the recurrent network is left out")
         drawn = []
         if figures.available():
-            drawn = figures.draw_all(out, source, placed, spread, linked, seed)
+            drawn = figures.draw_all(out, source, placed, spread, linked, network, seed)
         else:
             say("matplotlib is not installed (extra `plots`): the figures are left out")
         results.append(
@@ -61,6 +79,7 @@ def run(
                 "hotspots": placed.to_json(),
                 "gossip": spread.to_json(),
                 "linking": linked.to_json(),
+                "classifier": network,
                 "figures": drawn,
             }
         )

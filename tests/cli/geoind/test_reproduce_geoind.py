@@ -49,7 +49,7 @@ def test_the_study_on_a_geolife_folder(tmp_path: Path) -> None:
     app = typer.Typer()
     app.command()(geoind)
     options = ["--data", str(geolife_shaped(tmp_path / "geolife")), "--out", str(tmp_path / "out")]
-    options += ["--noise", "100", "--noise", "1000", "--draws", "1"]
+    options += ["--noise", "100", "--noise", "1000", "--draws", "1", "--no-classifier"]
     done = CliRunner().invoke(app, options)
     assert done.exit_code == 0, done.output
     (result,) = json.loads((tmp_path / "out" / "geoind.internal.json").read_text())

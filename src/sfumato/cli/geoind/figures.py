@@ -44,6 +44,7 @@ def draw_all(
     placed: Hotspots,
     spread: Spreading,
     linked: Linking,
+    network: dict[str, Any],
     seed: int,
 ) -> list[str]:
     """Names of the files that were made."""
@@ -54,7 +55,7 @@ def draw_all(
         "figure3": _scores(placed, source.is_geolife),
         "figure4": _heat_maps(placed),
         "figure5": _curves(spread, source.is_geolife),
-        "figure6": _confusion(linked),
+        "figure6": _network(network) if network else _confusion(linked),
     }
     names = []
     for name, figure in made.items():
@@ -139,4 +140,13 @@ def _confusion(linked: Linking) -> Any:
     for axis, name in zip(axes.ravel(), shown, strict=True):
         axis.imshow(linked.confusion[name], cmap="Blues")
         axis.set(title=f"{name}: {linked.rates[name]:.0%}", xlabel="linked to", ylabel="user")
+    return figure
+
+
+def _network(found: dict[str, Any]) -> Any:
+    figure, axes = _axes(1, len(found))
+    for axis, (name, row) in zip(axes.ravel(), found.items(), strict=True):
+        table = np.array(row["confusion"], float)
+        axis.imshow(table / np.maximum(table.sum(axis=1, keepdims=True), 1.0), cmap="Blues")
+        axis.set(title=f"{name}: {row['accuracy']:.0%}", xlabel="guessed", ylabel="class")
     return figure

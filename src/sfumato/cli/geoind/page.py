@@ -24,7 +24,7 @@ def page(results: list[dict[str, Any]]) -> str:
     for result in results:
         parts += [f"<h2>{escape(result['name'])}</h2>"]
         parts += [f"<p>{escape(note)}</p>" for note in result["notes"]]
-        parts += [_hotspots(result), _gossip(result), _linking(result)]
+        parts += [_hotspots(result), _gossip(result), _linking(result), _network(result)]
         parts += [f'<p><img src="{escape(n)}" alt="{escape(n)}"></p>' for n in result["figures"]]
     parts += ["<h2>Beside the paper</h2><ul>", *(f"<li>{escape(r)}</li>" for r in paper.REMARKS)]
     return "\n".join([*parts, "</ul></html>", ""])
@@ -91,3 +91,25 @@ def _linking(result: dict[str, Any]) -> str:
         "network among eleven classes, a different task.</p>"
     )
     return text + _table(["reports", "linked to their user", "paper's network"], rows)
+
+
+def _network(result: dict[str, Any]) -> str:
+    if not result["classifier"]:
+        return "<p>The recurrent network was not trained (it needs the extra rnn).</p>"
+    rows = [
+        [
+            name,
+            *(_percent(row[key]) for key in ("accuracy", "balanced", "majority")),
+            _percent(ours),
+        ]
+        for (name, row), ours in zip(
+            result["classifier"].items(), paper.CLASSIFIER.values(), strict=True
+        )
+    ]
+    text = (
+        "<h3>The recurrent network among eleven classes</h3><p>Ten users and the rest, at 100 m; "
+        "units, windows, optimiser and split are ours, the paper does not print its own. What "
+        "always guessing the largest class gets stands beside it.</p>"
+    )
+    head = ["reports", "accuracy", "mean over classes", "largest class", "paper's accuracy"]
+    return text + _table(head, rows)
