@@ -401,8 +401,14 @@ def test_paper_is_light_and_marked(browser: Any, page: Path, tmp_path: Path) -> 
     browser.find("#theme").click()
     browser.cdp("Emulation.setEmulatedMedia", media="print")
     browser.js("window.dispatchEvent(new Event('beforeprint'))")
-    assert browser.pixels("#map")[2:12, 2:12].mean() > 200
+    assert browser.pixels("#time-day")[0, 0].mean() > 200
     assert not browser.find("#play").is_displayed()
+    flat = browser.js(
+        "const m = sfumato.page.map, a = m.map.anchors[30];"
+        "return m.above.getContext('2d').getImageData("
+        "m.view.x + m.view.scale * a[0], m.view.y + m.view.scale * a[1], 1, 1).data[3]"
+    )
+    assert flat == 255, "colours and lines are on one canvas, as printers need them"
     assert browser.find(".label").is_displayed()
     browser.open(write_internal_page(_module("test_internal").evaluation(), tmp_path))
     browser.cdp("Emulation.setEmulatedMedia", media="print")

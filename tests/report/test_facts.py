@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sfumato.report.facts import figure, label_facts
+from sfumato.report.facts import figure, label_facts, upward
 from sfumato.report.words import fill, load_words
 
 WORDS = load_words()
@@ -68,6 +68,12 @@ def test_what_protects_nobody_is_said_loudly() -> None:
 def test_figures_read_well() -> None:
     assert [figure(v) for v in (0.3, 1e-6, 2.5e-7, 0, 12345.6)] == [
         "0.3", "10⁻⁶", "2.5×10⁻⁷", "0", "12,346",
+    ]  # fmt: skip
+
+
+def test_a_privacy_loss_is_never_rounded_down() -> None:
+    assert [upward(v) for v in (0.3, 0.30001, 0.9999999999999493, 2e-7, 2.001e-7)] == [
+        "0.3", "0.301", "1", "2×10⁻⁷", "2.01×10⁻⁷",
     ]  # fmt: skip
 
 

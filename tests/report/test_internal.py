@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import date
+from datetime import date, timedelta
 
 import numpy as np
 import pytest
@@ -15,11 +15,13 @@ from sfumato.report.internal_data import AttackResult, Contender, InternalEvalua
 from sfumato.report.numbers import decode_numbers
 
 
-def evaluation(title: str = "Two releases") -> InternalEvaluation:
-    city = build_city(CityPlan(users=100, towers=60, zones=30, seed=5))
-    grid = TimeGrid.between(date(2007, 9, 10), date(2007, 9, 12), "1h", "Europe/Paris")
+def evaluation(title: str = "Two releases", zones: int = 30, days: int = 2) -> InternalEvaluation:
+    city = build_city(CityPlan(users=100, towers=60, zones=zones, seed=5))
+    start = date(2007, 9, 10)
+    grid = TimeGrid.between(start, start + timedelta(days=days), "1h", "Europe/Paris")
     rng = np.random.default_rng(2)
-    truth = rng.poisson(60, (30, grid.slots)).astype(float)
+    rhythm = 1.2 - np.cos((np.arange(grid.slots) - 2) * np.pi / 12)
+    truth = rng.poisson(rng.lognormal(4, 0.5, (zones, 1)) * rhythm).astype(float)
     noisy = [truth + rng.normal(0, sd, truth.shape) for sd in (3.0, 20.0)]
     return InternalEvaluation(
         title=title,
@@ -31,9 +33,17 @@ def evaluation(title: str = "Two releases") -> InternalEvaluation:
         counting="visits",
         truth=truth,
         contenders=(
-            Contender("bayes", 0.3, noisy[0], noisy[0] - 6, noisy[0] + 6, overall={"emd": 31.0}),
             Contender(
-                "laplace", 1.0, noisy[1], by_hour={"emd": np.full(48, 70.0)}, note="as printed"
+                "bayes",
+                0.3,
+                noisy[0],
+                noisy[0] - 6,
+                noisy[0] + 6,
+                by_hour={"emd": 25 + 4 * rhythm},
+                overall={"emd": 31.0},
+            ),
+            Contender(
+                "laplace", 1.0, noisy[1], by_hour={"emd": 70 + 9 * rhythm}, note="as printed"
             ),
         ),
         attacks=(AttackResult("membership", "laplace", "advantage", 0.2, 0.0, 0.6),),

@@ -27,9 +27,9 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
     row("protects", words["units"].get(unit, unit or None), str(privacy.get("neighbours") or ""))
     epsilon, delta = _number(privacy.get("epsilon")), _number(privacy.get("delta"))
     if epsilon is not None:
-        row("epsilon", figure(epsilon), fill(label["epsilon_note"], change=_change(epsilon, words)))
+        row("epsilon", upward(epsilon), fill(label["epsilon_note"], change=_change(epsilon, words)))
     if delta is not None:
-        row("delta", figure(delta), _chance(delta, words))
+        row("delta", upward(delta), _chance(delta, words))
     _cumulative(privacy, row, words)
     row("counting", words["counting"].get(str(privacy.get("counting")), privacy.get("counting")))
     row("bound", privacy.get("bound"))
@@ -43,8 +43,8 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
     row("software", f"sfumato {version}" if version else None)
     return {
         "rows": rows,
-        "epsilon": None if epsilon is None else figure(epsilon),
-        "delta": None if delta is None else figure(delta),
+        "epsilon": None if epsilon is None else upward(epsilon),
+        "delta": None if delta is None else upward(delta),
         "unit": words["units"].get(unit, unit),
         "coverage": None if coverage is None else figure(100 * coverage),
         "counting": str(privacy.get("counting") or "visits"),
@@ -70,15 +70,23 @@ def figure(value: float) -> str:
     return f"10{power}" if mantissa == "1" else f"{mantissa}×10{power}"
 
 
+def upward(value: float) -> str:
+    """The same, but never less than the value: a privacy loss is not rounded down."""
+    if value <= 0:
+        return figure(value)
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return figure(math.ceil(value / unit * (1 - 1e-12)) * unit)
+
+
 def _cumulative(privacy: dict[str, Any], row: Any, words: Words) -> None:
     life = _part(_part(privacy, "cumulative"), "lifetime")
     spent, releases = _number(life.get("epsilon")), life.get("releases")
     if spent is None:
         return
     delta = _number(life.get("delta"))
-    note = fill(words["label"]["cumulative_note"], delta="?" if delta is None else figure(delta))
+    note = fill(words["label"]["cumulative_note"], delta="?" if delta is None else upward(delta))
     key = "cumulative_one" if releases == 1 else "cumulative_many"
-    row("cumulative", fill(words["label"][key], n=releases, epsilon=figure(spent)), note)
+    row("cumulative", fill(words["label"][key], n=releases, epsilon=upward(spent)), note)
 
 
 def _warnings(manifest: dict[str, Any], scheme: dict[str, Any], words: Words) -> list[str]:

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from sfumato.io.writers import write_atomically
 from sfumato.model.errors import UsageError
 from sfumato.report.clock import local_start
-from sfumato.report.facts import figure as short
-from sfumato.report.facts import label_facts
+from sfumato.report.facts import label_facts, upward
 from sfumato.report.folder import ReleaseFolder, read_folder
 from sfumato.report.outlines import areas_km2, project
 from sfumato.report.words import load_words
@@ -162,7 +161,7 @@ def _signed(drawn: Figure, release: ReleaseFolder) -> Figure:
     """Every figure says how private it is."""
     privacy = release.manifest.get("privacy") or {}
     parts = [
-        f"{sign} = {short(float(privacy[key]))}"
+        f"{sign} = {upward(float(privacy[key]))}"
         for sign, key in (("ε", "epsilon"), ("δ", "delta"))
         if isinstance(privacy.get(key), int | float)
     ]

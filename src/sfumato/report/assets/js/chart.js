@@ -15,7 +15,7 @@ import { ticks } from "./breaks.js";
 export function prepare(canvas) {
   const ctx = canvas.getContext("2d");
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-  if (!ctx || !width || !height) return null;
+  if (!ctx || !width || !height || document.documentElement.dataset.printing) return null;
   const ratio = Math.min(3, window.devicePixelRatio || 1);
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);

@@ -47,16 +47,22 @@ export function wireTheme(words, repaint) {
   name();
 }
 
-/** @param {() => void} repaint paper is light, whatever the screen is */
-export function wirePrint(repaint) {
+/**
+ * @param {() => void} repaint paper is light, whatever the screen is
+ * @param {() => void} flatten one canvas a map: printed, the upper one may hide the lower
+ */
+export function wirePrint(repaint, flatten) {
   /** @type {string | undefined} */
   let before;
   window.addEventListener("beforeprint", () => {
     before = document.documentElement.dataset.theme;
     document.documentElement.dataset.theme = "light";
     repaint();
+    flatten();
+    document.documentElement.dataset.printing = "yes"; // canvases keep the size they were drawn at
   });
   window.addEventListener("afterprint", () => {
+    delete document.documentElement.dataset.printing;
     if (before === undefined) delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = before;
     repaint();

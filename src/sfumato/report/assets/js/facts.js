@@ -9,7 +9,7 @@ import { fill } from "./format.js";
 export function drawFacts(release, words) {
   const { facts, clock, figures } = release;
   byId("facts").replaceChildren(...facts.rows.map((/** @type {{term: string, value: string, note: string}} */ r) =>
-    make("div", { class: "fact" }, make("dt", {}, r.term), make("dd", {}, make("span", { class: "fact-value", dir: "auto" }, r.value), ...(r.note ? [make("span", { class: "fact-note" }, r.note)] : [])))));
+    make("div", { class: r.value.length > 120 ? "fact long" : "fact" }, make("dt", {}, r.term), make("dd", {}, make("span", { class: "fact-value", dir: "auto" }, r.value), ...(r.note ? [make("span", { class: "fact-note" }, r.note)] : [])))));
   const chips = [
     facts.epsilon && [`ε = ${facts.epsilon}`, words.strip.epsilon],
     facts.delta && [`δ = ${facts.delta}`, words.strip.delta],

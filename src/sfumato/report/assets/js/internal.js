@@ -56,7 +56,7 @@ class Internal {
     byId("judged").addEventListener("change", () => this.judge(Number(inputById("judged").value)));
     this.extra = this.makePlots();
     wireTheme(this.words, () => this.repaint());
-    wirePrint(() => this.repaint());
+    wirePrint(() => this.repaint(), () => this.maps.forEach((map) => map.flatten()));
     new ResizeObserver(() => this.plots()).observe(byId("more-hours").parentElement ?? document.body);
     this.repaint();
     this.go(12 < truth.slots ? 12 : 0);

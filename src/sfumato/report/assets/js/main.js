@@ -79,7 +79,7 @@ class Page {
     this.releases.forEach((r, k) => week.append(make("option", { value: k }, `${r.clock.shortDay(0)} – ${r.clock.shortDay(r.slots - 1)} ${r.clock.moments[r.slots - 1].year}${r.facts.name ? ` · ${r.facts.name}` : ""}`)));
     byId("week-box").hidden = this.releases.length < 2;
     wireTheme(this.words, () => this.repaint());
-    wirePrint(() => this.repaint());
+    wirePrint(() => this.repaint(), () => this.map.flatten());
     wireKeys({
       play: () => this.player.toggle(), back: () => this.go(this.slot - 1), forward: () => this.go(this.slot + 1),
       dayBack: () => this.day(-1), dayForward: () => this.day(1), search: () => byId("search").focus(),

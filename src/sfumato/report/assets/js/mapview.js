@@ -85,7 +85,7 @@ export class MapView {
 
   resize() {
     const { width, height, mapWidth, mapHeight } = this.size();
-    if (!width || !height) return;
+    if (!width || !height || document.documentElement.dataset.printing) return;
     this.ratio = Math.min(3, window.devicePixelRatio || 1);
     for (const c of [this.below, this.above]) {
       c.width = Math.round(width * this.ratio);
@@ -117,6 +117,16 @@ export class MapView {
     const { map, paths, view, inks, hover, chosen, even } = this;
     const { width, height } = this.size();
     drawOver(ctx, { map, paths, view, inks, ratio: this.ratio ?? 1, width, height, hover, chosen, even, labels: this.labels() });
+  }
+
+  /** Put the colours behind the lines on the upper canvas, for printers; `draw` undoes it. */
+  flatten() {
+    const ctx = this.above.getContext("2d");
+    if (!ctx || !this.below.width) return;
+    ctx.setTransform(1, 0, 0, 1, 0, 0);
+    ctx.globalCompositeOperation = "destination-over";
+    ctx.drawImage(this.below, 0, 0);
+    ctx.globalCompositeOperation = "source-over";
   }
 
   /** Districts from afar, zones from near. */
@@ -288,14 +298,17 @@ function canvas(frame, kind) {
 }
 
 /**
- * Where the names of districts belong: the middle of their zones by area.
+ * Where the names of districts belong: the middle of their zones by area. Where no districts
+ * are given, what stands before a comma in the zones' names serves.
  * @param {Outlines} map
  * @param {Names} names
  */
 function districts(map, names) {
   /** @type {Map<string, {name: string, x: number, y: number, area: number}>} */
   const found = new Map();
-  names.districts.forEach((name, z) => {
+  const given = names.districts.some((d) => d);
+  names.names.forEach((whole, z) => {
+    const name = given ? names.districts[z] : whole.includes(", ") ? whole.split(", ")[0] : "";
     const anchor = map.anchors[z];
     if (!name || !anchor) return;
     const area = map.km2[z] || 1e-9;
