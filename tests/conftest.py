@@ -13,6 +13,10 @@ from pathlib import Path
 
 import pytest
 
+# Small matrices in many processes: threads of the linear algebra would only get in each
+# other's way. Set before anything imports numpy.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 
 def _programs() -> Path | None:
     """The folder that holds initdb and pg_ctl, the newest version first."""

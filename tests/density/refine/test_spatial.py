@@ -37,13 +37,15 @@ def test_a_strong_field_without_neighbours_in_common_is_kept() -> None:
 
 
 def test_the_stated_variance_is_the_error_made() -> None:
-    ratio = []
+    away = np.linalg.norm(CENTRES[:, None] - CENTRES[None], axis=2)
+    root = np.linalg.cholesky(4 * np.exp(-away / 1500) + 1e-9 * np.eye(200))
+    ratio, places = [], SpatialFilter(CENTRES)
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        noisy = SMOOTH + rng.normal(0, 2, 200)
-        found = SpatialFilter(CENTRES).apply(noisy, 4.0)
-        ratio.append(error(found.mean, SMOOTH) / found.variance.mean())
-    assert 0.6 < np.mean(ratio) < 1.5
+        field = root @ rng.normal(size=200)
+        found = places.apply(field + rng.normal(0, 2, 200), 4.0)
+        ratio.append(error(found.mean, field) / found.variance.mean())
+    assert 0.8 < np.mean(ratio) < 1.25
 
 
 def test_places_of_different_size_are_alike_in_relative_terms() -> None:

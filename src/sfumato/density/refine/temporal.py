@@ -19,8 +19,8 @@ from sfumato.density.refine.calendar import Calendar
 
 Matrix = NDArray[np.float64]
 _ROUNDS = 120
-_LARGEST = 1000
-"""Slots above which the filter works on spans of this length, one after the other."""
+_LARGEST = 400
+"""Slots above which the filter works on equal spans of at most this length, one by one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +54,9 @@ def kernels(calendar: Calendar) -> list[Matrix]:
 def wiener(rows: Matrix, noise_variance: float, calendar: Calendar, removed: Matrix) -> Smoothed:
     """Filter every row; `removed` (slots x k, orthonormal) spans what the rows lack."""
     slots = rows.shape[1]
-    spans = [slice(i, min(i + _LARGEST, slots)) for i in range(0, slots, _LARGEST)]
+    count = -(-slots // _LARGEST)
+    edges = [slots * k // count for k in range(count + 1)]
+    spans = [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
     if len(spans) == 1:
         return _wiener(rows, noise_variance, kernels(calendar), removed)
     parts = []
