@@ -32,7 +32,7 @@ from sfumato.density.refine.temporal import wiener
 
 Table = NDArray[np.float64]
 Vector = NDArray[np.float64]
-_SINGLE_RUN = 0.03
+_SINGLE_RUN = 0.01
 """Relative error that bounding contributions leaves in a cell, as seen on synthetic cities."""
 
 

@@ -67,7 +67,9 @@ def settings_for(facts: PublicFacts) -> Settings:
         )
     mu = gaussian_mu(facts.epsilon, facts.delta)
     signal = facts.expected_users * mu
-    if signal >= 1e5:
+    if signal >= 3e5:
+        share, places, slots, matrix = 0.12, 16.0, 8.0, 3.0
+    elif signal >= 1e5:
         share, places, slots, matrix = 0.15, 16.0, 8.0, 3.5
     elif signal >= 2e4:
         share, places, slots, matrix = 0.15, 8.0, 5.0, 2.5
