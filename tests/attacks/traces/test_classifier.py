@@ -50,9 +50,9 @@ def test_two_users_with_two_trips_are_needed() -> None:
 
 @pytest.mark.skipif(not available(), reason="torch is not installed (extra rnn)")
 def test_easy_people_are_recognised() -> None:
-    traces = commuters(users=5, trips=24, fixes=10)
-    made = windows_of(traces, choose_targets(traces, 3, targets=4), seed=3, length=10)
-    found = evaluate(made, seed=3, epochs=12, units=24)
+    traces = commuters(users=5, trips=24, fixes=6)
+    made = windows_of(traces, choose_targets(traces, 3, targets=4), seed=3, length=6)
+    found = evaluate(made, seed=3, epochs=30, units=24)
     assert found["accuracy"] > found["majority"] + 0.2
     assert found["balanced"] > 0.5
     confusion = np.array(found["confusion"])
@@ -63,6 +63,6 @@ def test_easy_people_are_recognised() -> None:
 @pytest.mark.skipif(available(), reason="torch is installed")
 def test_without_torch_it_says_what_to_install() -> None:
     traces = commuters(users=3, trips=6, fixes=10)
-    made = windows_of(traces, choose_targets(traces, 3), seed=3, length=10)
+    made = windows_of(traces, choose_targets(traces, 3), seed=3, length=6)
     with pytest.raises(UsageError, match=r"sfumato\[rnn\]"):
         evaluate(made, seed=3, epochs=1)

@@ -19,7 +19,7 @@ from sfumato.traces.cells import Cells
 from sfumato.traces.model import MICROSECONDS, Traces
 
 TARGETS = 10
-LENGTH = 100
+LENGTH = 30
 FEATURES = 7
 _HOUR_US = 3600 * MICROSECONDS
 _DAY_US = 24 * _HOUR_US
