@@ -162,6 +162,15 @@ def test_every_kind_is_charged_before_it_draws(kind: Kind, walkers: Walkers) -> 
     assert "0 digits" in repr(stream)
 
 
+def test_predictive_repeats_instead_of_leaving_out(walkers: Walkers) -> None:
+    few = Prediction(Strength(0.01), Strength(0.001), 500.0, 2, 10)
+    request = asked(kind=Kind.PREDICTIVE, prediction=few, most_reports=2)
+    reports = draw_reports(eligible(walkers(), request), request, Tab(), SeededStream(1))
+    assert len(reports) == 120
+    places = np.column_stack((reports.user, reports.lon, reports.lat))
+    assert len(np.unique(places, axis=0)) <= 3 * 2
+
+
 def test_public_choices_are_demanded() -> None:
     for missing in ({"most_reports": None}, {"strength": None}, {"outside": Outside.DROP}):
         with pytest.raises(UsageError, match="need"):

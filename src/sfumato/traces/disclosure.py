@@ -166,6 +166,8 @@ def _promise(asked: SanitiseRequest) -> str:
 def _bound(asked: SanitiseRequest) -> str:
     if asked.kind is Kind.CLOCK:
         return f"Of each person one report in each of {asked.reports} windows of a public clock."
+    if asked.kind is Kind.PREDICTIVE:
+        return f"Of each person at most {asked.reports} fresh reports; the last one is repeated."
     return f"Of each person at most the first {asked.reports} reports of the period were kept."
 
 

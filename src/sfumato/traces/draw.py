@@ -38,6 +38,8 @@ def eligible(traces: Traces, asked: SanitiseRequest) -> Traces:
     if asked.kind is Kind.PRINTED_CLOCK:
         assert asked.window_s is not None
         return first_windows(inside, asked.window_s, asked.most_reports)
+    if asked.kind is Kind.PREDICTIVE:  # the walk itself stops fresh reports at the bound
+        return inside
     return first_of_each(inside, asked.most_reports)
 
 
