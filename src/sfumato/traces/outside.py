@@ -1,8 +1,8 @@
 """Reports that land outside the public region: keep, clamp or drop, never draw again.
 
 All three look at the noisy location alone and are free. Drawing again until a report is
-inside is not: its normaliser depends on where the true location is, and near a corner that
-told another 0.86 on top of 1.41 in our reading of the published practice.
+inside is not: its normaliser depends on where the true location is. Near a corner that can add
+0.86 to a loss of 1.41, and in general up to as much again as was stated.
 """
 
 from __future__ import annotations

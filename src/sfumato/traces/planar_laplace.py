@@ -1,5 +1,4 @@
-"""Planar Laplace noise on the sphere (Andrés et al. 2013; geodesic step as in Chatzikokolakis,
-ElSalamouny & Palamidessi's work on traces), with the density right everywhere.
+"""Planar Laplace noise (Andrés et al. 2013) on the sphere, with the density right everywhere.
 
 Claim. Unit: one location. For any two locations x, x' and any set of reports, the
 probabilities differ at most by e^(epsilon max(d, u)), d the distance on the sphere and u the

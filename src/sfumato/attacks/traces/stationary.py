@@ -30,7 +30,7 @@ def most_likely_place(lon: Floats, lat: Floats) -> tuple[float, float]:
 
 
 def expected_error_m(expected_noise_m: float, reports: int) -> float:
-    """Mean error for many reports: the median's asymptotic law, (2/epsilon) sqrt(pi / (2 n)) / ...
+    """Mean error of the most likely place, by the asymptotic law for many reports.
 
     A coordinate of the geometric median has variance 2 / (epsilon^2 n): the Fisher information
     of planar Laplace noise is epsilon^2 / 2 in each direction. The mean distance of such a
