@@ -19,6 +19,7 @@ from sfumato.cli.ledger import app as ledger
 from sfumato.cli.plan import plan
 from sfumato.cli.release import release
 from sfumato.cli.report import report
+from sfumato.cli.reproduce import app as reproduce
 from sfumato.cli.stream import stream
 from sfumato.model.errors import SfumatoError
 
@@ -57,6 +58,7 @@ app.command()(report)
 app.command()(stream)
 app.add_typer(attack, name="attack")
 app.add_typer(ledger, name="ledger")
+app.add_typer(reproduce, name="reproduce")
 
 
 def run() -> None:

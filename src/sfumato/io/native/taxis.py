@@ -65,7 +65,7 @@ def taxi_events(
                 "SELECT count(*) FILTER (missing), count(*) FILTER (NOT missing AND zero), "
                 "count(*) FILTER (NOT missing AND NOT zero AND outside), "
                 "count(*) FILTER (NOT missing AND NOT zero AND NOT outside) FROM fix"
-            ).fetchone()
+            ).fetchall()[0]
             found: pa.Table = connection.sql(
                 "SELECT DISTINCT user, t, lon, lat FROM fix "
                 "WHERE NOT missing AND NOT zero AND NOT outside ORDER BY user, t, lon, lat"
@@ -75,7 +75,6 @@ def taxi_events(
             csv_error(error, files) if files[0].endswith(".txt") else parquet_error(error, files)
         )
     else:
-        assert counted is not None
         missing, zero, outside, kept = (int(number) for number in counted)
         instants = found["t"].cast(pa.int64()).cast(pa.timestamp("us", tz="UTC"))
         table = pa.table(

@@ -63,7 +63,7 @@ class Hybrid:
         return "static-hybrid" if self.finished else "dynamic-hybrid"
 
     def plan(self, facts: StreamFacts) -> StreamPlan:
-        terms = _Terms.of(self, facts)
+        terms = Terms.of(self, facts)
         line = (
             f"By day every slot, by night at most {terms.cutoff} histograms, {terms.kind} noise; "
             f"the division from {'the' if self.finished else 'past days’'} noisy distances."
@@ -71,11 +71,11 @@ class Hybrid:
         return StreamPlan(self.name, terms.accounts(), (line,))
 
     def publisher(self, facts: StreamFacts) -> Publisher:
-        return _Hybrid(facts, _Terms.of(self, facts), self.finished)
+        return _Hybrid(facts, Terms.of(self, facts), self.finished)
 
 
 @dataclass(frozen=True, slots=True)
-class _Terms:
+class Terms:
     """What a day may spend, and on what. `days` share one budget under `user-period`."""
 
     facts: StreamFacts
@@ -86,7 +86,7 @@ class _Terms:
     test: Test
 
     @classmethod
-    def of(cls, scheme: Hybrid, facts: StreamFacts) -> _Terms:
+    def of(cls, scheme: Hybrid, facts: StreamFacts) -> Terms:
         within_one_window(facts, scheme.name)
         whole = facts.unit.kind is UnitKind.USER_PERIOD and not scheme.finished
         days = int(facts.calendar.day.max()) + 1 if whole else 1
@@ -140,7 +140,7 @@ def _lump(name: str, amount: Fraction, kind: NoiseKind, run: bool = False) -> Ac
 
 
 class _Hybrid(Repeating):
-    def __init__(self, facts: StreamFacts, terms: _Terms, finished: bool) -> None:
+    def __init__(self, facts: StreamFacts, terms: Terms, finished: bool) -> None:
         super().__init__(facts)
         self._terms = terms
         self._static = finished

@@ -20,11 +20,13 @@ def samples(facts: StreamFacts) -> int:
     """How many slots of a window to measure, from public facts alone.
 
     The noise of k samples has sd of about 1.4 k / epsilon; a count of n people varies by about
-    sqrt(n) from day to day. More samples pay until the former reaches the latter.
+    sqrt(n) from day to day. More samples pay until the former reaches the latter; but fewer
+    than three do not show a day's rhythm, however good each is.
     """
     people = facts.expected_users or 4 * facts.cells
     wanted = round(_PER_ROOT * facts.epsilon * math.sqrt(people / facts.cells))
-    return min(max(wanted, 1), facts.window)
+    least = min(3, max(facts.window // 4, 1))
+    return min(max(wanted, least), facts.window)
 
 
 def coprime_from(least: int, length: int) -> int:

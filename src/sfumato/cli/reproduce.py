@@ -1,0 +1,12 @@
+"""`sfumato reproduce`: the published studies, made again. Each study lives in a file of its own."""
+
+from __future__ import annotations
+
+import typer
+
+from sfumato.cli.reproduce_geoind import geoind
+from sfumato.cli.reproduce_moving import moving
+
+app = typer.Typer(help="Make published studies again. Internal results.", no_args_is_help=True)
+app.command()(geoind)
+app.command()(moving)
