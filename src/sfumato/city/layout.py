@@ -27,7 +27,7 @@ _RASTER_M = 100.0
 _SECTORS = 12
 _OUTSIDE_HOMES = 0.07
 """Share of users who live in the ring around the region and come in."""
-_GRAIN = {"offices": 1.1, "schools": 1.2, "nightlife": 1.3, "transport": 0.4}
+_GRAIN = {"offices": 1.3, "schools": 1.4, "nightlife": 1.5, "transport": 0.4}
 """Log-scale spread of a zone's own character on top of its quarter's: one block of offices,
 one school or one street of bars makes a zone of 2,000 residents unlike the next. Set so that
 the Paris release as printed finds this city about as hard as its authors found Paris."""

@@ -32,8 +32,6 @@ from sfumato.density.refine.temporal import wiener
 
 Table = NDArray[np.float64]
 Vector = NDArray[np.float64]
-_SINGLE_RUN = 0.01
-"""Relative error that bounding contributions leaves in a cell, as seen on synthetic cities."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,8 +140,17 @@ def matrix_weights(ground: Ground, area: csr_array) -> Table:
     return result
 
 
-def infer(ground: Ground, matrix: Table, weights: Table, sigma: float, *, rich: bool) -> Posterior:
-    """The density behind a noisy matrix. `rich` adds the layers that need a strong signal."""
+def infer(
+    ground: Ground,
+    matrix: Table,
+    weights: Table,
+    sigma: float,
+    *,
+    rich: bool,
+    clipping_error: float,
+) -> Posterior:
+    """The density behind a noisy matrix. `rich` adds the layer that needs a strong signal;
+    `clipping_error` is the relative error the bound itself is expected to leave."""
     prior = weights * ground.field
     level = max(float((matrix * prior).sum() / np.square(prior).sum()), 1e-9)
     rest = matrix - level * prior
@@ -169,7 +176,8 @@ def infer(ground: Ground, matrix: Table, weights: Table, sigma: float, *, rich: 
     table = np.maximum((level * prior + found) / (weights * level), 0.02 * ground.field)
     table *= ground.places.sum() / table.sum()
     table = rake(table, ground.places, ground.slots * (ground.places.sum() / ground.slots.sum()))
-    return Posterior(table, _deviation(ground, table, weights * level, variance, sigma, white))
+    sd = _deviation(ground, table, weights * level, variance, sigma, white)
+    return Posterior(table, np.hypot(sd, clipping_error * table))
 
 
 def _rhythms(
@@ -201,6 +209,6 @@ def _deviation(
     seen = white / (white + sigma**2)
     chance = table * ground.dilution[:, None]
     unseen = np.maximum(chance - white / np.square(scale), 0.0) * (1 - seen) ** 2
-    margins = np.square(table) * (np.square(ground.spread)[:, None] + _SINGLE_RUN**2)
+    margins = np.square(table) * np.square(ground.spread)[:, None]
     result: Table = np.sqrt(variance / np.square(scale) + unseen + margins)
     return result

@@ -122,7 +122,14 @@ class Bayes:
         counts = source.weighted(WeightBound(settings.matrix_limit), counting, norms)
         box = apply_weighted_map(counts, area, weights, norms, MAP_UNITS, "weighted matrix")
         matrix = measure(MATRIX, box)
-        found = infer(ground, matrix.estimate(), weights, matrix.sd, rich=settings.rich)
+        found = infer(
+            ground,
+            matrix.estimate(),
+            weights,
+            matrix.sd,
+            rich=settings.rich,
+            clipping_error=settings.clipping_error,
+        )
         ids = facts.released_ids
         values, lower, upper = rounded(found.mean, *found.interval(COVERAGE))
         return Density(ids, values, lower, upper, COVERAGE, tuple(taken))

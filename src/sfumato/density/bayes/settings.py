@@ -44,6 +44,12 @@ class Settings:
         return round(rest, 12)
 
     @property
+    def clipping_error(self) -> float:
+        """Relative error that bounding contributions leaves in a cell, as seen on synthetic
+        cities: the tighter the bound, the larger."""
+        return 0.01 if self.signal >= 1e5 else 0.03 if self.signal >= 2e4 else 0.06
+
+    @property
     def rich(self) -> bool:
         """Whether the signal carries more than margins and a few common patterns."""
         return self.signal >= 3e3

@@ -1,0 +1,165 @@
+"""`bayes` end to end on small cities: what it charges, what it finds, what it says of itself."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.city import City, CityPlan, build_city, generate_events
+from sfumato.density.bayes import Bayes
+from sfumato.density.gaussian import Gaussian
+from sfumato.density.layout import layout_of_cells, layout_of_zones
+from sfumato.density.scheme import Density, PublicFacts
+from sfumato.engine.local import LocalSource
+from sfumato.geography.overlay import Overlay, overlay
+from sfumato.geography.voronoi import voronoi_cells
+from sfumato.io.events import read_events
+from sfumato.model.bound import Counting
+from sfumato.model.errors import UsageError
+from sfumato.model.time_grid import TimeGrid
+from sfumato.privacy.accounting import guarantee
+from sfumato.privacy.charging import Tab
+from sfumato.privacy.wall import Wall
+from sfumato.utility.metrics import mean_relative_error, pearson
+
+USERS = 30_000
+
+
+class Small:
+    """A city of 30,000 people with its source and its truth (made up, so not private)."""
+
+    def __init__(self) -> None:
+        self.city: City = build_city(CityPlan(users=USERS, towers=50, zones=36, seed=3))
+        table = pa.Table.from_batches(list(generate_events(self.city)))
+        self.grid = self.city.plan.grid
+        self.events = read_events(table)
+        self.source = LocalSource(self.events, self.city.towers, self.grid)
+        cells = voronoi_cells(self.city.towers, self.city.zones)
+        self.overlay: Overlay = overlay(cells, self.city.zones)
+        self.layouts = layout_of_cells(cells), layout_of_zones(self.city.zones)
+        exact = self.source.exact(Counting.VISITS)._through_the_door()
+        self.truth = self.overlay.to_zones(exact.values)
+
+    def facts(self, epsilon: float, users: int | None = USERS) -> PublicFacts:
+        return PublicFacts(
+            self.city.towers.ids,
+            self.grid,
+            epsilon,
+            1e-6,
+            users,
+            overlay=self.overlay,
+            layout=self.layouts[0],
+            zone_layout=self.layouts[1],
+        )
+
+    def run(self, epsilon: float, seed: int = 1) -> Density:
+        return Bayes().run(self.source, Wall.seeded(seed), self.facts(epsilon))
+
+
+@pytest.fixture(scope="module")
+def small() -> Small:
+    return Small()
+
+
+def test_it_charges_exactly_what_it_planned_and_no_more_than_asked(small: Small) -> None:
+    facts, tab = small.facts(1.0), Tab()
+    Bayes().run(small.source, Wall.seeded(1, tab), facts)
+    assert tab.charged == Bayes().plan(facts).events
+    assert guarantee(list(tab.charged.values()), facts.delta).epsilon <= 1.0
+
+
+def test_the_fine_lattice_allows_the_exact_curve(small: Small) -> None:
+    facts = small.facts(0.3)
+    found = guarantee(list(Bayes().plan(facts).events.values()), facts.delta)
+    assert found.method == "gaussian"
+    assert found.epsilon == pytest.approx(0.3, rel=1e-3)
+
+
+def test_almost_without_noise_the_truth_comes_back_up_to_the_bound(small: Small) -> None:
+    found = small.run(200.0)
+    assert mean_relative_error(small.truth, found.values).mean() < 0.06
+    assert pearson(small.truth, found.values).mean() > 0.99
+
+
+def test_it_is_far_better_than_noise_on_every_count(small: Small) -> None:
+    facts = small.facts(1.0)
+    plain = Gaussian().run(small.source, Wall.seeded(1), facts).values
+    ours = small.run(1.0).values
+    error = mean_relative_error(small.truth, ours).mean()
+    assert error < 0.35 * mean_relative_error(small.truth, plain).mean()
+
+
+def test_intervals_hold_about_nine_times_in_ten(small: Small) -> None:
+    held = []
+    for seed in (1, 2):
+        found = small.run(1.0, seed)
+        inside = (small.truth >= found.lower) & (small.truth <= found.upper)
+        held.append(inside[small.truth >= 20].mean())
+    assert 0.85 < np.mean(held) < 0.95
+
+
+def test_every_zone_and_slot_is_there_and_nothing_is_negative(small: Small) -> None:
+    found = small.run(0.1)
+    assert found.values.shape == (36, 168)
+    assert (found.values >= 0).all()
+    assert (found.lower <= found.values).all()
+    assert (found.values <= found.upper).all()
+    assert found.place_ids.tolist() == small.city.zones.ids.tolist()
+
+
+def test_the_same_key_gives_the_same_numbers(small: Small) -> None:
+    one, two = small.run(0.5, 9), small.run(0.5, 9)
+    np.testing.assert_array_equal(one.values, two.values)
+    assert not np.array_equal(one.values, small.run(0.5, 10).values)
+
+
+def test_the_number_of_people_is_needed(small: Small) -> None:
+    with pytest.raises(UsageError, match="--expected-users"):
+        Bayes().plan(small.facts(1.0, users=None))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "slot"),
+    [
+        ("2007-09-11", "2007-09-12", "1h"),
+        ("2007-09-10", "2007-09-17", "1d"),
+        ("2007-09-15", "2007-09-16", "15min"),
+    ],
+)
+def test_any_period_and_slot_length(small: Small, start: str, end: str, slot: str) -> None:
+    grid = TimeGrid.between(
+        date.fromisoformat(start), date.fromisoformat(end), slot, "Europe/Paris"
+    )
+    source = LocalSource(small.events, small.city.towers, grid)
+    facts = PublicFacts(
+        small.city.towers.ids,
+        grid,
+        1.0,
+        1e-6,
+        USERS,
+        overlay=small.overlay,
+        zone_layout=small.layouts[1],
+    )
+    found = Bayes().run(source, Wall.seeded(4), facts)
+    truth = small.overlay.to_zones(source.exact(Counting.VISITS)._through_the_door().values)
+    assert found.values.shape == truth.shape
+    assert found.values.sum() == pytest.approx(truth.sum(), rel=0.25)
+
+
+def test_few_people_and_much_noise_give_something_sensible(small: Small) -> None:
+    grid = TimeGrid.between(date(2007, 9, 11), date(2007, 9, 12), "1h", "Europe/Paris")
+    few = build_city(CityPlan(users=2_000, towers=50, zones=36, seed=3))
+    table = pa.Table.from_batches(list(generate_events(few)))
+    source = LocalSource(read_events(table), few.towers, grid)
+    facts = PublicFacts(
+        few.towers.ids, grid, 0.3, 1e-6, 2_000, overlay=small.overlay, zone_layout=small.layouts[1]
+    )
+    truth = small.overlay.to_zones(source.exact(Counting.VISITS)._through_the_door().values)
+    for seed in range(3):
+        found = Bayes().run(source, Wall.seeded(seed), facts).values
+        assert np.isfinite(found).all()
+        assert found.sum() < 4 * truth.sum() + 4000
+        assert found.max() < 0.2 * found.sum() + 100
