@@ -1,0 +1,74 @@
+"""`sfumato reproduce paris`: the figures of the Paris release, the paper's numbers beside ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.model.errors import UsageError
+
+
+def paris(
+    out: Annotated[Path, typer.Option(help="Folder for the city, numbers, tables and figures.")],
+    users: Annotated[int, typer.Option(help="People of the synthetic city.")] = 2_000_000,
+    towers: Annotated[int, typer.Option(help="Towers of a generated map.")] = 1_303,
+    zones: Annotated[int, typer.Option(help="Zones of a generated map.")] = 989,
+    geometry: Annotated[str, typer.Option(help="generated, or paris for the real map.")] = (
+        "generated"
+    ),
+    data: Annotated[
+        Path | None,
+        typer.Option(envvar="SFUMATO_DATA", help="Folder with the real map, for --geometry paris."),
+    ] = None,
+    repetitions: Annotated[int, typer.Option(help="Draws of noise to average over.")] = 20,
+    epsilons: Annotated[str, typer.Option(help="Values of epsilon.")] = "0.1,0.3,0.5,1",
+    emd_every: Annotated[int, typer.Option(help="Earth mover's distance every so many hours.")] = 6,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same study.")] = 1,
+    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw PNGs.")] = True,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+) -> None:
+    """Repeat the study of Acs & Castelluccia (2014) on made-up people. Internal results."""
+    from sfumato.city import CityPlan, Geometry
+    from sfumato.reproduction.paris.stage import make_city, open_city
+    from sfumato.reproduction.paris.study import TABLE, Settings, study
+
+    if repetitions < 1 or emd_every < 0:
+        raise UsageError("There is at least one repetition, and no negative number of hours.")
+    if geometry not in tuple(Geometry):
+        raise UsageError(
+            f"There is no geometry {geometry!r}.", remedy=f"Choose from {', '.join(Geometry)}."
+        )
+    settings = Settings(_numbers(epsilons), repetitions, emd_every)
+
+    def say(text: str) -> None:
+        if not quiet:
+            typer.echo(text, err=True)
+
+    say("the city")
+    plan = CityPlan(
+        users=users, towers=towers, zones=zones, seed=seed, geometry=Geometry(geometry), data=data
+    )
+    make_city(plan, out / "city")
+    stage = open_city(out / "city", seed)
+    found = study(stage, settings, out, say)
+    if figures:
+        from sfumato.reproduction.paris.figures import draw_all
+
+        say("figures")
+        draw_all(stage, found, out)
+    if not quiet:
+        typer.echo(f"INTERNAL: {out / TABLE}")
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or any(not 0 < value < 100 for value in found):
+        raise UsageError(
+            f"{text!r} is not a list of epsilons.", remedy="Write --epsilons 0.1,0.3,1."
+        )
+    return found

@@ -1,0 +1,168 @@
+"""The city that the studies are about: public geometry, counts asked once, the truth."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from sfumato.city import CityPlan, write_city
+from sfumato.city.write import EVENTS, STATEMENT, TOWERS, ZONES
+from sfumato.density.layout import layout_of_cells, layout_of_zones
+from sfumato.density.published.inputs import Ground, OpenedCounts
+from sfumato.density.published.inputs import Layout as PrintedLayout
+from sfumato.density.scheme import PublicFacts
+from sfumato.engine.local import LocalSource
+from sfumato.geography.cover import Cover, minimum_cover
+from sfumato.geography.overlay import Overlay, overlay
+from sfumato.geography.voronoi import Cells, voronoi_cells
+from sfumato.io.events import read_events
+from sfumato.io.towers import read_towers
+from sfumato.io.zones import read_zones
+from sfumato.model.bound import Counting, SampleBound
+from sfumato.model.errors import UsageError
+from sfumato.model.places import Places
+from sfumato.model.time_grid import TimeGrid
+from sfumato.privacy.door import open_private
+from sfumato.reproduction.cached_source import CachedSource
+
+Table = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A city with its zones, towers and records. It holds true counts."""
+
+    users: int
+    towers: Places
+    zones: Places
+    grid: TimeGrid
+    source: CachedSource
+    cells: Cells
+    seed: int
+
+    @cached_property
+    def overlay(self) -> Overlay:
+        return overlay(self.cells, self.zones)
+
+    @cached_property
+    def cover(self) -> Cover:
+        return minimum_cover(self.overlay)
+
+    @cached_property
+    def at_towers(self) -> NDArray[np.int64]:
+        """True visits, tower x slot."""
+        return open_private(self.source.exact(Counting.VISITS)).values
+
+    @cached_property
+    def truth(self) -> Table:
+        """True visits, zone x slot, by the shares of the towers' cells."""
+        return self.overlay.to_zones(self.at_towers)
+
+    @cached_property
+    def metres(self) -> Table:
+        """Distances between the centres of zones."""
+        centres = layout_of_zones(self.zones).centres
+        found: Table = np.linalg.norm(centres[:, None] - centres[None], axis=2)
+        return found
+
+    @cached_property
+    def ground(self) -> Ground:
+        """The public side, as the printed schemes want it."""
+        zones, towers = layout_of_zones(self.zones), layout_of_cells(self.cells)
+        return Ground(
+            self.overlay,
+            self.cover,
+            PrintedLayout(zones.centres, zones.areas),
+            PrintedLayout(towers.centres, towers.areas),
+            self.grid.starts(),
+        )
+
+    @cached_property
+    def one_visit(self) -> NDArray[np.int64]:
+        """One random visit of each user, by tower."""
+        drawn = open_private(self.source.sampled(SampleBound(1), self._key("one visit")))
+        return np.asarray(drawn.values.sum(axis=1))
+
+    def opened(self, limit: int) -> OpenedCounts:
+        """The printed schemes' input; the sample of a limit is drawn once."""
+        drawn = open_private(self.source.sampled(SampleBound(limit), self._key("series")))
+        total = int(self.at_towers.sum())
+        return OpenedCounts(drawn.values, limit, self.one_visit, self.users, total)
+
+    def facts(self, epsilon: float, delta: float) -> PublicFacts:
+        """What a corrected scheme is told; the number of people is rounded, as a holder would."""
+        rough = round(self.users, 1 - len(str(self.users)))
+        return PublicFacts(
+            self.towers.ids,
+            self.grid,
+            epsilon,
+            min(delta, 0.5 / rough),
+            rough,
+            overlay=self.overlay,
+            layout=layout_of_cells(self.cells),
+            zone_layout=layout_of_zones(self.zones),
+        )
+
+    @property
+    def example(self) -> int:
+        """The zone of the single-zone figures: the one with the median total."""
+        totals = self.truth.sum(axis=1)
+        return int(np.argsort(totals, kind="stable")[totals.size // 2])
+
+    @property
+    def outlines(self) -> NDArray[np.object_]:
+        """Zones on the plane, for maps."""
+        return np.asarray(self.cells.projection.shapes(self.zones.geometry), dtype=object)
+
+    @property
+    def tower_outlines(self) -> NDArray[np.object_]:
+        """Cells of towers on the plane; empty where a tower has none."""
+        shapes = self.cells.epochs[0].polygons
+        return np.where(shapely.is_missing(shapes), shapely.Polygon(), shapes)
+
+    def _key(self, label: str) -> bytes:
+        return hashlib.sha256(f"reproduction|{self.seed}|{label}".encode()).digest()
+
+
+def make_city(plan: CityPlan, folder: Path) -> None:
+    """Write the city, unless the folder already holds that very one."""
+    if (folder / STATEMENT).is_file():
+        known = json.loads((folder / STATEMENT).read_text("utf-8"))["plan"]
+        wanted: dict[str, Any] = {"users": plan.users, "seed": plan.seed, "days": plan.days}
+        wanted["geometry"] = plan.geometry.value
+        if any(known.get(key) != value for key, value in wanted.items()):
+            raise UsageError(
+                f"{folder} holds another city.", remedy="Remove it, or choose another --out."
+            )
+        return
+    write_city(plan, folder)
+
+
+def open_city(folder: Path, seed: int = 1) -> Stage:
+    """A folder that `sfumato city` made."""
+    statement = json.loads((folder / STATEMENT).read_text("utf-8"))
+    plan = statement["plan"]
+    defaults = CityPlan()
+    grid = CityPlan(
+        start=type(defaults.start).fromisoformat(plan["start"]), days=plan["days"], tz=plan["tz"]
+    ).grid
+    zones = read_zones(folder / ZONES)
+    towers = read_towers(folder / TOWERS, zones=zones)
+    source = LocalSource(read_events(folder / EVENTS), towers, grid)
+    return Stage(
+        users=int(statement["scale"]["users"]),
+        towers=towers,
+        zones=zones,
+        grid=grid,
+        source=CachedSource(source),
+        cells=voronoi_cells(towers, zones, period=grid),
+        seed=seed,
+    )

@@ -1,0 +1,80 @@
+"""All studies of `sfumato reproduce paris`, in order, and where their results go.
+
+Results are written after every study, so that a run that is stopped leaves what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sfumato.io.writers import write_bytes
+from sfumato.reproduction.paris import cases
+from sfumato.reproduction.paris.histogram import HistogramScore, histogram_study
+from sfumato.reproduction.paris.scores import Score, score
+from sfumato.reproduction.paris.stage import Stage
+from sfumato.reproduction.paris.tables import as_json, as_markdown
+
+NUMBERS = "paris.internal.json"
+TABLE = "paris.internal.md"
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How much is to be done."""
+
+    epsilons: tuple[float, ...] = (0.1, 0.3, 0.5, 1.0)
+    repetitions: int = 20
+    emd_every: int = 6
+
+    @property
+    def middle(self) -> float:
+        """The epsilon of single figures: 0.3, or the nearest there is."""
+        return min(self.epsilons, key=lambda epsilon: abs(epsilon - 0.3))
+
+
+@dataclass(slots=True)
+class Results:
+    """What has been found so far."""
+
+    settings: Settings
+    scores: list[Score] = field(default_factory=list)
+    histogram: list[HistogramScore] = field(default_factory=list)
+
+    def of(self, label: str, epsilon: float) -> Score | None:
+        """One method at one epsilon, if it was run."""
+        for found in self.scores:
+            if found.label == label and found.epsilon == epsilon:
+                return found
+        return None
+
+
+def study(stage: Stage, settings: Settings, out: Path, say: Say = lambda _: None) -> Results:
+    """Run everything; write numbers, table and figures to `out`."""
+    found = Results(settings)
+    every, repetitions, middle = settings.epsilons, settings.repetitions, settings.middle
+    plan = [
+        ("Figures 7 to 11, l = 30", cases.MAIN, every, settings.emd_every),
+        ("corrected schemes", cases.CORRECTED, every, settings.emd_every),
+        ("Figure 8", cases.VARIANTS, every, 0),
+        ("Figure 7, other l", cases.SAMPLES, every, 0),
+        ("the chapter", cases.CHAPTER, (middle,), settings.emd_every),
+        ("other readings", cases.READINGS, (middle,), 0),
+    ]
+    for title, methods, epsilons, emd in plan:
+        say(title)
+        for epsilon in epsilons:
+            for case in methods:
+                found.scores.append(score(stage, case, epsilon, repetitions, emd))
+        _write(stage, found, out)
+    say("Figure 6")
+    found.histogram += histogram_study(stage, every, repetitions)
+    _write(stage, found, out)
+    return found
+
+
+def _write(stage: Stage, found: Results, out: Path) -> None:
+    write_bytes(out / NUMBERS, as_json(stage, found).encode())
+    write_bytes(out / TABLE, as_markdown(stage, found).encode())
