@@ -6,8 +6,8 @@ import typer
 
 from sfumato.cli.reproduce_geoind import geoind
 from sfumato.cli.reproduce_moving import moving
-from sfumato.cli.reproduce_recovery import recovery
 from sfumato.cli.reproduce_paris import paris
+from sfumato.cli.reproduce_recovery import recovery
 
 app = typer.Typer(help="Make published studies again. Internal results.", no_args_is_help=True)
 app.command()(geoind)

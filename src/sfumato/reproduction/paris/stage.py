@@ -125,8 +125,9 @@ class Stage:
     @property
     def tower_outlines(self) -> NDArray[np.object_]:
         """Cells of towers on the plane; empty where a tower has none."""
-        shapes = self.cells.epochs[0].polygons
-        return np.where(shapely.is_missing(shapes), shapely.Polygon(), shapes)
+        shapes = np.array(self.cells.epochs[0].polygons, dtype=object)
+        shapes[shapely.is_missing(shapes)] = shapely.Polygon()
+        return shapes
 
     def _key(self, label: str) -> bytes:
         return hashlib.sha256(f"reproduction|{self.seed}|{label}".encode()).digest()
