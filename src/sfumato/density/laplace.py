@@ -29,6 +29,8 @@ from sfumato.privacy.wall import Wall
 
 LABEL = "counts"
 COVERAGE = 0.90
+_NORMAL_WIDTH = 1.6448536269514722
+"""Half-width of the central 90 % of a normal law, in standard deviations."""
 _DECIMALS = 3
 
 
@@ -79,8 +81,8 @@ def _sd(scale: Fraction) -> float:
 def _half_width(facts: PublicFacts, sd: float) -> Table:
     """Half of the interval of each released row.
 
-    One tower's noise lies within log(1/0.1) scales 90 times in 100. That many standard
-    deviations also hold for weighted sums of towers, whose tails are lighter.
+    One tower's noise lies within log 10 scales, 1.63 standard deviations, 90 times in 100; a
+    weighted sum of many towers, nearly normal, within 1.645. The larger holds for both.
     """
-    wide = math.log(1 / (1 - COVERAGE)) / math.sqrt(2)
+    wide = max(math.log(1 / (1 - COVERAGE)) / math.sqrt(2), _NORMAL_WIDTH)
     return wide * np.sqrt(released_variance(facts, np.full((facts.places, 1), sd * sd)))

@@ -1,0 +1,130 @@
+"""Plans from public facts: the bill of many releases, and rehearsals on made-up people."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import shapely
+
+from sfumato.density.gaussian import Gaussian
+from sfumato.density.laplace import Laplace
+from sfumato.density.layout import Layout
+from sfumato.density.planning import cost, period_days, releases_within
+from sfumato.density.planning_rehearsal import PEOPLE, Rehearsal, district, true_counts
+from sfumato.density.planning_tiles import TiledSource, tiled_layout, tiled_overlay
+from sfumato.density.scheme import PublicFacts
+from sfumato.engine.local import LocalSource
+from sfumato.model.bound import Counting, SampleBound, WeightBound
+from sfumato.model.errors import UsageError
+from sfumato.model.places import PlaceKind, Places
+from sfumato.model.time_grid import TimeGrid
+from sfumato.privacy.door import open_private
+from sfumato.utility.metrics import relative_error
+
+WEEK = TimeGrid.between(date(2007, 9, 10), date(2007, 9, 17), "1h", "Europe/Paris")
+
+
+def facts(places: int = 60, epsilon: float = 0.5) -> PublicFacts:
+    ids = np.array([f"place {i:03d}" for i in range(places)])
+    return PublicFacts(ids, WEEK, epsilon, 1e-6, bound=SampleBound(30))
+
+
+def test_pure_releases_add_up() -> None:
+    """Ten releases of epsilon 0.2 make 2 by the plain sum; zCDP does better at a delta."""
+    plan = Laplace().plan(facts(epsilon=0.2))
+    assert releases_within(plan, 2.0, 0.0) == 10
+    assert releases_within(plan, 0.19, 0.0) == 0
+    assert releases_within(plan, 2.0, 1e-6) >= 10
+    with pytest.raises(UsageError, match="positive"):
+        releases_within(plan, 0.0, 1e-6)
+
+
+def test_releases_grow_with_the_square_of_the_cap() -> None:
+    """rho adds up and epsilon is about its root: ten times the cap, a hundred times as many."""
+    plan = Gaussian().plan(facts(epsilon=0.1))
+    few, many = releases_within(plan, 0.3, 1e-6), releases_within(plan, 3.0, 1e-6)
+    assert few == pytest.approx(8, abs=2)
+    assert 60 < many / few < 110
+
+
+def test_the_cost_is_what_was_asked_for() -> None:
+    found = cost(Laplace(), facts())
+    assert found.spend.epsilon == pytest.approx(0.5)
+    assert found.spend.method == "pure"
+    assert found.noise["counts"] == pytest.approx(60 * 2**0.5, rel=1e-3)  # l / epsilon
+    assert period_days(facts()) == 7
+
+
+def test_a_district_has_as_many_people_per_zone() -> None:
+    plan = district(facts(1303), 2_000_000, 989)
+    assert plan.users == PEOPLE
+    assert plan.users / plan.zones == pytest.approx(2_000_000 / 989, rel=0.02)
+    assert plan.towers / plan.zones == pytest.approx(1303 / 989, rel=0.02)
+    assert district(facts(60), 5_000, 45).users == 5_000
+
+
+def test_made_up_records_are_counted_exactly() -> None:
+    """Twice at a in one hour counts once; at a and b in one hour is half of a person each."""
+    towers = Places.of(PlaceKind.TOWERS, ["a", "b"], [shapely.Point(2, 48), shapely.Point(2, 49)])
+    at = WEEK.edges[[3, 3, 3, 5]]
+    table = pa.table(
+        {
+            "user_id": [7, 7, 7, 9],
+            "timestamp": pa.array(at, pa.timestamp("us", tz="UTC")),
+            "tower": ["a", "a", "b", "b"],
+        }
+    )
+    visits = true_counts(table, towers, WEEK, Counting.VISITS)
+    assert (visits[0, 3], visits[1, 3], visits[1, 5], visits.sum()) == (1, 1, 1, 3)
+    people = true_counts(table, towers, WEEK, Counting.PEOPLE)
+    assert (people[0, 3], people[1, 3], people[1, 5], people.sum()) == (0.5, 0.5, 1, 2)
+
+
+def test_copies_of_a_district(town: Any) -> None:
+    source = TiledSource(town.source, 3)
+    assert len(set(source.place_ids.tolist())) == 18
+    one = open_private(town.source.place_totals(WeightBound(4.0), Counting.VISITS)).values
+    assert np.array_equal(
+        open_private(source.place_totals(WeightBound(4.0), Counting.VISITS)).values, np.tile(one, 3)
+    )
+    total = open_private(town.source.capped_total(9, Counting.VISITS)).values
+    assert open_private(source.capped_total(9, Counting.VISITS)).values == 3 * total
+    shares = tiled_overlay(town.overlay, 3)
+    assert shares.shares.shape == (18, 12)
+    assert shares.to_zones(np.ones((18, 1)))[4:8].ravel().tolist() == pytest.approx(
+        town.overlay.to_zones(np.ones((6, 1))).ravel().tolist()
+    )
+    layout = tiled_layout(Layout(np.array([[0.0, 0.0], [10.0, 20.0]]), np.ones(2)), 3)
+    assert len({tuple(row) for row in layout.centres.tolist()}) == 6
+
+
+@pytest.fixture(scope="module")
+def stage() -> Rehearsal:
+    return Rehearsal(facts(60), 12_000, 45, LocalSource, relative_error)
+
+
+def test_a_rehearsal_says_what_noise_does(stage: Rehearsal) -> None:
+    """By hand: noise of mean size s on a count of c is an error of s / c, here for c near 30."""
+    found = stage.run(Gaussian(), bound=WeightBound(3.0), draws=1)
+    less = stage.run(Gaussian(), bound=WeightBound(3.0), epsilon=5.0, draws=1)
+    assert found.mean_relative_error > 2 * less.mean_relative_error
+    sizes = list(found.by_size)
+    assert sizes == sorted(sizes)
+    assert found.by_size[sizes[0]] > found.by_size[sizes[-1]]
+
+
+def test_the_epsilon_of_a_wanted_error_reaches_it(stage: Rehearsal) -> None:
+    wanted = stage.run(Gaussian(), epsilon=2.0, draws=1).mean_relative_error
+    epsilon = stage.epsilon_for(Gaussian(), wanted, low=0.5, high=8.0)
+    assert epsilon == pytest.approx(2.0, rel=0.06)
+    assert stage.epsilon_for(Gaussian(), 1e-6, low=0.5, high=1.0) is None
+
+
+def test_the_best_bound_is_the_one_of_least_error(stage: Rehearsal) -> None:
+    bound, found = stage.best_bound(Gaussian(), [WeightBound(2.0), WeightBound(40.0)])
+    assert bound == WeightBound(2.0)
+    assert found.mean_relative_error > 0
