@@ -21,13 +21,11 @@ def check_cover(ground: Ground) -> None:
     """Zones are valid, do not overlap, and leave nothing of the region out."""
     assert shapely.is_valid(ground.zone_shapes).all()
     areas = shapely.area(ground.zone_shapes)
-    whole = shapely.area(shapely.union_all(ground.zone_shapes))
-    assert areas.sum() == pytest.approx(whole, rel=1e-9)
-    assert whole == pytest.approx(ground.region.area, rel=1e-9)
-    assert (
-        shapely.symmetric_difference(shapely.union_all(ground.zone_shapes), ground.region).area
-        < 1e-6 * ground.region.area
-    )
+    # On a millimetre lattice: at full precision the union itself can lose a piece.
+    whole = shapely.union_all(ground.zone_shapes, grid_size=1e-3)
+    assert areas.sum() == pytest.approx(whole.area, rel=1e-6)
+    assert whole.area == pytest.approx(ground.region.area, rel=1e-6)
+    assert shapely.symmetric_difference(whole, ground.region).area < 1e-6 * ground.region.area
 
 
 @settings(max_examples=12, deadline=None)
