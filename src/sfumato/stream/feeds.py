@@ -112,10 +112,17 @@ def _table(path: Path) -> pa.Table:
 
 
 def _rows(lines: bytes, names: dict[str, str]) -> pa.Table:
-    try:
-        table = pyarrow.json.read_json(io.BytesIO(lines))
-    except pa.ArrowInvalid:
-        table = None
+    # Times are read as text, or else as numbers: a guessed timestamp would lose its offset.
+    as_text = pyarrow.json.ParseOptions(
+        explicit_schema=pa.schema({names.get("time", "time"): pa.string()})
+    )
+    table = None
+    for options in (as_text, None):
+        try:
+            table = pyarrow.json.read_json(io.BytesIO(lines), parse_options=options)
+            break
+        except pa.ArrowInvalid:
+            continue
     if table is None:
         raise InputError("a line is not a JSON object like the others.", file=_STDIN)
     return standard_rows(table, names, _STDIN)
