@@ -148,7 +148,7 @@ def _dry(asked: Request, book: Ledger, as_json: bool) -> None:
     caps = state.caps_of(asked.dataset, unit)
     spent = events_of(state.about(asked.dataset, unit))
     planned = list(plan.events.values())
-    fits = bool(caps) and within([*spent, *planned], caps)
+    fits = bool(caps) and within([*spent, *planned], caps, 1 + bool(spent))
     cost = compose(planned, asked.facts.delta)
     if as_json:
         data = {"lines": list(plan.lines), "sd": plan.sd, "fits": fits}

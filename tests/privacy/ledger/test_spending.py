@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.special import ndtr
 
-from sfumato.privacy.accounting import guarantee, zcdp_epsilon
+from sfumato.privacy.accounting import gaussian_mu, guarantee, zcdp_epsilon, zcdp_rho
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, MetricEvent, PrivacyEvent
+from sfumato.privacy.exact import exact
 from sfumato.privacy.ledger import Cap
 from sfumato.privacy.ledger.filter import how_many_more, largest_fit, within
 from sfumato.privacy.ledger.spending import PER_METRE, compose
@@ -74,3 +79,46 @@ def test_the_largest_fit_fits_and_is_the_largest() -> None:
     assert fit == pytest.approx(0.4, rel=0.01)
     assert within([LAPLACE, *replan(fit)], [Cap(epsilon=0.5, delta=0.0)])
     assert largest_fit([LAPLACE], [Cap(epsilon=0.1, delta=0.0)], replan) == 0
+
+
+def test_several_releases_are_added_up_by_rho_even_where_all_noise_is_gaussian() -> None:
+    """Whoever chose the second had seen the first, and might have taken other noise."""
+    found = compose([FINE] * 2, 2e-6, releases=2)
+    assert found.method == "zcdp"
+    assert found.epsilon == zcdp_epsilon(found.rho or 0.0, 2e-6)
+
+
+def test_one_release_may_use_a_cap_up_by_the_curve_and_then_nothing_fits() -> None:
+    cap = [Cap(epsilon=compose([FINE], 2e-6).epsilon, delta=2e-6)]
+    assert within([FINE], cap, releases=1)
+    assert how_many_more([], cap, [FINE]) == 1
+    crumb = LaplaceEvent(1.0, Fraction(10**6))
+    assert not within([FINE, crumb], cap)
+
+
+def test_choosing_between_the_curve_and_rho_after_an_answer_would_need_more_than_delta() -> None:
+    """The run that docs/decisions/ledger.md describes, and that the filter refuses to let end
+    by the curve."""
+    epsilon, delta = 0.3, 2e-6
+    most, mu = zcdp_rho(epsilon, delta), gaussian_mu(epsilon, delta)
+    first = 0.62 * most
+    pure, rest = math.sqrt(2 * (most - first)), math.sqrt(mu**2 - 2 * first)
+    z = np.linspace(-10, 10, 20_001)
+    loss = first + math.sqrt(2 * first) * z
+
+    def needed(total: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.maximum(0.0, -np.expm1(epsilon - total))
+
+    up = 1 / (1 + math.exp(-pure))
+    by_rho = up * needed(loss + pure) + (1 - up) * needed(loss - pure)
+    gap = epsilon - loss
+    by_curve = ndtr(rest / 2 - gap / rest) - np.exp(gap) * ndtr(-rest / 2 - gap / rest)
+    chance = np.exp(-z * z / 2) / math.sqrt(2 * math.pi) * (z[1] - z[0])
+    assert (chance * by_curve).sum() == pytest.approx(delta, rel=1e-9)
+    assert (chance * np.maximum(by_rho, by_curve)).sum() > 1.0001 * delta
+
+    unit = Fraction(2**32)  # a lattice so fine that its variation costs nothing
+    start = GaussianEvent(65536.0, unit / exact(2 * first), 1)
+    cap = [Cap(epsilon=epsilon, delta=delta)]
+    assert within([start, LaplaceEvent(1.0, 1 / exact(pure * (1 - 1e-9)))], cap)
+    assert not within([start, GaussianEvent(65536.0, unit / exact(rest**2 * (1 - 1e-6)), 1)], cap)

@@ -2,6 +2,11 @@
 
 The caps of linked data sets all bind, so the smallest does. The comparison has no slack: a
 composition that is larger than a cap by any amount is refused.
+
+One release alone is a plan fixed beforehand and is held against a cap by its own statement.
+If that statement is the exact curve and passes the limit of rho, nothing fits beside it; if it
+does not, every later choice is bound by rho and pure sums alone. Which case it is hangs on the
+first release's plan, made before anything was seen, so both together are one valid filter.
 """
 
 from __future__ import annotations
@@ -26,8 +31,12 @@ MOST_RELEASES = 1000
 """Further ahead than this nobody plans, and counting would take long."""
 
 
-def within(events: Sequence[PrivacyEvent], caps: Sequence[Cap]) -> bool:
-    """Whether the composition of the events keeps every cap."""
+def within(events: Sequence[PrivacyEvent], caps: Sequence[Cap], releases: int = 2) -> bool:
+    """Whether the composition of the events keeps every cap.
+
+    `releases` is 1 where all events belong to one release, fixed before its first answer; any
+    larger number stands for several.
+    """
     for cap in caps:
         if cap.rho is not None and (
             any(isinstance(event, MetricEvent) for event in events)
@@ -37,17 +46,22 @@ def within(events: Sequence[PrivacyEvent], caps: Sequence[Cap]) -> bool:
         if (
             cap.epsilon is not None
             and cap.delta is not None
-            and not compose(events, cap.delta).epsilon <= cap.epsilon
+            and not compose(events, cap.delta, releases).epsilon <= cap.epsilon
         ):
             return False
     return True
 
 
-def largest_fit(spent: Sequence[PrivacyEvent], caps: Sequence[Cap], replan: Replan) -> float:
-    """The largest epsilon, to three figures and rounded down, at which the release fits."""
+def largest_fit(
+    spent: Sequence[PrivacyEvent], caps: Sequence[Cap], replan: Replan, releases: int = 1
+) -> float:
+    """The largest epsilon, to three figures and rounded down, at which the plan fits.
+
+    `releases` is how many releases `replan` plans.
+    """
 
     def fits(epsilon: float) -> bool:
-        return within([*spent, *replan(epsilon)], caps)
+        return within([*spent, *replan(epsilon)], caps, releases + bool(spent))
 
     low, high = _LEAST_EPSILON, _MOST_EPSILON
     if not fits(low):
@@ -68,7 +82,7 @@ def how_many_more(
     """How often the planned release could still be made; counting stops at `most`."""
 
     def fits(times: int) -> bool:
-        return within([*spent, *(list(planned) * times)], caps)
+        return within([*spent, *(list(planned) * times)], caps, times + bool(spent))
 
     low, high = 0, 1
     while high <= most and fits(high):
@@ -83,12 +97,13 @@ def how_many_more(
 def check(book: Book, claim: Claim, replan: Replan | None) -> None:
     """Refuse a claim that would pass a cap, saying what is left and what would fit."""
     caps = book.caps_of(claim.dataset, claim.unit)
-    spent = events_of(book.about(claim.dataset, claim.unit))
+    charges = book.about(claim.dataset, claim.unit)
+    spent = events_of(charges)
     planned = [event for _, event in claim.events]
-    if within([*spent, *planned], caps):
+    if within([*spent, *planned], caps, 1 + bool(spent)):
         return
     delta = view_delta(caps, claim.delta)
-    so_far = compose(spent, delta)
+    so_far = compose(spent, delta, len(charges))
     asked = compose(planned, claim.delta)
     limits = [cap.rho for cap in caps if cap.rho is not None]
     left = max(min(limits) - (so_far.rho or 0.0), 0.0) if limits else None

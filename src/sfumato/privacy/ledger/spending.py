@@ -6,10 +6,19 @@ the largest sum over releases that cover one instant, is shown beside it and bin
 Reservations count as soon as they are made, and abandoned ones for ever: their noise may
 have been seen.
 
-Whoever plans a release may have seen the earlier ones, so only those statements are used
-that stay true when each release is chosen in the light of the last: sums of pure epsilons
-and of rho (Feldman & Zrnic 2021; Whitehouse et al. 2023), and the exact curve for Gaussian
-noise alone (Smith & Thakurta 2022).
+Whoever plans a release may have seen the earlier ones. From the second release on, the
+statements are therefore the sum of rho and the sum of pure epsilons (Feldman & Zrnic 2021;
+Whitehouse et al. 2023), and the smaller may be taken. *Proof.* Let A be the outcomes on which
+rho stays within the largest rho that converts to (epsilon, delta), and C the others, on which
+the pure epsilons sum to at most epsilon. With L the loss of all outputs, the delta needed is
+E[(1 - e^(epsilon - L))+]. On C it is L <= epsilon: nothing is added. On A the outputs are those
+of a run that is stopped where rho would pass its limit, so that A adds at most what the
+stopped run needs: delta. QED
+
+The exact Gaussian curve is a filter by itself (Smith & Thakurta 2022) but not beside rho: a
+person who may still choose, after a first answer, between the rest of the curve and the rest
+of rho gets more than delta (docs/decisions/ledger.md has the figures). It is used for one
+release alone, whose events are fixed before its first answer.
 """
 
 from __future__ import annotations
@@ -58,11 +67,15 @@ class Standing:
     datasets: tuple[str, ...]
 
 
-def compose(events: Sequence[PrivacyEvent], delta: float, releases: int = 0) -> Spend:
-    """The smallest statement about all events together that holds for adaptive choices."""
+def compose(events: Sequence[PrivacyEvent], delta: float, releases: int = 1) -> Spend:
+    """The smallest statement about all events together.
+
+    Events of several releases may have been chosen in the light of each other's answers;
+    those of one release are fixed beforehand.
+    """
     if events and all(isinstance(event, MetricEvent) for event in events):
         return Spend(releases, None, decimal_up(total_per_metre(events)), delta, PER_METRE)
-    if all(isinstance(event, GaussianEvent) for event in events):
+    if releases <= 1 and all(isinstance(event, GaussianEvent) for event in events):
         found = guarantee(events, delta)
         return Spend(releases, found.rho, found.epsilon, delta, found.method.value)
     rho, pure = decimal_up(total_rho(events)), total_epsilon(events)

@@ -91,7 +91,8 @@ def plan(
     Reckoned for one table of Gaussian noise under the bound weight:3 with 200,000 numbers.
     """
     caps = book.caps_of(dataset, unit)
-    spent = events_of(book.about(dataset, unit))
+    charges = book.about(dataset, unit)
+    spent = events_of(charges)
     shown = view_delta(caps, delta)
 
     def one(asked: float) -> list[PrivacyEvent]:
@@ -104,15 +105,15 @@ def plan(
         "dataset": dataset,
         "unit": str(unit),
         "caps": [cap.to_json() for cap in caps],
-        "spent": asdict(compose(spent, shown)),
+        "spent": asdict(compose(spent, shown, len(charges))),
         "each": {"epsilon": epsilon, "delta": delta},
         "more_releases": more,
-        "then_spent": asdict(compose([*spent, *one(epsilon) * more], shown)),
+        "then_spent": asdict(compose([*spent, *one(epsilon) * more], shown, len(charges) + more)),
     }
     if releases is not None:
         count = releases
         found["for_releases"] = {
             "releases": count,
-            "largest_epsilon_each": largest_fit(spent, caps, lambda e: one(e) * count),
+            "largest_epsilon_each": largest_fit(spent, caps, lambda e: one(e) * count, count),
         }
     return found
