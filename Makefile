@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test lint bench audit docs clean
+.PHONY: demo test lint parts bench audit docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -12,7 +12,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 demo: $(STAMP)   ## a synthetic city from records to the table, and where to look
-	$(BIN)/sfumato demo --out out/demo
+	$(BIN)/sfumato demo --out out/demo --again
 
 lint: $(STAMP)   ## ruff, mypy (strict) and the import rules
 	$(BIN)/ruff check src tests benchmarks
@@ -20,17 +20,21 @@ lint: $(STAMP)   ## ruff, mypy (strict) and the import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint       ## everything CI runs
+parts:           ## PostgreSQL and Chromium for the tests that drive them, where we may
+	@bash tools/ensure_parts.sh
+
+test: lint parts ## everything CI runs
 	$(BIN)/pytest -n 2 -m 'not slow'
 
 bench: $(STAMP)  ## speed against the named baselines; writes docs/benchmarks
 	$(BIN)/python -m benchmarks
 
-audit: $(STAMP)  ## the whole privacy audit and the fault tests; writes docs/audit
+audit: $(STAMP) parts ## the whole privacy audit and the fault tests; writes docs/audit.md
 	$(BIN)/pytest -n 2 -m slow
 
-docs: $(STAMP)   ## the JSON schemas and command pages that are generated
-	$(BIN)/python -m benchmarks.docs
+docs: $(STAMP)   ## the JSON schema of the manifest
+	$(BIN)/python -c 'from sfumato.privacy.manifest import json_schema; print(json_schema(), end="")' \
+	  > docs/schema/manifest.schema.json
 
 clean:
 	rm -rf $(VENV) out .mypy_cache .pytest_cache .ruff_cache .hypothesis

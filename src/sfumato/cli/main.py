@@ -20,6 +20,7 @@ from sfumato.cli.plan import plan
 from sfumato.cli.release import release
 from sfumato.cli.report import report
 from sfumato.cli.reproduce import app as reproduce
+from sfumato.cli.sanitise import sanitise
 from sfumato.cli.stream import stream
 from sfumato.model.errors import SfumatoError
 
@@ -55,6 +56,7 @@ app.command()(evaluate)
 app.command()(plan)
 app.command()(release)
 app.command()(report)
+app.command()(sanitise)
 app.command()(stream)
 app.add_typer(attack, name="attack")
 app.add_typer(ledger, name="ledger")
