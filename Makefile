@@ -20,8 +20,8 @@ lint: $(STAMP)   ## ruff, mypy (strict) and the import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-parts:           ## PostgreSQL and Chromium for the tests that drive them, where we may
-	@bash tools/ensure_parts.sh
+parts: $(STAMP)  ## PostgreSQL and Chromium for the tests that drive them, where we may
+	@bash tools/ensure_parts.sh $(VENV)
 
 test: lint parts ## everything CI runs
 	$(BIN)/pytest -n 2 -m 'not slow'

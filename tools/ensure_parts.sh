@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Installs the real parts that some tests drive (PostgreSQL's server, Chromium), where this
-# machine lets us: root on a Debian-like system. Elsewhere those tests say why they are skipped.
+# Installs the real parts that some tests drive (Chromium, TypeScript, PostgreSQL's server), where
+# this machine lets us: root on a Debian-like system. Elsewhere the tests say why they are skipped.
 set -u
+here="$(dirname "$0")"
+sh "$here/ensure_chromium.sh"
+sh "$here/ensure_typescript.sh" "${1:-.venv}"
 wanted=()
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null 2>&1 || wanted+=(postgresql)
-command -v chromium >/dev/null 2>&1 || wanted+=(chromium)
-command -v chromedriver >/dev/null 2>&1 || wanted+=(chromium-driver)
 [ "${#wanted[@]}" -eq 0 ] && exit 0
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
   echo "not installed here: ${wanted[*]} (the tests that need them will be skipped)"
