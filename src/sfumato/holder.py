@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -112,17 +113,30 @@ def true_density(
     zones: object,
     tz: str | None = None,
     columns: dict[str, str] | None = None,
+    time_unit: str | None = None,
+    zone_id: str | None = None,
+    layer: str | None = None,
+    repair_zones: bool = False,
+    drop_bad_towers: bool = False,
 ) -> tuple[Table, Places]:
     """What the release is about: exact counts in the same zones and slots, and the zones.
 
     For towers the truth of a zone is the overlay of tower visits; for coordinates it is the
     number of distinct users in the zone.
     """
-    areas = zones if isinstance(zones, Places) else read_zones(zones)
+    areas = (
+        zones
+        if isinstance(zones, Places)
+        else read_zones(zones, zone_id, repair=repair_zones, layer=layer)
+    )
     shares: Overlay | None = None
     counted = areas
     if towers is not None:
-        counted = towers if isinstance(towers, Places) else read_towers(towers, zones=areas, tz=tz)
+        counted = (
+            towers
+            if isinstance(towers, Places)
+            else read_towers(towers, zones=areas, tz=tz, drop_bad=drop_bad_towers)
+        )
         shares = overlay(voronoi_cells(counted, areas, period=published.grid), areas)
     if published.manifest.released.sha256 != areas.fingerprint():
         raise UsageError(
@@ -133,7 +147,9 @@ def true_density(
             "These are not the places that the release counted.",
             remedy="Give the --towers and --zones it was made with.",
         )
-    described = read_events(events, columns=columns, tz=tz or published.grid.tz)
+    described = read_events(
+        events, columns=columns, tz=tz or published.grid.tz, time_unit=time_unit
+    )
     source = LocalSource(described, counted, published.grid)
     try:
         exact = open_private(source.exact(Counting(published.manifest.privacy.counting)))
@@ -153,14 +169,20 @@ def evaluate(
     columns: dict[str, str] | None = None,
     earth_mover: bool = True,
     progress: Callable[[int, int], None] | None = None,
+    **reading: Any,
 ) -> Comparison:
-    """Judge one or several releases of the same zones and period against the truth."""
+    """Judge one or several releases of the same zones and period against the truth.
+
+    `reading` holds what else `true_density` takes: how the files were read for the release.
+    """
     folders = [releases] if isinstance(releases, str | os.PathLike) else list(releases)
     published = tuple(read_published(folder) for folder in folders)
     first = published[0]
     if any(other.grid.fingerprint() != first.grid.fingerprint() for other in published[1:]):
         raise UsageError("Releases that are compared must be about the same period.")
-    truth, areas = true_density(events, first, towers=towers, zones=zones, tz=tz, columns=columns)
+    truth, areas = true_density(
+        events, first, towers=towers, zones=zones, tz=tz, columns=columns, **reading
+    )
     centres = layout_of_zones(areas).centres
     metres = np.linalg.norm(centres[:, None] - centres[None], axis=2)
     judged = tuple(

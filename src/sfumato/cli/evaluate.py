@@ -11,6 +11,17 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from sfumato.cli.config import Config
+from sfumato.cli.options import (
+    Columns,
+    DropBadTowers,
+    Layer,
+    RepairZones,
+    TimeUnit,
+    ZoneId,
+    columns_of,
+)
+
 if TYPE_CHECKING:
     from sfumato.holder import Comparison
 
@@ -41,8 +52,15 @@ def evaluate(
     earth_mover: Annotated[
         bool, typer.Option("--earth-mover/--no-earth-mover", help="The slowest figure.")
     ] = True,
+    column: Columns = None,
+    time_unit: TimeUnit = None,
+    zone_id: ZoneId = None,
+    layer: Layer = None,
+    repair_zones: RepairZones = False,
+    drop_bad_towers: DropBadTowers = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    config: Config = None,  # noqa: ARG001 - read by its callback
 ) -> None:
     """Compare releases with the truth. The results are for the holder's eyes only."""
     from sfumato import holder
@@ -56,6 +74,12 @@ def evaluate(
             zones=zones,
             towers=towers,
             tz=tz,
+            columns=columns_of(column),
+            time_unit=time_unit,
+            zone_id=zone_id,
+            layer=layer,
+            repair_zones=repair_zones,
+            drop_bad_towers=drop_bad_towers,
             earth_mover=earth_mover,
             progress=lambda done, of: bar.update(task, completed=done, total=of),
         )
