@@ -9,9 +9,10 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.city import CityPlan, Geometry, build_city
+from sfumato.city import CityPlan, Geometry, build_city, write_city
 from sfumato.city.ground import Ground, generate_ground
 from sfumato.city.plane import Plane
+from sfumato.io.zones import read_zones
 from sfumato.model.errors import InputError
 
 DATA = os.environ.get("SFUMATO_DATA")
@@ -103,3 +104,10 @@ def test_the_real_map_of_paris() -> None:
 def test_a_missing_map_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="iris_paris"):
         build_city(CityPlan(geometry=Geometry.PARIS, data=tmp_path))
+
+
+def test_zones_are_valid_in_the_decimals_that_are_written(tmp_path: Path) -> None:
+    for seed, zones in ((1, 500), (2, 450)):
+        plan = CityPlan(users=100, towers=600, zones=zones, seed=seed)
+        write_city(plan, tmp_path / str(seed))
+        assert len(read_zones(tmp_path / str(seed) / "zones.geojson")) == zones

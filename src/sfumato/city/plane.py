@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 _SEMI_MAJOR = 6_378_137.0
 _ECCENTRICITY2 = 6.694379990141e-3
 
+DEGREE_STEP = 1e-7
+
 
 @dataclass(frozen=True, slots=True)
 class Plane:
@@ -45,4 +47,9 @@ class Plane:
         return np.asarray(shapely.transform(shapes, self.to_metres), dtype=object)
 
     def shapes_to_degrees(self, shapes: NDArray[np.object_]) -> NDArray[np.object_]:
-        return np.asarray(shapely.transform(shapes, self.to_degrees), dtype=object)
+        """On seven decimals, as they are written to files, and valid there: slivers thinner
+        than a centimetre vanish instead of crossing themselves."""
+        moved = shapely.make_valid(
+            shapely.transform(shapes, self.to_degrees), method="structure", keep_collapsed=False
+        )
+        return np.asarray(shapely.set_precision(moved, DEGREE_STEP), dtype=object)
