@@ -15,6 +15,7 @@ from sfumato.engine.answers import BoundBroken
 from sfumato.engine.sampling.kernels import sampled
 from sfumato.engine.tally import kernels
 from sfumato.model.bound import WEIGHT_UNITS, Counting, SampleBound, WeightBound
+from sfumato.model.errors import UsageError
 from sfumato.model.source import NORM_UNITS
 
 STEADY = settings(derandomize=True, deadline=None)
@@ -147,11 +148,21 @@ def test_the_unit_of_a_slot_is_split_over_its_places(town: Any) -> None:
 
 
 def test_a_user_beyond_the_exact_range_weighs_nothing(town: Any) -> None:
-    norms = np.full((2, 24), 1 << 62, np.int64)
-    rows = [(1, 0.5, "t0"), (2, 3.5, "t1"), (2, 3.6, "t0")]
+    norms = np.full((2, 24), (1 << 27) - 1, np.int64)
+    rows = [(1, 0.5, "t0"), (1, 1.5, "t0"), (2, 3.5, "t1"), (2, 3.6, "t0")]
     for source in (town.local(rows, 2), town.relational(rows, 2)):
         counts = town.opened(source.weighted(WeightBound(1e9), Counting.VISITS, norms))
         assert counts.values.sum() == 0
+
+
+def test_norms_that_a_mean_would_hide_are_refused(town: Any) -> None:
+    """Cut to 2^27, one norm of 2^30 among four places of a slot would count as 2^25, not 2^28."""
+    norms = np.zeros((4, 24), np.int64)
+    norms[0] = 1 << 30
+    rows = [(1, 0.5, f"t{place}") for place in range(4)]
+    for source in (town.local(rows, 4), town.relational(rows, 4)):
+        with pytest.raises(UsageError, match="event norm"):
+            source.weighted(WeightBound(1.0), Counting.PEOPLE, norms)
 
 
 def test_cells_out_of_order_are_caught_before_they_count_twice() -> None:

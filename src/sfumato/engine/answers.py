@@ -97,14 +97,23 @@ def exact_counts(values: NDArray[np.int64], counting: Counting) -> Private[Count
 
 
 def checked_norms(norms: NDArray[Any], places: int, slots: int) -> NDArray[np.int64]:
-    """Event norms as the engines use them: anything from MASS_CEILING up means weight zero."""
+    """Event norms as the engines use them. Public numbers, so they may be refused.
+
+    They are not cut at MASS_CEILING: a mean over places of cut norms can lie below the ceiling
+    where the true mean does not, and the weight would be too large.
+    """
     array = np.asarray(norms)
     if array.shape != (places, slots) or array.dtype != np.int64 or bool((array < 0).any()):
         raise UsageError(
             f"Event norms are non-negative 64-bit integers, one per place and slot "
             f"({places} x {slots})."
         )
-    return np.ascontiguousarray(np.minimum(array, MASS_CEILING))
+    if array.size and int(array.max()) >= MASS_CEILING:
+        raise UsageError(
+            "An event norm is 2^19 or more.",
+            remedy="Scale the weights of the map down: a visit at such a place counts nothing.",
+        )
+    return np.ascontiguousarray(array)
 
 
 def checked_cap(cap: int) -> int:

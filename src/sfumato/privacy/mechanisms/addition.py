@@ -1,9 +1,10 @@
-"""Exact addition of integer noise, refusing what could wrap, and the noise's variance.
+"""Exact addition of integer noise that cannot wrap, and the noise's variance.
 
 The samplers never give more than 2^57 in absolute value, so a sum stays below 2^63 as long
-as the number itself is at most 2^62. Larger numbers are refused. The refusal depends on the
-data, but only on numbers that no count of people on any lattice reaches; it comes after
-the charge, like everything that looks into the box.
+as the number itself is at most 2^62. Larger numbers are cut to that. A refusal would be an
+answer about the data that nobody paid for; cutting moves no cell of two neighbours further
+apart than it was, nor in the other direction, so every sensitivity stands. No count of
+people on any lattice comes near.
 """
 
 from __future__ import annotations
@@ -19,21 +20,17 @@ from sfumato.model.errors import InputError
 LARGEST = 1 << 62
 
 
-def checked(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The values, if noise can be added to every one of them exactly."""
+def bounded(values: NDArray[np.int64], largest: int = LARGEST) -> NDArray[np.int64]:
+    """The values, cut to plus and minus `largest`, a public number."""
     if values.dtype != np.int64:
         raise InputError("Only 64-bit integers can be measured.")
-    if values.size and (values.max() > LARGEST or values.min() < -LARGEST):
-        raise InputError(
-            "A number is too large for noise to be added exactly.",
-            remedy="Choose a coarser lattice (fewer units per count).",
-        )
-    return values
+    cut: NDArray[np.int64] = np.clip(values, -largest, largest)
+    return cut
 
 
 def add(values: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
     """A new array: the sum, of the shape of `values`."""
-    return checked(values) + noise.reshape(values.shape)
+    return bounded(values) + noise.reshape(values.shape)
 
 
 def gaussian_variance(sigma2: Fraction) -> float:

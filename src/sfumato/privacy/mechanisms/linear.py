@@ -30,7 +30,7 @@ from sfumato.model.bound import Counting
 from sfumato.model.counts import Counts
 from sfumato.model.errors import InputError, UsageError
 from sfumato.model.private import Private
-from sfumato.privacy.mechanisms.addition import LARGEST
+from sfumato.privacy.mechanisms.addition import LARGEST, bounded
 
 
 def quantise_map(shares: csr_array, units: int) -> csr_array:
@@ -66,12 +66,14 @@ def apply_map(
     """
     if whole.nnz and (whole.data.min() < 0 or whole.sum(axis=0).max() > units):
         raise InputError("The columns of an integer map sum to at most its units.")
-    rows = max(float(whole.sum(axis=1).max()), 1.0) if whole.nnz else 1.0
+    widest = max(int(whole.sum(axis=1).max()), 1) if whole.nnz else 1
+    rows = float(widest)
 
     def mapped(counts: Counts) -> Counts:
         same_places(counts, whole.shape[1])
-        must_fit(counts.values, units)
-        values = np.asarray(whole @ counts.values, dtype=np.int64)
+        # Cut where a sum could wrap: a public limit that moves no two neighbours apart.
+        held = bounded(counts.values, LARGEST // widest)
+        values = np.asarray(whole @ held, dtype=np.int64)
         l1 = counts.l1 * units
         if mass_per_slot and counts.values.ndim != 2:
             raise UsageError("Only place x slot counts have a mass per slot.")
@@ -119,16 +121,3 @@ def round_aggregate(
 def same_places(counts: Counts, places: int) -> None:
     if counts.values.ndim not in (1, 2) or counts.values.shape[0] != places:
         raise UsageError("The map and the counts are not about the same places.")
-
-
-def must_fit(values: NDArray[np.int64], factor: int, total: bool = True) -> None:
-    """Refuses what could wrap: the exact sum of magnitudes times the largest factor."""
-    if not values.size:
-        return
-    # Float sums suffice for a bound with room to spare.
-    magnitude = np.abs(values.astype(np.float64))
-    reach = magnitude.sum(axis=0).max() if total else magnitude.max()
-    if float(reach) * factor >= LARGEST:
-        raise InputError(
-            "The mapped counts are too large for exact integers.", remedy="Use fewer units."
-        )

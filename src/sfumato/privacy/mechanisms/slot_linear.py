@@ -23,7 +23,8 @@ from sfumato.model.counts import Counts
 from sfumato.model.errors import InputError, UsageError
 from sfumato.model.private import Private
 from sfumato.model.source import NORM_UNITS
-from sfumato.privacy.mechanisms.linear import must_fit, same_places
+from sfumato.privacy.mechanisms.addition import LARGEST, bounded
+from sfumato.privacy.mechanisms.linear import same_places
 
 
 def slot_map(area: csr_array, weights: NDArray[np.float64], units: int) -> NDArray[np.int64]:
@@ -76,9 +77,9 @@ def apply_weighted_map(
         same_places(counts, area.shape[1])
         if counts.values.ndim != 2 or counts.values.shape[1] != weights.shape[1]:
             raise UsageError("A map by slots is for place x slot counts.")
-        must_fit(counts.values, widest * crowd, total=False)
+        held = bounded(counts.values, LARGEST // (widest * crowd))
         values = np.zeros((area.shape[0], weights.shape[1]), dtype=np.int64)
-        np.add.at(values, rows, entries * counts.values[area.indices])
+        np.add.at(values, rows, entries * held[area.indices])
         slots = weights.shape[1]
         return Counts(
             values=values,

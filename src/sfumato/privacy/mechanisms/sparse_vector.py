@@ -31,7 +31,7 @@ from sfumato.privacy.door import open_private, public_facts
 from sfumato.privacy.events import PureEvent
 from sfumato.privacy.exact import decimal_up, exact, rounded_up
 from sfumato.privacy.measurement import Measurement
-from sfumato.privacy.mechanisms.addition import LARGEST, add, checked, laplace_variance
+from sfumato.privacy.mechanisms.addition import LARGEST, add, bounded, laplace_variance
 from sfumato.privacy.noise import BitStream, discrete_laplace, representable_scale
 
 
@@ -96,7 +96,7 @@ class SparseVector:
                 f"The run {self.label!r} has given all its positive answers.",
                 remedy="Ask `finished` before each question.",
             )
-        value = checked(np.array([open_private(box)], dtype=np.int64))
+        value = bounded(np.array([open_private(box)], dtype=np.int64))
         noisy = int(value[0]) + int(discrete_laplace(1, self._query_scale, self._stream)[0])
         answer = noisy >= self._bar
         self._left -= answer
