@@ -172,7 +172,8 @@ def _load(
                 remedy="Give the places they were made with, and releases of one period.",
             )
     described = read_events(events, columns=_columns(column), tz=tz or grid.tz)
-    truth = trajectories(described, counted, grid, zones=shares, progress=tell)
+    tell("reading events", -1.0)
+    truth = trajectories(described, counted, grid, zones=shares)
     people = People(truth.cells, Ground(centres(released)), Clock.of(grid), truth.filled)
     return people, {one.label: one.values for one in published}
 
