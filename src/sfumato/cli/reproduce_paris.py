@@ -24,7 +24,7 @@ def paris(
     ] = None,
     repetitions: Annotated[int, typer.Option(help="Draws of noise to average over.")] = 20,
     epsilons: Annotated[str, typer.Option(help="Values of epsilon.")] = "0.1,0.3,0.5,1",
-    emd_every: Annotated[int, typer.Option(help="Earth mover's distance every so many hours.")] = 6,
+    emd_every: Annotated[int, typer.Option(help="Earth mover's distance every so many hours.")] = 7,
     seed: Annotated[int, typer.Option(help="The same seed gives the same study.")] = 1,
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw PNGs.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,

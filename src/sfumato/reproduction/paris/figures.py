@@ -11,6 +11,7 @@ import shapely
 from numpy.typing import NDArray
 
 from sfumato.io.writers import write_atomically
+from sfumato.reproduction.paris.scores import Score
 from sfumato.reproduction.paris.stage import Stage, Table
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _series(stage: Stage, found: Results, panels: Sequence[Sequence[str]]) -> An
 def _against_epsilon(found: Results, labels: Sequence[str]) -> Any:
     figure, ((left, right),) = _new((10, 4), 1, 2)
     for k, label in enumerate(labels):
-        scores = [one for one in found.scores if one.label == label]
+        scores = _by_epsilon(found, label)
         if not scores:
             continue
         at = [one.epsilon for one in scores]
@@ -142,6 +143,10 @@ def _against_epsilon(found: Results, labels: Sequence[str]) -> Any:
     return figure
 
 
+def _by_epsilon(found: Results, label: str) -> list[Score]:
+    return sorted((one for one in found.scores if one.label == label), key=lambda s: s.epsilon)
+
+
 def _hours(found: Results) -> Any:
     figure, rows = _new((9, 5), 2, 1)
     for k, label in enumerate(("EFPAG⁻(30)", "EFPAG(30)", "EFPA(30)", "LPA(30)", "bayes")):
@@ -163,7 +168,7 @@ def _hours(found: Results) -> Any:
 
 def _boxes(found: Results) -> Any:
     figure, ((left, right),) = _new((9, 4), 1, 2)
-    scores = [one for one in found.scores if one.label == "EFPAG(30)"]
+    scores = _by_epsilon(found, "EFPAG(30)")
     names = [f"{one.epsilon:g}" for one in scores]
     for axes, values, text in (
         (left, [one.zone_mre for one in scores], "mean relative error"),

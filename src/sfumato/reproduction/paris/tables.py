@@ -66,8 +66,8 @@ def as_markdown(stage: Stage, found: Results) -> str:
     parts = [
         f"<!-- {MARK} -->",
         f"{stage.users:,} users, {found.settings.repetitions} repetitions (mean ± standard "
-        f"deviation); EMD in every {found.settings.emd_every}. hour.",
-        *(_main(found, epsilon) for epsilon in found.settings.epsilons),
+        f"deviation); EMD in one hour of {found.settings.emd_every}.",
+        *(_main(found, epsilon) for epsilon in sorted(found.settings.epsilons)),
         _others(found),
         _differences(found),
         _one_zone(stage, found),
