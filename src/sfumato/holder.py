@@ -36,12 +36,23 @@ from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.door import open_private
 from sfumato.privacy.manifest import MANIFEST_NAME, Manifest, read_manifest
+from sfumato.report.internal import write_internal_page
+from sfumato.report.internal_data import Contender, InternalEvaluation
 from sfumato.utility.evaluation import Evaluation, evaluate_table
+from sfumato.utility.metrics import relative_error
 
 Table = NDArray[np.float64]
 SUMMARY = "internal-evaluation.json"
 BY_ZONE = "internal-by-zone.parquet"
 BY_SLOT = "internal-by-slot.parquet"
+_PAGE_FIGURES = {
+    "mre": "mean_relative_error",
+    "pearson": "pearson",
+    "emd": "earth_mover_m",
+    "top_k": "top_10",
+    "coverage": "coverage_from_20",
+}
+"""What the page calls the figures of an evaluation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,7 +212,7 @@ def evaluate(
 
 
 def write_comparison(found: Comparison, folder: Path) -> list[Path]:
-    """Internal tables: a summary (JSON), figures by zone and by slot (Parquet)."""
+    """Internal tables (JSON, Parquet) and the internal page, which shows them."""
     folder.mkdir(parents=True, exist_ok=True)
     summary = {
         "internal": "True counts went into these figures. Do not publish them.",
@@ -214,7 +225,45 @@ def write_comparison(found: Comparison, folder: Path) -> list[Path]:
     write_bytes(folder / SUMMARY, text.encode(), mode=0o600)
     write_parquet(folder / BY_ZONE, _long(found, by_zone=True), mode=0o600)
     write_parquet(folder / BY_SLOT, _long(found, by_zone=False), mode=0o600)
-    return [folder / SUMMARY, folder / BY_ZONE, folder / BY_SLOT]
+    page = write_internal_page(internal_evaluation(found), folder)
+    return [page, folder / SUMMARY, folder / BY_ZONE, folder / BY_SLOT]
+
+
+def internal_evaluation(found: Comparison) -> InternalEvaluation:
+    """The comparison as the internal page wants it."""
+    first = found.published[0]
+    contenders = tuple(
+        Contender(
+            name=f"{one.manifest.release.name} ({one.manifest.scheme.name})",
+            epsilon=one.manifest.privacy.epsilon,
+            values=one.values,
+            lower=one.lower,
+            upper=one.upper,
+            error=relative_error(found.truth, one.values),
+            by_hour={
+                name: judged.by_slot[key]
+                for name, key in (("emd", "earth_mover_m"), ("top_k", "top_10"))
+                if key in judged.by_slot
+            },
+            overall={
+                name: judged.overall[key]
+                for name, key in _PAGE_FIGURES.items()
+                if key in judged.overall
+            },
+        )
+        for one, judged in zip(found.published, found.evaluations, strict=True)
+    )
+    return InternalEvaluation(
+        title=first.manifest.release.name,
+        zone_ids=tuple(found.zones.ids.tolist()),
+        zone_names=tuple(found.zones.names.tolist()),
+        geometry=found.zones.geometry,
+        edges=first.grid.edges,
+        tz=first.grid.tz,
+        counting=first.manifest.privacy.counting,
+        truth=found.truth,
+        contenders=contenders,
+    )
 
 
 def _long(found: Comparison, *, by_zone: bool) -> pa.Table:

@@ -64,7 +64,8 @@ def demo(
         towers=city / "towers.csv",
         zones=city / "zones.geojson",
     )
-    holder.write_comparison(found, out / "internal-release")
+    page, *_ = holder.write_comparison(found, out / "internal-release")
     show(found)
+    typer.echo(f"Internal, with the truth beside it: {page}")
     typer.echo(f"Open {made.folder / 'index.html'} in a browser; it works offline.")
     typer.echo(f"Read {made.folder / 'README.txt'} for what is promised.")
