@@ -69,10 +69,12 @@ def fingerprint(
     meaning = (
         *(columns.user, columns.time, columns.place, columns.lon, columns.lat),
         *(repr(columns.degrees_scale), str(events.time), str(events.user), events.tz),
-        *(places.fingerprint(), grid.fingerprint()),
+        *(places.fingerprint(), grid.fingerprint(), str(events.time_is_text)),
     )
     digest.update(repr(("sfumato-input/1", *meaning)).encode())
     if isinstance(events.source, FileSource):
+        # How a CSV file is cut into fields is part of what its bytes mean.
+        digest.update(repr((str(events.source.format), events.source.csv)).encode())
         paths = sorted(events.source.paths)
         for done, path in enumerate(paths):
             if progress is not None:

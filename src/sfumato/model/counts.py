@@ -19,9 +19,11 @@ class Counts:
     """Integers on a lattice of 1/`units_per_count`, with the sensitivity of its bound.
 
     `l1` and `l2` are in lattice units and hold for adding or removing one user's whole
-    record. Both bound the user's mass per slot, so they survive any non-negative map of
-    places whose columns sum to at most one. Infinite sensitivities mean that nothing bounds
-    the counts, and nothing will measure them. The values are never part of the repr.
+    record. For place x slot counts of a `Bound` they bound the user's mass per slot, so they
+    survive any non-negative map of places whose columns sum to at most one. Totals over slots
+    and counts weighted by event norms do not have that property: measure them as they are.
+    Infinite sensitivities mean that nothing bounds the counts, and nothing will measure them.
+    The values are never part of the repr.
     """
 
     values: NDArray[np.int64] = field(repr=False)

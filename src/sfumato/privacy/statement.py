@@ -100,10 +100,10 @@ def _together(manifest: Manifest) -> str:
     return (
         f"Together with other releases. With this one, {life.releases} releases about these "
         f"people stand in the holder's ledger. For someone who is in all of them the change is at "
-        f"most {odds(life.epsilon)} (epsilon {_up(life.epsilon)} at delta {life.delta:g}); what "
-        f"is said about any single stretch of time amounts to "
-        f"{odds(total.worst_period.epsilon)} at most. The "
-        f"ledger refuses releases above its limit ({'; '.join(total.caps)})."
+        f"most {odds(life.epsilon)} (epsilon {_up(life.epsilon)} at delta {life.delta:g}), if the "
+        f"releases were planned beforehand; what is said about any single stretch of time amounts "
+        f"to {odds(total.worst_period.epsilon)} at most. However they were chosen, the ledger "
+        f"refuses what would pass its limit ({'; '.join(total.caps)})."
     )
 
 
