@@ -20,12 +20,13 @@ def samples(facts: StreamFacts) -> int:
     """How many slots of a window to measure, from public facts alone.
 
     The noise of k samples has sd of about 1.4 k / epsilon; a count of n people varies by about
-    sqrt(n) from day to day. More samples pay until the former reaches the latter; but fewer
-    than three do not show a day's rhythm, however good each is.
+    sqrt(n) from day to day. More samples pay until the former reaches the latter. Fewer than
+    three do not show a day's rhythm, so there are three wherever there may be one to see.
     """
     people = facts.expected_users or 4 * facts.cells
-    wanted = round(_PER_ROOT * facts.epsilon * math.sqrt(people / facts.cells))
-    least = min(3, max(facts.window // 4, 1))
+    signal = facts.epsilon * math.sqrt(people / facts.cells)
+    wanted = round(_PER_ROOT * signal)
+    least = min(3, max(facts.window // 4, 1)) if signal >= 1 else 1
     return min(max(wanted, least), facts.window)
 
 

@@ -36,6 +36,8 @@ from sfumato.stream.schemes.rhythm.schedule import due, samples
 MEMORY = 64
 _BUSY = 0.1
 """Share of the cells, the busiest, on which the process is fitted."""
+_EMPTY = 0.25
+"""A neighbourhood is empty where its mean is below this share of a snapshot's noise."""
 _BLURS = (0.7, 1.5, 3.0, 6.0)
 """Widths, in cells, of the neighbourhoods tried for the prior mean."""
 
@@ -159,10 +161,13 @@ class _Rhythm(Repeating):
                 for row, start, stop in zip(share, self._starts, stops, strict=True)
             ]
         )
-        values = np.empty(self.facts.cells)
+        values, spread = np.empty(self.facts.cells), np.empty(self.facts.cells)
         values[self._order] = sorted_values
+        spread[self._order] = np.repeat(np.sqrt(variance * self._levels), stops - self._starts)
         values = np.maximum(values + self._prior, 0.0)
-        sd = float(np.sqrt((variance * self._levels * (stops - self._starts)).sum() / values.size))
+        # In a neighbourhood where hardly anybody is, a number within its noise is most likely 0.
+        values[(self._prior < _EMPTY * self._noise.sd) & (values < spread)] = 0.0
+        sd = float(np.sqrt(np.square(spread).mean()))
         return (np.rint(values) if self._whole else values), sd
 
     def state(self) -> State:
