@@ -29,6 +29,8 @@ from sfumato.model.time_grid import MICROSECONDS, TimeGrid
 from sfumato.stream.facts import StreamFacts
 from sfumato.stream.source import one_slot
 
+_FARTHEST_S = 9e11
+"""Epoch seconds beyond this are no time, whatever they are."""
 COLUMNS = EventColumns(user="user", time="time", place="place")
 COORDINATES = EventColumns(user="user", time="time", lon="lon", lat="lat")
 
@@ -121,11 +123,13 @@ def standard_rows(table: pa.Table, names: dict[str, str], where: str) -> pa.Tabl
 
 
 def _instants(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
-    """Epoch microseconds."""
+    """Epoch microseconds; null where the value is none."""
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        scaled = pc.floor(pc.multiply(pc.cast(column, pa.float64()), float(MICROSECONDS)))
-        return _cast(scaled, pa.int64(), where)
+        seconds = pc.cast(column, pa.float64())
+        sane = pc.less(pc.abs(seconds), _FARTHEST_S)  # false for NaN and infinities too
+        seconds = pc.if_else(sane, seconds, None)
+        return pc.floor(pc.multiply(seconds, float(MICROSECONDS))).cast(pa.int64())
     if pa.types.is_string(kind):
         column = _cast(column, pa.timestamp("us", tz="UTC"), where)
     elif not pa.types.is_timestamp(kind) or kind.tz is None:
@@ -138,11 +142,25 @@ def _instants(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType, where: str) -> pa.ChunkedArray:
+    """The column in another type; what cannot be read becomes null and is dropped.
+
+    One person's broken record must not stop a public stream: whether it goes on would tell
+    that the record is there. A whole column of the wrong kind is a fault of the feed.
+    """
     try:
         return column.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        pass
-    raise InputError(f"a value cannot be read as {kind}.", file=where)
+    except pa.ArrowNotImplementedError:
+        raise InputError(f"the column cannot be read as {kind}.", file=where) from None
+    except pa.ArrowInvalid:
+        return pa.chunked_array([[_one(value, kind) for value in column]], type=kind)
+
+
+def _one(value: pa.Scalar, kind: pa.DataType) -> object:
+    """The value in another type, or nothing. Slow, and only for feeds with broken records."""
+    try:
+        return value.cast(kind).as_py()
+    except pa.ArrowInvalid:
+        return None
 
 
 def known_format(name: str) -> bool:
