@@ -43,6 +43,12 @@ def test_a_slot_without_counts_repeats_the_one_before() -> None:
     np.testing.assert_array_equal(whole[:, 1], whole[:, 0])
 
 
+def test_numbers_of_any_size_can_be_scaled() -> None:
+    table = np.array([[5e-324, 1e300], [0.0, 1e300]])
+    whole = whole_people(table, RNG, fill=Fill.SCALE, people=4)
+    assert whole.tolist() == [[4, 2], [0, 2], [0, 0]]
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     arrays(np.float64, (4, 3), elements=st.floats(-1e4, 1e4)),

@@ -95,7 +95,8 @@ def _rounded(
     values: NDArray[np.float64], total: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Whole numbers in proportion to `values` that sum to `total`: largest remainder."""
-    exact: NDArray[np.float64] = values * (total / values.sum())
+    share = values / values.max()  # first, so that tiny values do not overflow below
+    exact: NDArray[np.float64] = share * (total / share.sum())
     down: NDArray[np.float64] = np.floor(exact)
     short = round(total - down.sum())
     order = np.lexsort((rng.random(values.size), -(exact - down)))

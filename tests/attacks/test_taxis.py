@@ -1,0 +1,46 @@
+"""The taxi study on Cabspotting: the hour decides. Needs SFUMATO_DATA."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sfumato.attacks.recovery import Ground
+from sfumato.attacks.studies.points import READINGS
+from sfumato.attacks.studies.taxis import CABSPOTTING, read_fleet, taxi_study, windows
+from sfumato.model.errors import InputError
+
+
+@pytest.mark.real_data
+def test_parked_cabs_are_followed_and_busy_ones_are_not() -> None:
+    folder = os.environ.get("SFUMATO_DATA")
+    if not folder:
+        pytest.skip("SFUMATO_DATA does not say where the public data sets are")
+    path = Path(folder) / "cabspotting_sf" / "cabspotting_sf_2008.parquet"
+    if not path.exists():
+        pytest.skip("Cabspotting is not among the data")
+    cells, ground = read_fleet(CABSPOTTING, path)
+    assert 480 <= len(cells) <= 537
+    readings = {name: READINGS[name] for name in ("prediction by day", "distance alone")}
+    found = taxi_study(cells, ground, readings, lengths=(5,), hours=(2, 12), held=True)
+    greedy = {h: {row.reading: row.greedy for row in rows} for h, rows in found.items()}
+    assert greedy[2]["prediction by day"] > 0.594 > greedy[12]["prediction by day"]
+    assert greedy[12]["prediction by day"] > greedy[12]["baseline: random"]
+
+
+def test_windows_hold_taxis_that_were_seen() -> None:
+    ground = Ground(np.array([[0.0, 0.0], [500.0, 0.0]]))
+    cells = np.array([[0, 1, 0, 1], [0, -1, 0, 0], [-1, -1, -1, -1]], dtype=np.int32)
+    assert windows(cells, ground, 0, 3, 10).cells.tolist() == [[0, 1, 0]]
+    held = windows(cells, ground, 1, 2, 10, held=True)
+    assert held.cells.tolist() == [[0, 1], [0, 0]]
+    assert held.clock.night.tolist() == [True, True]
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cabs.parquet").write_bytes(b"no taxis here")
+    with pytest.raises(InputError):
+        read_fleet(CABSPOTTING, tmp_path / "cabs.parquet")
