@@ -10,6 +10,7 @@ posterior mean. Directions that were explained before are taken out of the model
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +57,7 @@ def wiener(rows: Matrix, noise_variance: float, calendar: Calendar, removed: Mat
     slots = rows.shape[1]
     count = -(-slots // _LARGEST)
     edges = [slots * k // count for k in range(count + 1)]
-    spans = [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    spans = [slice(a, b) for a, b in itertools.pairwise(edges)]
     if len(spans) == 1:
         return _wiener(rows, noise_variance, kernels(calendar), removed)
     parts = []
