@@ -44,9 +44,7 @@ class Private(Generic[T]):
             remedy="Try the same computation on made-up numbers to see it.",
         )
 
-    def map_with(
-        self, other: Private[R], function: Callable[[T, R], S], label: str
-    ) -> Private[S]:
+    def map_with(self, other: Private[R], function: Callable[[T, R], S], label: str) -> Private[S]:
         """Compute on two contents together; the result stays in a box, errors too."""
         mine = self.__content
         return other.map(lambda theirs: function(mine, theirs), label)
