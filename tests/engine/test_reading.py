@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import shapely
 
+from sfumato.city import CityPlan, build_city, generate_events
 from sfumato.engine.connection import open_connection
 from sfumato.engine.drops import DropReason
 from sfumato.engine.local import LocalSource
 from sfumato.engine.relational import RelationalSource
+from sfumato.io.events import read_events
 from sfumato.model.bound import Counting, SampleBound, WeightBound
 from sfumato.model.errors import InputError, UsageError
 from sfumato.model.events import (
@@ -403,3 +406,19 @@ def test_progress_is_told_while_reading(town: Any) -> None:
     before = len(told)
     source.weighted(WeightBound(1), Counting.PEOPLE)
     assert len(told) == before  # the second question does not read again
+
+
+def test_progress_is_told_while_reading_parquet(tmp_path: Path) -> None:
+    """With a progress bar, as on a terminal: the row count must not keep the file busy."""
+    city = build_city(CityPlan(users=200, towers=12, zones=8, seed=1))
+    table = pa.Table.from_batches(list(generate_events(city)))
+    pq.write_table(table, tmp_path / "events.parquet")
+    told: list[str] = []
+    source = LocalSource(
+        read_events(tmp_path / "events.parquet"),
+        city.towers,
+        city.plan.grid,
+        progress=lambda what, share: told.append(what),  # noqa: ARG005
+    )
+    assert source.exact(Counting.VISITS)._through_the_door().values.sum() == table.num_rows
+    assert told

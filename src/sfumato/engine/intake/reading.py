@@ -58,10 +58,11 @@ def _expected_rows(connection: duckdb.DuckDBPyConnection, events: Events) -> int
         return 0
     with without_records(names_of(events)):
         paths = [str(path) for path in source.paths]
+        # All rows are fetched: a result left open keeps the file from being read afterwards.
         found = connection.execute(
             "SELECT COALESCE(SUM(num_rows), 0) FROM parquet_file_metadata(?)", [paths]
-        ).fetchone()
-    return int(found[0]) if found else 0
+        ).fetchall()
+    return int(found[0][0])
 
 
 def uniform_step(grid: TimeGrid) -> int:
