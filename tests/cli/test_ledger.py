@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from sfumato.cli.main import app
 from sfumato.model.errors import UsageError
-from sfumato.privacy.accounting import gaussian_epsilon, gaussian_mu
+from sfumato.privacy.accounting import gaussian_mu, zcdp_epsilon
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.ledger import Claim, Ledger, LedgerError, Reservation, Status
 from sfumato.privacy.units import USER_PERIOD
@@ -103,12 +102,12 @@ def test_history_lists_every_release(office: Office) -> None:
 
 
 def test_plan_says_how_many_more_weekly_releases_fit(office: Office) -> None:
-    """n Gaussian releases of mu each are one of mu * sqrt(n): the exact curve says how many fit."""
+    """Rho adds over releases: n of mu each cost n mu^2 / 2, and rho says how many fit."""
     flags = ["--dataset", "city", "--epsilon", "0.3", "--delta", "2e-6"]
     found = office.json("plan", *flags, "--releases", "52")
     more, mu = found["more_releases"], gaussian_mu(0.3, 2e-6)
-    assert gaussian_epsilon(mu * math.sqrt(more), 2e-6) <= 2
-    assert gaussian_epsilon(mu * math.sqrt(more + 1), 2e-6) > 2
+    assert zcdp_epsilon(more * mu**2 / 2, 2e-6) <= 2
+    assert zcdp_epsilon((more + 1) * mu**2 / 2, 2e-6) > 2
     assert found["then_spent"]["epsilon"] <= 2
     each = found["for_releases"]["largest_epsilon_each"]
     assert 0.2 < each < 0.3
