@@ -53,13 +53,14 @@ def schemes():
 @pytest.fixture(scope="module")
 def animals(zoo):
     """Broken and corrected mechanisms of the zoo, each file with its own number of runs."""
-    tables = {"BROKEN": [], "CORRECTED": []}
-    for module in zoo.values():
-        for which, rows in tables.items():
-            subjects = getattr(module, which, ())
-            if subjects:
-                rows += audit(subjects, runs=module.RUNS, confidence=CONFIDENCE, seed=SEED).rows
-    return {which: Audit(tuple(rows), CONFIDENCE, SEED) for which, rows in tables.items()}
+    tables = {}
+    for which in ("BROKEN", "CORRECTED"):
+        held = {m: getattr(m, which) for m in zoo.values() if hasattr(m, which)}
+        each = 1 - (1 - CONFIDENCE) / len(held)  # the files' audits form one table
+        audits = [audit(s, runs=m.RUNS, confidence=each, seed=SEED) for m, s in held.items()]
+        rows = tuple(row for result in audits for row in result.rows)
+        tables[which] = Audit(rows, CONFIDENCE, SEED)
+    return tables
 
 
 def test_no_mechanism_is_accused(mechanisms):
@@ -73,7 +74,7 @@ def test_no_scheme_is_accused_and_the_bounds_come_close(schemes):
             loud = [r for r in result.rows if r.if_normal is not None and r.claim.value > 1]
             assert loud
             # A sample's noise is coarse and hides behind the slack of discrete noise.
-            share = 0.75 if bound == "weight:3" else 0.5
+            share = 0.8 if bound == "weight:3" else 0.5
             assert all(row.measured > share * row.claim.value for row in loud), loud
 
 
@@ -125,11 +126,18 @@ def test_the_documentation_shows_this_audit(mechanisms, schemes, animals, zoo):
         "Runs on each input with which an L2 sensitivity 1.2 times too small is seen with "
         "probability 0.99 by one test at confidence 0.999:\n",
         _power_table(),
+        "This is for fine lattices. Discrete noise is compared with the Gaussian curve up to the "
+        "total variation between them, and where the noise is only a few lattice units that "
+        "slack hides more than a factor 1.2: with sample:6 at ε = 8 (σ = 1.7) a faulty scheme "
+        "could show at most μ = 1.22 of the 1.45 claimed, so those rows test for larger faults "
+        "only. At ε = 4 and below the same bound has the power stated, given enough runs.\n",
     ]
     (DOCS / "images").mkdir(parents=True, exist_ok=True)
     (DOCS / "audit.md").write_text("\n".join(parts), encoding="utf-8")
-    everything = [row for result in (mechanisms, *schemes.values()) for row in result.rows]
-    save_plot(Audit(tuple(everything), CONFIDENCE, SEED), DOCS / "images" / "audit.png")
+    shown = (mechanisms, *schemes.values())
+    together = 1 - len(shown) * (1 - CONFIDENCE)  # several tables in one picture
+    everything = Audit(tuple(row for result in shown for row in result.rows), together, SEED)
+    save_plot(everything, DOCS / "images" / "audit.png")
 
 
 def _exact_table(zoo):

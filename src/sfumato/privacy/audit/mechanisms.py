@@ -103,13 +103,13 @@ def _mapped(pair: ArrayPair, epsilon: float, delta: float) -> Subject:
 
     def draw(with_user: bool, runs: int, seed: int) -> Released:
         values = pair.with_user if with_user else pair.without_user
-        box = apply_map(_boxed(values), whole, _UNITS, "zones").map(lambda c: _repeat(c, runs))
+        box = _shared_out(values, whole).map(lambda c: _repeat(c, runs))
         wall = Wall(Tab(), release_key(seed, 0))
         noisy = wall.gaussian(box, sigma2=sigma2, touched=touched, label=_LABEL)
         return noisy.values.reshape(runs, -1).astype(np.float64)
 
     tab = Tab()
-    box = apply_map(_boxed(pair.without_user), whole, _UNITS, "zones")
+    box = _shared_out(pair.without_user, whole)
     Wall(tab, release_key(0, 0)).gaussian(box, sigma2=sigma2, touched=touched, label=_LABEL)
     return Subject(
         "fixed-point map, discrete Gaussian",
@@ -117,6 +117,11 @@ def _mapped(pair: ArrayPair, epsilon: float, delta: float) -> Subject:
         claims_of(tab.charged.values(), delta),
         draw,
     )
+
+
+def _shared_out(values: NDArray[np.int64], whole: csr_array) -> Private[Counts]:
+    """Sampled counts hold one unit of mass a slot, so the map may say so."""
+    return apply_map(_boxed(values), whole, _UNITS, "zones", mass_per_slot=True)
 
 
 def _repeat(counts: Counts, runs: int) -> Counts:

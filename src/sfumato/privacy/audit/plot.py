@@ -19,6 +19,7 @@ def save_plot(result: Audit, path: Path) -> None:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
+        from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
     except ImportError:
         raise UsageError(
             "The plot needs matplotlib.", remedy="Install it with pip install 'sfumato[plots]'."
@@ -45,4 +46,9 @@ def save_plot(result: Audit, path: Path) -> None:
         axes.set_ylabel(f"{name} proved at least")
         axes.legend(frameon=False, loc="upper left")
     figure.suptitle(f"All bounds together hold with probability {result.confidence:.4g}")
+    for axes in figure.axes:  # plain numbers, and none on top of another
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_major_formatter(FormatStrFormatter("%g"))
+            axis.set_minor_formatter(NullFormatter())
     figure.savefig(path, dpi=110, metadata={"Software": None})
