@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from sfumato import holder
 from sfumato.cli.main import app
 from sfumato.model.errors import InputError, UsageError
+from sfumato.report.internal_data import PANEL
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +61,20 @@ def test_other_zones_or_events_of_other_towers_are_refused(demo: Path) -> None:
 def test_a_folder_that_is_no_release_is_refused(demo: Path) -> None:
     with pytest.raises(InputError, match="not a release folder"):
         holder.evaluate(demo / "city", demo / "city" / "events.parquet", **inputs(demo))
+
+
+def test_the_internal_page_takes_up_what_an_attack_left_beside_it(
+    demo: Path, tmp_path: Path
+) -> None:
+    assert holder.attacks_in(tmp_path) == ()
+    result = {"attack": "trajectory recovery", "contender": "release", "measure": "greedy accuracy"}
+    (tmp_path / PANEL).write_text(json.dumps([{**result, "reached": 0.2, "guessing": 0.19}]))
+    found = holder.evaluate(
+        demo / "release", demo / "city" / "events.parquet", earth_mover=False, **inputs(demo)
+    )
+    assert holder.internal_evaluation(found, holder.attacks_in(tmp_path)).attacks[0].reached == 0.2
+    page = holder.write_comparison(found, tmp_path)[0]
+    assert page.name == "internal.html"
+    (tmp_path / PANEL).write_text("nonsense")
+    with pytest.raises(InputError, match="attack"):
+        holder.attacks_in(tmp_path)

@@ -37,7 +37,7 @@ from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.door import open_private
 from sfumato.privacy.manifest import MANIFEST_NAME, Manifest, read_manifest
 from sfumato.report.internal import write_internal_page
-from sfumato.report.internal_data import Contender, InternalEvaluation
+from sfumato.report.internal_data import PANEL, AttackResult, Contender, InternalEvaluation
 from sfumato.utility.evaluation import Evaluation, evaluate_table
 from sfumato.utility.metrics import relative_error
 
@@ -225,11 +225,28 @@ def write_comparison(found: Comparison, folder: Path) -> list[Path]:
     write_bytes(folder / SUMMARY, text.encode(), mode=0o600)
     write_parquet(folder / BY_ZONE, _long(found, by_zone=True), mode=0o600)
     write_parquet(folder / BY_SLOT, _long(found, by_zone=False), mode=0o600)
-    page = write_internal_page(internal_evaluation(found), folder)
+    page = write_internal_page(internal_evaluation(found, attacks_in(folder)), folder)
     return [page, folder / SUMMARY, folder / BY_ZONE, folder / BY_SLOT]
 
 
-def internal_evaluation(found: Comparison) -> InternalEvaluation:
+def attacks_in(folder: Path) -> tuple[AttackResult, ...]:
+    """Results that `sfumato attack` left in this folder, if any."""
+    try:
+        found = json.loads((folder / PANEL).read_text("utf-8"))
+        return tuple(AttackResult(**one) for one in found)
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError, TypeError):
+        raise InputError(
+            "the results of the attack cannot be read.",
+            file=str(folder / PANEL),
+            remedy="Run sfumato attack again, or remove the file.",
+        ) from None
+
+
+def internal_evaluation(
+    found: Comparison, attacks: tuple[AttackResult, ...] = ()
+) -> InternalEvaluation:
     """The comparison as the internal page wants it."""
     first = found.published[0]
     contenders = tuple(
@@ -263,6 +280,7 @@ def internal_evaluation(found: Comparison) -> InternalEvaluation:
         counting=first.manifest.privacy.counting,
         truth=found.truth,
         contenders=contenders,
+        attacks=attacks,
     )
 
 

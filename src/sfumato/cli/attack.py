@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -185,12 +186,15 @@ def write(
     from sfumato.attacks.plot import save_study
     from sfumato.attacks.report import as_json, as_markdown
     from sfumato.io.writers import write_atomically, write_bytes
+    from sfumato.report.internal_data import PANEL
 
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / f"internal-attack.{ending}" for ending in ("json", "md", "png")]
     text = json.dumps(as_json(study, membership), indent=2, ensure_ascii=False)
-    write_bytes(written[0], f"{text}\n".encode())
-    write_bytes(written[1], as_markdown(study, membership).encode())
+    write_bytes(written[0], f"{text}\n".encode(), mode=0o600)
+    write_bytes(written[1], as_markdown(study, membership).encode(), mode=0o600)
+    shown = json.dumps([asdict(one) for one in panel(study, membership)], ensure_ascii=False)
+    write_bytes(folder / PANEL, f"{shown}\n".encode(), mode=0o600)
     try:
         write_atomically(written[2], lambda path: save_study(study, path))
     except UsageError as error:  # the picture is optional, the numbers are not

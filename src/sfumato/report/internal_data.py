@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from sfumato.model.errors import UsageError
 
 Table = NDArray[np.float64]
+PANEL = "internal-attack-panel.json"
+"""Where an attack leaves its results for the page of an evaluation in the same folder."""
 _NOTHING: Mapping[str, Table] = MappingProxyType({})
 _NO_FIGURES: Mapping[str, float] = MappingProxyType({})
 
