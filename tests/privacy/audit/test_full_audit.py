@@ -100,7 +100,7 @@ def test_the_documentation_shows_this_audit(mechanisms, schemes, animals, zoo):
         f"loss; all bounds of one table hold together with probability {CONFIDENCE}. "
         "A bound above its claim would prove the claim wrong.\n",
         "![measured against claimed](images/audit.png)\n",
-        "The plot shows mechanisms and schemes; points at the lower edge are bounds of zero.\n",
+        "The plot shows mechanisms and schemes; points at the lower edge lie at or below it.\n",
         "## Schemes, end to end\n",
         "Event tables with and without one person, through engine, bound, wall and refinement; "
         "`table` is the released table, `measurements` the noisy numbers behind it.\n",
