@@ -38,3 +38,24 @@ def test_what_a_killed_process_left_is_removed_and_what_is_in_use_stays(tmp_path
     assert [str(path) for path in tmp_path.glob(f"{PREFIX}*")] == [held.name]
     held.cleanup()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_swept_before_it_was_locked_is_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a sweep in another process can do in the instant before the lock."""
+    real, taken = os.open, []
+
+    def late(path: object, flags: int, *more: int) -> int:
+        if not taken and PREFIX in str(path) and Path(str(path)).is_dir():
+            taken.append(str(path))
+            os.rmdir(str(path))
+        return real(path, flags, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("sfumato.engine.scratch.sweep", lambda: None)
+    monkeypatch.setattr("sfumato.engine.scratch.os.open", late)
+    scratch = Scratch()
+    assert taken
+    assert scratch.name != taken[0]
+    assert os.path.isdir(scratch.name)
+    scratch.cleanup()

@@ -20,13 +20,18 @@ PREFIX = "sfumato-scratch-"
 class Scratch(tempfile.TemporaryDirectory[str]):
     """A locked temporary folder; making one sweeps away what dead processes left behind."""
 
+    _lock = -1
+
     def __init__(self) -> None:
         sweep()
         while True:
             super().__init__(prefix=PREFIX, ignore_cleanup_errors=True)
-            self._lock = os.open(self.name, os.O_RDONLY)
+            # Another process may take it for a leftover until it is locked: then try again.
+            try:
+                self._lock = os.open(self.name, os.O_RDONLY)
+            except FileNotFoundError:
+                continue
             fcntl.flock(self._lock, fcntl.LOCK_EX)
-            # Another process may have taken it for a leftover just before it was locked.
             if os.path.exists(self.name):
                 return
             self._unlock()
