@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sfumato.density.published.inputs import Ground, Layout, OpenedCounts
+from sfumato.density.layout import Layout
+from sfumato.density.published.inputs import Ground, OpenedCounts
 from sfumato.geography.cover import minimum_cover
 from sfumato.geography.overlay import Overlay, exact_shares
 

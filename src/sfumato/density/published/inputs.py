@@ -8,25 +8,9 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.density.layout import Layout
 from sfumato.geography.cover import Cover
 from sfumato.geography.overlay import Overlay
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Layout:
-    """Centres (metres, n x 2) and areas of a set of cells."""
-
-    centres: NDArray[np.float64]
-    areas: NDArray[np.float64]
-
-    def take(self, rows: NDArray[np.bool_]) -> Layout:
-        return Layout(self.centres[rows], self.areas[rows])
-
-    def then(self, other: Layout) -> Layout:
-        return Layout(
-            np.concatenate((self.centres, other.centres)),
-            np.concatenate((self.areas, other.areas)),
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

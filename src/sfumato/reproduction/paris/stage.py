@@ -17,7 +17,6 @@ from sfumato.city import CityPlan, write_city
 from sfumato.city.write import EVENTS, STATEMENT, TOWERS, ZONES
 from sfumato.density.layout import layout_of_cells, layout_of_zones
 from sfumato.density.published.inputs import Ground, OpenedCounts
-from sfumato.density.published.inputs import Layout as PrintedLayout
 from sfumato.density.scheme import PublicFacts
 from sfumato.engine.local import LocalSource
 from sfumato.geography.cover import Cover, minimum_cover
@@ -76,12 +75,11 @@ class Stage:
     @cached_property
     def ground(self) -> Ground:
         """The public side, as the printed schemes want it."""
-        zones, towers = layout_of_zones(self.zones), layout_of_cells(self.cells)
         return Ground(
             self.overlay,
             self.cover,
-            PrintedLayout(zones.centres, zones.areas),
-            PrintedLayout(towers.centres, towers.areas),
+            layout_of_zones(self.zones),
+            layout_of_cells(self.cells),
             self.grid.starts(),
         )
 
