@@ -130,8 +130,9 @@ def test_command_refuses_what_makes_no_sense(wrong):
 
 def test_private_numbers_stay_in_their_boxes():
     """The doubles above lie inside the box; the audit itself never opens one."""
+    import sfumato.model.remembering as remembering
     import sfumato.privacy.audit.pipeline as pipeline
     import sfumato.privacy.audit.recall as recall
 
-    for module in (pipeline, recall):
+    for module in (pipeline, recall, remembering):
         assert open_private not in vars(module).values()

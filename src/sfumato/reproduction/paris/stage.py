@@ -28,9 +28,9 @@ from sfumato.io.zones import read_zones
 from sfumato.model.bound import Counting, SampleBound
 from sfumato.model.errors import UsageError
 from sfumato.model.places import Places
+from sfumato.model.remembering import RememberingSource
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.door import open_private
-from sfumato.reproduction.cached_source import CachedSource
 
 Table = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ class Stage:
     towers: Places
     zones: Places
     grid: TimeGrid
-    source: CachedSource
+    source: RememberingSource
     cells: Cells
     seed: int
 
@@ -161,7 +161,7 @@ def open_city(folder: Path, seed: int = 1) -> Stage:
         towers=towers,
         zones=zones,
         grid=grid,
-        source=CachedSource(source),
+        source=RememberingSource(source),
         cells=voronoi_cells(towers, zones, period=grid),
         seed=seed,
     )
