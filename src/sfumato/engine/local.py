@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.engine import answers
+from sfumato.engine.asked import Asked
 from sfumato.engine.connection import open_connection
 from sfumato.engine.drops import DropLog
-from sfumato.engine.fingerprint import fingerprint
 from sfumato.engine.ids.tables import Ids
 from sfumato.engine.intake.grouped import Block, Grouping, in_threads
 from sfumato.engine.intake.reading import read_events
@@ -30,11 +30,8 @@ from sfumato.engine.tally import kernels
 from sfumato.engine.weights import TOTAL_UNITS, WeightRule
 from sfumato.model.bound import WEIGHT_UNITS, Counting, SampleBound, WeightBound
 from sfumato.model.counts import Counts
-from sfumato.model.events import Events
-from sfumato.model.places import Places
 from sfumato.model.private import Private
-from sfumato.model.source import NORM_UNITS, Progress
-from sfumato.model.time_grid import TimeGrid
+from sfumato.model.source import NORM_UNITS
 
 _THREAD_CELLS = 1 << 24
 """Larger arrays are not copied for every thread."""
@@ -48,43 +45,15 @@ def _default_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
-class LocalSource:
+class LocalSource(Asked):
     """Bounded counts by the compiled pass. Reads its events at the first question."""
 
-    def __init__(
-        self,
-        events: Events,
-        places: Places,
-        grid: TimeGrid,
-        *,
-        threads: int | None = None,
-        memory_limit: int | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        self._events = events
-        self._places = places
-        self._grid = grid
-        self._threads = threads or os.cpu_count() or 1
-        self._memory = memory_limit if memory_limit is not None else _default_memory()
-        self._progress = progress
-        self._bits = max(1, (len(places) - 1).bit_length())
-        self._loaded: tuple[Grouping, Ids, DropLog] | None = None
-
-    @property
-    def grid(self) -> TimeGrid:
-        return self._grid
-
-    @property
-    def place_ids(self) -> NDArray[np.str_]:
-        return self._places.ids
+    _loaded: tuple[Grouping, Ids, DropLog] | None = None
 
     @property
     def drops(self) -> DropLog:
         """What was dropped and why, for the holder's internal log only."""
         return self._rows()[2]
-
-    def fingerprint(self, key: bytes) -> str:
-        return fingerprint(self._events, self._places, self._grid, key, self._progress)
 
     def close(self) -> None:
         """Forget the rows and remove spilled files; the next question reads again."""
@@ -152,8 +121,13 @@ class LocalSource:
         return answers.exact_counts(values, counting)
 
     @property
-    def _shape(self) -> tuple[int, int]:
-        return len(self._places), self._grid.slots
+    def _bits(self) -> int:
+        """Width of a place in a packed row."""
+        return max(1, (len(self._places) - 1).bit_length())
+
+    @property
+    def _memory(self) -> int:
+        return self._memory_limit if self._memory_limit is not None else _default_memory()
 
     def _rows(self) -> tuple[Grouping, Ids, DropLog]:
         if self._loaded is None:

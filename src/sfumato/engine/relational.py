@@ -8,7 +8,6 @@ that a query asked for has been seen not to arrive.
 
 from __future__ import annotations
 
-import os
 import weakref
 from contextlib import ExitStack
 from typing import Any
@@ -19,11 +18,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.engine import answers
+from sfumato.engine.asked import Asked
 from sfumato.engine.connection import open_connection, without_records
 from sfumato.engine.definition import Definition
 from sfumato.engine.dialect import DUCKDB
 from sfumato.engine.drops import DropLog, DropReason
-from sfumato.engine.fingerprint import fingerprint
 from sfumato.engine.instants import BAD
 from sfumato.engine.intake.reading import batches, check_coordinates, place_finder
 from sfumato.engine.relation import Relation, names_of, relation_of
@@ -31,11 +30,8 @@ from sfumato.engine.weights import TOTAL_UNITS, WeightRule
 from sfumato.model.bound import Counting, SampleBound, WeightBound
 from sfumato.model.counts import Counts
 from sfumato.model.errors import InputError
-from sfumato.model.events import Events
-from sfumato.model.places import Places
 from sfumato.model.private import Private
-from sfumato.model.source import NORM_UNITS, Progress
-from sfumato.model.time_grid import TimeGrid
+from sfumato.model.source import NORM_UNITS
 
 _JUDGED = f"""
 CREATE TEMP TABLE judged AS
@@ -54,48 +50,21 @@ LEFT JOIN places AS p ON r.name = p.name AND r.t >= p.low AND r.t < p.high
 """
 
 
-class RelationalSource:
+class RelationalSource(Asked):
     """Bounded counts by SQL alone. Reads its events at the first question."""
 
-    def __init__(
-        self,
-        events: Events,
-        places: Places,
-        grid: TimeGrid,
-        *,
-        threads: int | None = None,
-        memory_limit: int | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        self._events = events
-        self._places = places
-        self._grid = grid
-        self._progress = progress
-        self._threads = threads or os.cpu_count() or 1
-        self._memory = memory_limit
-        self._stack = ExitStack()
-        self._open: tuple[duckdb.DuckDBPyConnection, Definition, DropLog] | None = None
-        weakref.finalize(self, self._stack.close)
-
-    @property
-    def grid(self) -> TimeGrid:
-        return self._grid
-
-    @property
-    def place_ids(self) -> NDArray[np.str_]:
-        return self._places.ids
+    _stack: ExitStack | None = None
+    _open: tuple[duckdb.DuckDBPyConnection, Definition, DropLog] | None = None
 
     @property
     def drops(self) -> DropLog:
         """What was dropped and why, for the holder's internal log only."""
         return self._visits()[2]
 
-    def fingerprint(self, key: bytes) -> str:
-        return fingerprint(self._events, self._places, self._grid, key, self._progress)
-
     def close(self) -> None:
         """Close the database and remove its files; the next question reads again."""
-        self._stack.close()
+        if self._stack is not None:
+            self._stack.close()
         self._open = None
 
     def sampled(self, bound: SampleBound, key: bytes) -> Private[Counts]:
@@ -120,10 +89,9 @@ class RelationalSource:
         event_norms: NDArray[np.int64] | None = None,
     ) -> Private[Counts]:
         connection, definition, _ = self._visits()
-        shape = (len(self._places), self._grid.slots)
         if event_norms is not None:
-            norms = answers.checked_norms(event_norms, *shape)
-            place, slot = (index.ravel() for index in np.indices(shape))
+            norms = answers.checked_norms(event_norms, *self._shape)
+            place, slot = (index.ravel() for index in np.indices(self._shape))
             connection.register(
                 "event_norms", pa.table({"place": place, "slot": slot, "q": norms.ravel()})
             )
@@ -156,7 +124,7 @@ class RelationalSource:
 
     def _table(self, sql: str) -> NDArray[np.int64]:
         """A long result as place x slot, zeros where nobody was."""
-        values = np.zeros((len(self._places), self._grid.slots), np.int64)
+        values = np.zeros(self._shape, np.int64)
         found = self._numbers(sql, ("place", "slot", "n"))
         values[found["place"], found["slot"]] = found["n"]
         return values
@@ -177,8 +145,10 @@ class RelationalSource:
         """The relation `visits`, made once: distinct (u, slot, place) of the rows that count."""
         if self._open is not None:
             return self._open
+        self._stack = ExitStack()
+        weakref.finalize(self, self._stack.close)
         connection = self._stack.enter_context(
-            open_connection(threads=self._threads, memory_limit=self._memory)
+            open_connection(threads=self._threads, memory_limit=self._memory_limit)
         )
         relation = relation_of(self._events, self._places, self._grid, connection)
         places, edges = self._places, self._grid.edges
