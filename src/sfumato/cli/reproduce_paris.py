@@ -22,9 +22,12 @@ def paris(
         Path | None,
         typer.Option(envvar="SFUMATO_DATA", help="Folder with the real map, for --geometry paris."),
     ] = None,
-    repetitions: Annotated[int, typer.Option(help="Draws of noise to average over.")] = 20,
+    repetitions: Annotated[int, typer.Option(help="Draws of samples and noise.")] = 20,
     epsilons: Annotated[str, typer.Option(help="Values of epsilon.")] = "0.1,0.3,0.5,1",
     emd_every: Annotated[int, typer.Option(help="Earth mover's distance every so many hours.")] = 7,
+    studies: Annotated[
+        str, typer.Option(help="Some of main, corrected, variants, samples, chapter, …; or all.")
+    ] = "all",
     seed: Annotated[int, typer.Option(help="The same seed gives the same study.")] = 1,
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw PNGs.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
@@ -32,7 +35,7 @@ def paris(
     """Repeat the study of Acs & Castelluccia (2014) on made-up people. Internal results."""
     from sfumato.city import CityPlan, Geometry
     from sfumato.reproduction.paris.stage import make_city, open_city
-    from sfumato.reproduction.paris.study import TABLE, Settings, study
+    from sfumato.reproduction.paris.study import STUDIES, TABLE, Settings, study
 
     if repetitions < 1 or emd_every < 0:
         raise UsageError("There is at least one repetition, and no negative number of hours.")
@@ -40,7 +43,12 @@ def paris(
         raise UsageError(
             f"There is no geometry {geometry!r}.", remedy=f"Choose from {', '.join(Geometry)}."
         )
-    settings = Settings(_numbers(epsilons), repetitions, emd_every)
+    wanted = STUDIES if studies == "all" else tuple(studies.split(","))
+    if unknown := sorted(set(wanted) - set(STUDIES)):
+        raise UsageError(
+            f"There is no study {', '.join(unknown)}.", remedy=f"Choose from {', '.join(STUDIES)}."
+        )
+    settings = Settings(_numbers(epsilons), repetitions, emd_every, wanted)
 
     def say(text: str) -> None:
         if not quiet:

@@ -48,7 +48,7 @@ def printed(label: str, limit: int, make: Callable[[float], Printed]) -> Case:
 
     def draw(stage: Stage, epsilon: float, repetition: int) -> Table:
         rng = np.random.default_rng([stage.seed, zlib.crc32(label.encode()), repetition])
-        return make(epsilon).run(stage.opened(limit), stage.ground, rng)
+        return make(epsilon).run(stage.opened(limit, repetition), stage.ground, rng)
 
     return Case(label, False, draw)
 

@@ -43,10 +43,10 @@ def _score(
     rng: np.random.Generator,
 ) -> HistogramScore:
     divergence, error = [], []
-    for _ in range(repetitions):
+    for repetition in range(repetitions):
         if sampling:
-            shares = (stage.one_visit + rng.laplace(0, 2 / epsilon, truth.size)) / stage.users
-            found = shares * (truth.sum() + rng.laplace(0, 2 * VISIT_CAP / epsilon))
+            drawn = stage.one_visit(repetition) + rng.laplace(0, 2 / epsilon, truth.size)
+            found = drawn / stage.users * (truth.sum() + rng.laplace(0, 2 * VISIT_CAP / epsilon))
         else:
             found = truth + rng.laplace(0, 2 * VISIT_CAP / epsilon, truth.size)
         found = np.maximum(found, 0.0)

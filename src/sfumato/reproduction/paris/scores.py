@@ -27,7 +27,7 @@ class Score:
     zone_pearson: Table
     slot_mre: Table
     slot_emd: Table
-    """NaN in the slots that were left out."""
+    """Mean of the repetitions that took the slot; NaN where none did."""
     series: Table
     """The example zone in the first repetition."""
 
@@ -40,32 +40,43 @@ class Score:
 
 
 def score(stage: Stage, case: Case, epsilon: float, repetitions: int, emd_every: int = 0) -> Score:
-    """Draw and judge; the earth mover's distance in every `emd_every`-th slot, 0 for never."""
+    """Draw and judge; the earth mover's distance in every `emd_every`-th slot, 0 for never.
+
+    Repetition r begins at slot r modulo `emd_every`, so that together they meet every slot.
+    """
     runs: dict[str, list[float]] = {figure: [] for figure in FIGURES}
     sums: dict[str, Table] = {}
+    metres = np.full((repetitions, stage.grid.slots), np.nan)
     series = np.zeros(0)
     for repetition in range(repetitions):
         table = case.draw(stage, epsilon, repetition)
         relative = metrics.relative_error(stage.truth, table)
         pearson = metrics.pearson(stage.truth, table)
-        moved = _moved(stage, table, emd_every)
+        if emd_every:
+            metres[repetition] = _moved(stage, table, repetition % emd_every, emd_every)
         runs["mre"].append(float(relative.mean()))
         runs["pearson"].append(float(pearson.mean()))
-        runs["emd"].append(float(np.nanmean(moved)) if emd_every else float("nan"))
+        runs["emd"].append(_mean(metres[repetition]))
         if repetition == 0:
             series = table[stage.example].copy()
         for name, values in (
             ("zone_mre", relative.mean(axis=1)),
             ("zone_pearson", pearson),
             ("slot_mre", relative.mean(axis=0)),
-            ("slot_emd", moved),
         ):
             sums[name] = sums.get(name, 0.0) + values / repetitions
-    return Score(case.label, epsilon, runs, series=series, **sums)
+    by_slot = np.array([_mean(column) for column in metres.T])
+    return Score(case.label, epsilon, runs, series=series, slot_emd=by_slot, **sums)
 
 
-def _moved(stage: Stage, table: Table, every: int) -> Table:
+def _moved(stage: Stage, table: Table, first: int, every: int) -> Table:
     found: Table = np.full(table.shape[1], np.nan)
-    for slot in range(0, table.shape[1], every) if every else ():
+    for slot in range(first, table.shape[1], every):
         found[slot] = earth_mover_distance(stage.truth[:, slot], table[:, slot], stage.metres)
     return found
+
+
+def _mean(values: Table) -> float:
+    """Mean of what is there; NaN where nothing is."""
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else float("nan")

@@ -83,17 +83,21 @@ class Stage:
             self.grid.starts(),
         )
 
-    @cached_property
-    def one_visit(self) -> NDArray[np.int64]:
+    def one_visit(self, repetition: int = 0) -> NDArray[np.int64]:
         """One random visit of each user, by tower."""
-        drawn = open_private(self.source.sampled(SampleBound(1), self._key("one visit")))
+        key = self._key(f"one visit|{repetition}")
+        drawn = open_private(self.source.sampled(SampleBound(1), key))
         return np.asarray(drawn.values.sum(axis=1))
 
-    def opened(self, limit: int) -> OpenedCounts:
-        """The printed schemes' input; the sample of a limit is drawn once."""
-        drawn = open_private(self.source.sampled(SampleBound(limit), self._key("series")))
+    def opened(self, limit: int, repetition: int = 0) -> OpenedCounts:
+        """The printed schemes' input: each repetition has samples of its own.
+
+        All methods and every epsilon of a repetition share them, so they are drawn once.
+        """
+        key = self._key(f"series|{repetition}")
+        drawn = open_private(self.source.sampled(SampleBound(limit), key))
         total = int(self.at_towers.sum())
-        return OpenedCounts(drawn.values, limit, self.one_visit, self.users, total)
+        return OpenedCounts(drawn.values, limit, self.one_visit(repetition), self.users, total)
 
     def facts(self, epsilon: float, delta: float) -> PublicFacts:
         """What a corrected scheme is told; the number of people is rounded, as a holder would."""

@@ -66,7 +66,7 @@ def as_markdown(stage: Stage, found: Results) -> str:
     parts = [
         f"<!-- {MARK} -->",
         f"{stage.users:,} users, {found.settings.repetitions} repetitions (mean ± standard "
-        f"deviation); EMD in one hour of {found.settings.emd_every}.",
+        f"deviation, samples and noise drawn anew); EMD in one hour of {found.settings.emd_every}.",
         *(_main(found, epsilon) for epsilon in sorted(found.settings.epsilons)),
         _others(found),
         _differences(found),
