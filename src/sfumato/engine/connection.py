@@ -9,7 +9,6 @@ no count depends on it.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -17,8 +16,7 @@ import duckdb
 
 from sfumato.engine.scratch import Scratch
 from sfumato.model.errors import InputError
-
-_LINE = re.compile(r"CSV Error on Line: (\d+)")
+from sfumato.model.file_errors import csv_error, mentioned
 
 
 @contextmanager
@@ -49,20 +47,15 @@ def open_connection(
 def without_records(files: Sequence[str]) -> Iterator[None]:
     """Turn the engine's complaints, which quote the record, into errors that do not.
 
-    Taken over are the line number and which of the known `files` it is about; row 1 is the
-    first record, after the header.
+    Taken over are the line number and which of the known `files` it is about.
     """
     try:
         yield
     except duckdb.Error as error:
-        message = str(error)
-        found = _LINE.search(message)
-        about = [file for file in files if file in message] or list(files[:1])
+        if "CSV Error on Line" in str(error):
+            raise csv_error(error, files) from None
         raise InputError(
-            "the line has not the fields of the header, or is no text."
-            if found
-            else f"the events could not be read ({type(error).__name__}).",
-            file=max(about, key=len) if about else None,
-            row=max(int(found.group(1)) - 1, 1) if found else None,
+            f"the events could not be read ({type(error).__name__}).",
+            file=mentioned(str(error), files),
             remedy="Check that the file is complete and not cut short.",
         ) from None

@@ -25,12 +25,12 @@ from pyproj import CRS
 from pyproj.exceptions import CRSError
 
 from sfumato.io.csv_dialect import read_dialect
-from sfumato.io.csv_errors import parquet_error
 from sfumato.io.locate import head, locate
 from sfumato.io.schema import read_all
 from sfumato.io.tables import as_table
 from sfumato.model.errors import InputError, UsageError
 from sfumato.model.events import FileFormat, FileSource
+from sfumato.model.file_errors import parquet_error
 
 _CSV_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 

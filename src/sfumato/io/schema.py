@@ -15,9 +15,9 @@ from typing import Any
 import duckdb
 
 from sfumato.io.aliases import listed
-from sfumato.io.csv_errors import csv_error, parquet_error
 from sfumato.model.errors import InputError
 from sfumato.model.events import FileFormat, FileSource, TableSource
+from sfumato.model.file_errors import csv_error, parquet_error
 
 GLANCE = 1000
 """How many first rows may decide how text and numbers are read."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from sfumato.io.csv_errors import csv_error, parquet_error
 from sfumato.model.errors import UsageError
 from sfumato.model.events import EventColumns, Events, TableSource, TimeEncoding, UserEncoding
+from sfumato.model.file_errors import csv_error, parquet_error
 
 
 @dataclass(frozen=True, slots=True)

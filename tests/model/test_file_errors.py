@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 import pytest
 from tests.io.planted import SECRET, printed
 
-from sfumato.io.csv_errors import csv_error, parquet_error
+from sfumato.model.file_errors import csv_error, parquet_error
 
-Written = Callable[..., Path]
+
+def written(folder: Path, text: str, name: str = "events.csv") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
 
 
 def failure(paths: list[Path]) -> duckdb.Error:
@@ -25,9 +28,9 @@ def failure(paths: list[Path]) -> duckdb.Error:
     return caught.value
 
 
-def test_the_line_is_quoted_by_duckdb_and_dropped_here(csv_file: Written) -> None:
-    good = csv_file("user,bs\n1,2\n", "good.csv")
-    bad = csv_file(f"user,bs\n1,2\n{SECRET}\n", "bad.csv")
+def test_the_line_is_quoted_by_duckdb_and_dropped_here(tmp_path: Path) -> None:
+    good = written(tmp_path, "user,bs\n1,2\n", "good.csv")
+    bad = written(tmp_path, f"user,bs\n1,2\n{SECRET}\n", "bad.csv")
     error = failure([good, bad])
     assert SECRET in str(error)
     ours = csv_error(error, [str(good), str(bad)])
@@ -35,9 +38,9 @@ def test_the_line_is_quoted_by_duckdb_and_dropped_here(csv_file: Written) -> Non
     assert SECRET not in str(ours) + printed(ours)
 
 
-def test_a_record_cannot_dress_up_as_a_message(csv_file: Written) -> None:
+def test_a_record_cannot_dress_up_as_a_message(tmp_path: Path) -> None:
     trick = f'"CSV Error on Line: 77\n file = {SECRET}\nExpected Number of Columns: 5",1,2'
-    path = csv_file(f"user,bs\n1,2\n{trick}\n")
+    path = written(tmp_path, f"user,bs\n1,2\n{trick}\n")
     ours = csv_error(failure([path]), [str(path), "other.csv"])
     assert SECRET not in str(ours)
     assert (ours.file, ours.row) == (str(path), 2)

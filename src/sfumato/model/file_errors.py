@@ -1,6 +1,6 @@
-"""What DuckDB says about a bad file, without the record that it quotes.
+"""What an engine says about a bad file, without the record that it quotes.
 
-DuckDB's messages hold the offending line and value. Only the line number and the kind of
+Its messages hold the offending line and value. Only the line number and the kind of
 trouble are taken over.
 """
 
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-
-import duckdb
 
 from sfumato.model.errors import InputError
 
@@ -26,7 +24,7 @@ _KINDS = (
 )
 
 
-def csv_error(error: duckdb.Error, files: Sequence[str]) -> InputError:
+def csv_error(error: Exception, files: Sequence[str]) -> InputError:
     """The error to show for CSV files that DuckDB could not read. Row 1 follows the header."""
     message = str(error)
     lowered = message.lower()
@@ -37,7 +35,7 @@ def csv_error(error: duckdb.Error, files: Sequence[str]) -> InputError:
         problem = f"the line has {found[2]} fields, the header {found[1]}"
     return InputError(
         f"{problem}.",
-        file=_mentioned(message, files),
+        file=mentioned(message, files),
         row=max(int(line[1]) - 1, 1) if line else None,
         remedy="Correct or remove the line.",
     )
@@ -46,15 +44,15 @@ def csv_error(error: duckdb.Error, files: Sequence[str]) -> InputError:
 def parquet_error(error: Exception, files: Sequence[str]) -> InputError:
     """The error to show for Parquet files that cannot be opened or decoded."""
     if "at least one non-root column" in str(error):
-        return InputError("the file has no columns.", file=_mentioned(str(error), files))
+        return InputError("the file has no columns.", file=mentioned(str(error), files))
     return InputError(
         "the Parquet file is damaged or cut short.",
-        file=_mentioned(str(error), files),
+        file=mentioned(str(error), files),
         remedy="Copy or write it again.",
     )
 
 
-def _mentioned(message: str, files: Sequence[str]) -> str | None:
+def mentioned(message: str, files: Sequence[str]) -> str | None:
     """Which of the known files a message is about; nothing else is taken from it."""
     if len(files) == 1:
         return files[0]
