@@ -127,6 +127,36 @@ def test_rolling_budget_withholds_and_remembers(
         sanitise(walkers(), asked(name="again", rolling_per_metre=0.2), ledger, tmp_path / "again")
 
 
+def test_linked_data_sets_share_the_rolling_budget_of_a_user(
+    tmp_path: Path, ledger: Ledger, walkers: Walkers
+) -> None:
+    """Ten reports a day at 0.02: what one data set spent is gone in the other, from the link on."""
+    ledger.add_dataset("same walkers", Cap(epsilon=5.0, delta=0.0), Unit.parse("point"))
+    sanitise(walkers(), asked(rolling_per_metre=0.2, most_reports=7), ledger, tmp_path / "one")
+
+    def other(name: str) -> list[int]:
+        request = asked(dataset="same walkers", name=name, rolling_per_metre=0.2, most_reports=8)
+        sanitise(walkers(), request, ledger, tmp_path / name)
+        table = pq.read_table(tmp_path / name / "traces.parquet").to_pandas()
+        return table.groupby("user").size().tolist()
+
+    ledger.link(["walkers", "same walkers"])
+    assert other("after the link") == [3, 3, 3]
+    with pytest.raises(BudgetRefused, match="rolling"):
+        other("once more")
+
+
+def test_data_sets_that_are_not_linked_have_budgets_of_their_own(
+    tmp_path: Path, ledger: Ledger, walkers: Walkers
+) -> None:
+    ledger.add_dataset("others", Cap(epsilon=5.0, delta=0.0), Unit.parse("point"))
+    for dataset in ("walkers", "others"):
+        request = asked(dataset=dataset, rolling_per_metre=0.2, most_reports=8)
+        sanitise(walkers(), request, ledger, tmp_path / dataset)
+        table = pq.read_table(tmp_path / dataset / "traces.parquet").to_pandas()
+        assert table.groupby("user").size().tolist() == [8, 8, 8]
+
+
 def test_public_clock_is_checked_against_the_rolling_budget_before_anything() -> None:
     with pytest.raises(BudgetRefused, match="every window"):
         asked(kind=Kind.CLOCK, window_s=300, most_reports=None, rolling_per_metre=0.2)

@@ -3,8 +3,11 @@
 The ledger caps what is ever released about a data set. Locations are also wanted with a cap
 for every day: this store notes, for each user and hour, what reports cost per metre, and
 lets a report pass only if no run of hours that a window of the stated length can touch
-would exceed the cap. Users are keyed tags (HMAC), the table lives in the ledger's database,
-and the decision depends on time stamps and earlier reports, never on a location.
+would exceed the cap. Users are keyed tags (HMAC of data set and id), the table lives in the
+ledger's database, and the decision depends on time stamps and earlier reports, never on a
+location. Where data sets are linked as holding the same people, the reports of all of them count
+for a user of the same id, also those made before the link; who has another id in each of them
+cannot be recognised and has a budget in each.
 
 On a device the same class keeps one person's budget in a file of its own:
 
@@ -17,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,25 +85,33 @@ class RollingBudget:
         return hmac.new(self.key, repr(user).encode(), hashlib.sha256).hexdigest()[:32]
 
     def allowed(
-        self, tags: list[str], user: Ints, time_us: Ints, per_metre: float, before: int
+        self,
+        tags: list[str],
+        user: Ints,
+        time_us: Ints,
+        per_metre: float,
+        before: int,
+        linked: Sequence[list[str]] = (),
     ) -> NDArray[np.bool_]:
         """Which reports may be made, in the order of time; `user` indexes `tags`.
 
+        `linked` are the tags of the same users, in the same order, in linked data sets.
         Only what was noted for ledger rows below `before` counts, so that the rerun of an
         interrupted release decides alike.
         """
         if user.size == 0:
             return np.ones(0, np.bool_)
         hour = time_us // (HOUR_S * MICROSECONDS)
-        past = self._past(set(tags), before)
-        where = {tag: number for number, tag in enumerate(tags)}
+        runs = self.window_s // HOUR_S + 1
+        where = {tag: number for names in (tags, *linked) for number, tag in enumerate(names)}
+        past = self._past(int(hour.min()) - runs, int(hour.max()) + runs, before)
         spent = np.array(
-            sorted((where[tag], at, units) for tag, at, units in past), dtype=np.int64
+            sorted((where[tag], at, units) for tag, at, units in past if tag in where),
+            dtype=np.int64,
         ).reshape(-1, 3)
         order = np.lexsort((time_us, user))
         cost, cap = units_up(per_metre), int(self.cap_per_metre * _UNIT)
         passed = np.empty(user.size, np.bool_)
-        runs = self.window_s // HOUR_S + 1
         passed[order] = allow(len(tags), user[order], hour[order], spent, runs, cost, cap)
         return passed
 
@@ -137,9 +149,13 @@ class RollingBudget:
             )
         self.note(f"report-{seq}", seq, ["me"], nobody, at, per_metre)
 
-    def _past(self, tags: set[str], before: int) -> list[tuple[str, int, int]]:
+    def _past(self, first: int, last: int, before: int) -> list[tuple[str, int, int]]:
+        """What was noted for the hours from `first` to `last` by earlier ledger rows."""
         with self.database.writing() as connection:
             _metadata.create_all(connection)
-            columns = (_spends.c.user, _spends.c.hour, _spends.c.units)
-            rows = connection.execute(select(*columns).where(_spends.c.seq < before))
-            return [(str(u), int(h), int(n)) for u, h, n in rows if u in tags]
+            rows = connection.execute(
+                select(_spends.c.user, _spends.c.hour, _spends.c.units).where(
+                    _spends.c.seq < before, _spends.c.hour.between(first, last)
+                )
+            )
+            return [(str(user), int(hour), int(units)) for user, hour, units in rows]

@@ -7,6 +7,7 @@ made from the same key and paid once.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,9 +110,10 @@ def _within_rolling(
     _no_other_open(ledger, reservation)
     assert asked.strength is not None
     seq = reservation.charge_row.head.length
-    budget, tags = _rolling(chosen, asked, ledger)
+    # As linked when this was reserved: a rerun must decide alike.
+    budget, tags, linked = _rolling(chosen, asked, ledger, reservation.standing.datasets)
     made, which = _reports(chosen, asked)
-    passed = budget.allowed(tags, made.user, made.time, asked.strength.per_metre, seq)
+    passed = budget.allowed(tags, made.user, made.time, asked.strength.per_metre, seq, linked)
     if asked.kind is Kind.CLOCK:
         # Every window has a report or there is no release: the rows must not tell who spent what.
         passed[:] = True
@@ -128,10 +130,10 @@ def _something_left(chosen: Traces, asked: SanitiseRequest, ledger: Ledger) -> N
     if asked.rolling_per_metre is None:
         return
     assert asked.strength is not None
-    budget, tags = _rolling(chosen, asked, ledger)
+    budget, tags, linked = _rolling(chosen, asked, ledger, _linked(ledger, asked.dataset))
     made, _ = _reports(chosen, asked)
     length = len(ledger.entries()) + 1
-    passed = budget.allowed(tags, made.user, made.time, asked.strength.per_metre, length)
+    passed = budget.allowed(tags, made.user, made.time, asked.strength.per_metre, length, linked)
     if not (passed.all() if asked.kind is Kind.CLOCK else passed.any()):
         raise BudgetRefused(
             "The rolling budget of these people is spent for this period.",
@@ -140,12 +142,23 @@ def _something_left(chosen: Traces, asked: SanitiseRequest, ledger: Ledger) -> N
 
 
 def _rolling(
-    chosen: Traces, asked: SanitiseRequest, ledger: Ledger
-) -> tuple[RollingBudget, list[str]]:
+    chosen: Traces, asked: SanitiseRequest, ledger: Ledger, group: Collection[str]
+) -> tuple[RollingBudget, list[str], list[list[str]]]:
+    """The budget, the users' tags in this data set, and those in the ones linked to it."""
     assert asked.rolling_per_metre is not None
     key = hashlib.sha256(b"rolling" + ledger.fingerprint_key()).digest()
     budget = RollingBudget(ledger.database, key, asked.rolling_per_metre, asked.rolling_window_s)
-    return budget, [budget.tag((asked.dataset, name)) for name in chosen.names.tolist()]
+    names = chosen.names.tolist()
+
+    def tags(dataset: str) -> list[str]:
+        return [budget.tag((dataset, name)) for name in names]
+
+    others = sorted(set(group) - {asked.dataset})
+    return budget, tags(asked.dataset), [tags(other) for other in others]
+
+
+def _linked(ledger: Ledger, dataset: str) -> Collection[str]:
+    return ledger.book().linked.get(dataset, frozenset({dataset}))
 
 
 def _reports(chosen: Traces, asked: SanitiseRequest) -> tuple[Traces, NDArray[np.int64]]:
