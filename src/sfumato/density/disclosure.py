@@ -12,22 +12,16 @@ from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.accounting import guarantee
 from sfumato.privacy.events import event_to_json
+from sfumato.privacy.ledger.quoted import cumulative, ledger_head, release_facts
 from sfumato.privacy.ledger.reservation import Reservation
-from sfumato.privacy.ledger.spending import Spend
-from sfumato.privacy.ledger.views import instant
 from sfumato.privacy.manifest import (
     NOT_COVERED,
-    Cumulative,
     GridFacts,
-    LedgerHead,
     Manifest,
     Measured,
-    Period,
     PlacesFacts,
     Privacy,
-    ReleaseFacts,
     SchemeFacts,
-    Spent,
 )
 
 
@@ -53,13 +47,11 @@ def density_manifest(
     The plan's own words on the bound win over the facts': a scheme may bound each of its
     measurements in another way.
     """
-    row, state = reservation.charge_row, reservation.standing
+    row = reservation.charge_row
     claimed = guarantee([event for _, event in row.claim.events], facts.delta)
     return Manifest(
         tainted=density.tainted,
-        release=ReleaseFacts(
-            id=row.id, name=row.claim.name, dataset=row.claim.dataset, reserved_at=row.time
-        ),
+        release=release_facts(reservation),
         privacy=Privacy(
             unit=str(facts.unit),
             neighbours=facts.unit.neighbours,
@@ -80,13 +72,7 @@ def density_manifest(
             epsilon=claimed.epsilon,
             delta=claimed.delta,
             method=claimed.method.value,
-            cumulative=Cumulative(
-                datasets=list(state.datasets),
-                lifetime=_spent(state.lifetime),
-                worst_period=_spent(state.worst),
-                worst_period_is=_period(state.worst_period),
-                caps=[str(cap) for cap in state.caps],
-            ),
+            cumulative=cumulative(reservation),
         ),
         counted=places_facts(counted),
         released=places_facts(released),
@@ -98,25 +84,11 @@ def density_manifest(
         ),
         public_inputs={"expected_users": facts.expected_users, **(further_inputs or {})},
         software={"sfumato": version("sfumato")},
-        ledger=LedgerHead(id=reservation.ledger_id, length=row.head.length, hash=row.head.hash),
+        ledger=ledger_head(reservation),
         files=dict(files),
         caveats=_caveats(facts, plan),
         not_covered=list(NOT_COVERED),
     )
-
-
-def _spent(spend: Spend) -> Spent:
-    return Spent(
-        releases=spend.releases,
-        rho=spend.rho,
-        epsilon=spend.epsilon,
-        delta=spend.delta,
-        method=spend.method,
-    )
-
-
-def _period(period: tuple[int, int] | None) -> Period | None:
-    return None if period is None else Period(start=instant(period[0]), end=instant(period[1]))
 
 
 def _grid(grid: TimeGrid) -> GridFacts:

@@ -7,22 +7,18 @@ from collections.abc import Mapping
 
 from sfumato import __version__
 from sfumato.privacy.events import MetricEvent, event_to_json
+from sfumato.privacy.ledger.quoted import cumulative, ledger_head, release_facts
 from sfumato.privacy.ledger.reservation import Reservation
-from sfumato.privacy.ledger.spending import Spend, compose
+from sfumato.privacy.ledger.spending import compose
 from sfumato.privacy.ledger.views import instant
 from sfumato.privacy.manifest import (
     NOT_COVERED,
-    Cumulative,
     GridFacts,
-    LedgerHead,
     Manifest,
     Measured,
-    Period,
     PlacesFacts,
     Privacy,
-    ReleaseFacts,
     SchemeFacts,
-    Spent,
 )
 from sfumato.traces.draw import LABEL
 from sfumato.traces.model import MICROSECONDS
@@ -48,7 +44,7 @@ def traces_manifest(
     asked: SanitiseRequest, reservation: Reservation, reports: int, files: Mapping[str, str]
 ) -> Manifest:
     """Everything a reader needs to judge the release; the same bytes on every rerun."""
-    row, state = reservation.charge_row, reservation.standing
+    row = reservation.charge_row
     claimed = compose([asked.event], asked.delta)
     start, end = (instant(edge) for edge in asked.period)
     lattice = f"{asked.lattice.per_degree} rows a degree"
@@ -60,9 +56,7 @@ def traces_manifest(
     noise = asked.expected_noise_m
     return Manifest(
         tainted=False,
-        release=ReleaseFacts(
-            id=row.id, name=row.claim.name, dataset=row.claim.dataset, reserved_at=row.time
-        ),
+        release=release_facts(reservation),
         privacy=Privacy(
             unit=str(row.claim.unit),
             neighbours=row.claim.unit.neighbours,
@@ -82,17 +76,7 @@ def traces_manifest(
             epsilon=claimed.epsilon,
             delta=claimed.delta,
             method=claimed.method,
-            cumulative=Cumulative(
-                datasets=list(state.datasets),
-                lifetime=_spent(state.lifetime),
-                worst_period=_spent(state.worst),
-                worst_period_is=None
-                if state.worst_period is None
-                else Period(
-                    start=instant(state.worst_period[0]), end=instant(state.worst_period[1])
-                ),
-                caps=[str(cap) for cap in state.caps],
-            ),
+            cumulative=cumulative(reservation),
         ),
         counted=places,
         released=places,
@@ -111,7 +95,7 @@ def traces_manifest(
         ),
         public_inputs={"most_reports": asked.most_reports},
         software={"sfumato": __version__},
-        ledger=LedgerHead(id=reservation.ledger_id, length=row.head.length, hash=row.head.hash),
+        ledger=ledger_head(reservation),
         files=dict(files),
         caveats=_caveats(asked),
         not_covered=[*_not_covered(asked), *NOT_COVERED],
@@ -199,13 +183,3 @@ def _caveats(asked: SanitiseRequest) -> list[str]:
     if asked.kind is Kind.PRINTED_CLOCK:
         found.append("Windows begin at measured times; the public clock has no such condition.")
     return found
-
-
-def _spent(spend: Spend) -> Spent:
-    return Spent(
-        releases=spend.releases,
-        rho=spend.rho,
-        epsilon=spend.epsilon,
-        delta=spend.delta,
-        method=spend.method,
-    )
