@@ -80,13 +80,22 @@ def release(
     described = (
         events
         if isinstance(events, Events)
-        else read_events(events, columns=columns, tz=tz, time_unit=time_unit)
+        else read_events(
+            events,
+            columns=columns,
+            tz=tz,
+            time_unit=time_unit,
+            period=asked.facts.grid.period,
+            progress=progress,
+        )
     )
     source = LocalSource(described, asked.counted, asked.facts.grid, progress=progress)
     try:
         return publish_request(asked, source, book, folder, keep_key=keep_key)
     finally:
         source.close()
+        if described is not events:
+            described.close()
 
 
 def publish_request(

@@ -32,12 +32,14 @@ from sfumato.io.writers import write_bytes, write_parquet
 from sfumato.io.zones import read_zones
 from sfumato.model.bound import Counting
 from sfumato.model.errors import InputError, UsageError
+from sfumato.model.events import Events
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.door import open_private
 from sfumato.privacy.manifest import MANIFEST_NAME, Manifest, read_manifest
+from sfumato.report.attack_panel import read_panel
 from sfumato.report.internal import write_internal_page
-from sfumato.report.internal_data import PANEL, AttackResult, Contender, InternalEvaluation
+from sfumato.report.internal_data import AttackPanel, Contender, InternalEvaluation
 from sfumato.utility.evaluation import Evaluation, evaluate_table
 from sfumato.utility.metrics import relative_error
 
@@ -158,14 +160,24 @@ def true_density(
             "These are not the places that the release counted.",
             remedy="Give the --towers and --zones it was made with.",
         )
-    described = read_events(
-        events, columns=columns, tz=tz or published.grid.tz, time_unit=time_unit
+    described = (
+        events
+        if isinstance(events, Events)
+        else read_events(
+            events,
+            columns=columns,
+            tz=tz or published.grid.tz,
+            time_unit=time_unit,
+            period=published.grid.period,
+        )
     )
     source = LocalSource(described, counted, published.grid)
     try:
         exact = open_private(source.exact(Counting(published.manifest.privacy.counting)))
     finally:
         source.close()
+        if described is not events:
+            described.close()
     counts = exact.values / exact.units_per_count
     return (counts if shares is None else shares.to_zones(counts)), areas
 
@@ -225,30 +237,15 @@ def write_comparison(found: Comparison, folder: Path) -> list[Path]:
     write_bytes(folder / SUMMARY, text.encode(), mode=0o600)
     write_parquet(folder / BY_ZONE, _long(found, by_zone=True), mode=0o600)
     write_parquet(folder / BY_SLOT, _long(found, by_zone=False), mode=0o600)
-    page = write_internal_page(internal_evaluation(found, attacks_in(folder)), folder)
+    page = write_internal_page(internal_evaluation(found, read_panel(folder)), folder)
     return [page, folder / SUMMARY, folder / BY_ZONE, folder / BY_SLOT]
 
 
-def attacks_in(folder: Path) -> tuple[AttackResult, ...]:
-    """Results that `sfumato attack` left in this folder, if any."""
-    try:
-        found = json.loads((folder / PANEL).read_text("utf-8"))
-        return tuple(AttackResult(**one) for one in found)
-    except FileNotFoundError:
-        return ()
-    except (OSError, ValueError, TypeError):
-        raise InputError(
-            "the results of the attack cannot be read.",
-            file=str(folder / PANEL),
-            remedy="Run sfumato attack again, or remove the file.",
-        ) from None
-
-
 def internal_evaluation(
-    found: Comparison, attacks: tuple[AttackResult, ...] = ()
+    found: Comparison, attacks: AttackPanel | None = None
 ) -> InternalEvaluation:
-    """The comparison as the internal page wants it."""
-    first = found.published[0]
+    """The comparison as the internal page wants it, with what an attack left beside it."""
+    first, beside = found.published[0], attacks or AttackPanel()
     contenders = tuple(
         Contender(
             name=f"{one.manifest.release.name} ({one.manifest.scheme.name})",
@@ -280,7 +277,8 @@ def internal_evaluation(
         counting=first.manifest.privacy.counting,
         truth=found.truth,
         contenders=contenders,
-        attacks=attacks,
+        attacks=beside.results,
+        tracks=beside.tracks,
     )
 
 

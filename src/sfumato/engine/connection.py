@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 import duckdb
 
-from sfumato.engine.scratch import Scratch
+from sfumato.io.scratch import Scratch
 from sfumato.model.errors import InputError
 from sfumato.model.file_errors import csv_error, mentioned
 

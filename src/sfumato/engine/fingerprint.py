@@ -5,7 +5,8 @@ inputs. The digest is keyed (BLAKE2b, 256 bits, the key hashed first so that any
 safe): whoever reads the ledger without the key cannot test a guess about the records.
 
 Files count by content and not by name, each with its length before it, in the order of their
-paths; tables by the bytes of their Arrow stream. Columns' meaning enters as well: the same
+paths; tables by the bytes of their Arrow stream; rows that come in no particular order (out of a
+database) by a digest of the multiset they are. Columns' meaning enters as well: the same
 file read with another user column is another input.
 """
 
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from sfumato.engine.multiset.digest import rows_digest
 from sfumato.model.events import Events, FileSource
 from sfumato.model.places import Places
 from sfumato.model.source import Progress
@@ -72,7 +74,15 @@ def fingerprint(
         *(places.fingerprint(), grid.fingerprint(), str(events.time_is_text)),
     )
     digest.update(repr(("sfumato-input/1", *meaning)).encode())
-    if isinstance(events.source, FileSource):
+    if isinstance(events.source, FileSource) and events.source.unordered:
+        # The columns' names are in their meaning: what counts here is the rows.
+        used = (columns.user, columns.time, columns.place, columns.lon, columns.lat)
+        secret = hashlib.sha256(b"sfumato-rows/1" + key).digest()
+        names = [name for name in used if name is not None]
+        if progress is not None:
+            progress("fingerprint of the input", -1.0)
+        digest.update(b"rows" + rows_digest(events.source.paths, names, secret))
+    elif isinstance(events.source, FileSource):
         # How a CSV file is cut into fields is part of what its bytes mean.
         digest.update(repr((str(events.source.format), events.source.csv)).encode())
         paths = sorted(events.source.paths)

@@ -56,14 +56,14 @@ def literal(text: str) -> str:
 
 def names_of(events: Events) -> tuple[str, ...]:
     """Public names of the source for messages: its files, or the table's label."""
-    if isinstance(events.source, FileSource):
+    if isinstance(events.source, FileSource) and events.source.label is None:
         return tuple(str(path) for path in events.source.paths)
-    return (events.source.label,)
+    return (events.source.label or "",)
 
 
 def row_in_file(events: Events, row: int, connection: duckdb.DuckDBPyConnection) -> tuple[str, int]:
     """Which file the row is in (1 is the first of all files), and its number there."""
-    if isinstance(events.source, FileSource):
+    if isinstance(events.source, FileSource) and events.source.label is None:
         for path in events.source.paths:
             alone = replace(events, source=replace(events.source, paths=(path,)))
             scan = _scan(alone, connection)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sfumato.io import aliases
 from sfumato.io.event_time import INTEGERS
@@ -105,7 +106,7 @@ def check_degrees(
     where: FileSource | TableSource,
     by_name: Mapping[str, Column],
     roles: EventColumns,
-    label: str,
+    label: str | None,
 ) -> None:
     """Refuse coordinates that are plainly metres: more than half of the first ones out of range."""
     for name, limit in ((roles.lon, 180.0), (roles.lat, 90.0)):
@@ -133,3 +134,22 @@ def check_degrees(
                 remedy="Coordinates are WGS84 degrees; lon_e5 and lat_e5 are degrees x 100000. "
                 "Longitude and latitude may also be swapped.",
             )
+
+
+def usable_degrees(
+    look: Inspector,
+    where: FileSource | TableSource,
+    by_name: Mapping[str, Column],
+    roles: EventColumns,
+    label: str | None,
+    chosen: Mapping[str, str],
+) -> tuple[EventColumns, tuple[str, ...]]:
+    """Coordinates beside a place are a help, not a need: unusable ones are left out and noted."""
+    try:
+        check_degrees(look, where, by_name, roles, label)
+    except InputError:
+        if roles.place is None or {"lon", "lat"} & set(chosen):
+            raise
+        note = f"{roles.lon!r} and {roles.lat!r} are not degrees and are not used"
+        return replace(roles, lon=None, lat=None, degrees_scale=1.0), (note,)
+    return roles, ()

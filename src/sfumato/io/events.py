@@ -14,18 +14,21 @@ from sfumato.io.aliases import check_keys
 from sfumato.io.csv_dialect import read_dialect
 from sfumato.io.event_columns import (
     ROLES,
-    check_degrees,
     check_place_types,
     event_roles,
+    usable_degrees,
     used_columns,
     user_encoding,
 )
 from sfumato.io.event_time import read_time
 from sfumato.io.locate import format_of, is_path, locate
+from sfumato.io.postgres.address import is_address, parse_address
+from sfumato.io.postgres.events import read_database
 from sfumato.io.schema import Column, Inspector, connection
 from sfumato.io.tables import as_table
 from sfumato.model.errors import InputError, UsageError
-from sfumato.model.events import EventColumns, Events, FileFormat, FileSource, TableSource
+from sfumato.model.events import Events, FileFormat, FileSource, TableSource
+from sfumato.model.source import Progress
 
 
 def read_events(
@@ -35,15 +38,30 @@ def read_events(
     tz: str | None = None,
     time_unit: str | None = None,
     format: str | None = None,
+    period: tuple[int, int] | None = None,
+    progress: Progress | None = None,
 ) -> Events:
     """Describe and check a source of events.
 
-    `source`: a path (file, folder, glob, hive-partitioned folder), a list of paths, an Arrow
-    table or reader, a pandas, geopandas or polars DataFrame, or a DuckDB relation.
+    `source`: a path (file, folder, glob, hive-partitioned folder), a list of paths, the address
+    of a table in PostgreSQL (`sfumato.io.postgres.address`; this one is read here, so close what
+    comes back), an Arrow table or reader, a pandas, geopandas or polars DataFrame, or a DuckDB
+    relation.
     `columns`: maps user, time, place, lon, lat to column names where the names alone do not
     tell. `tz`: the zone of times that carry none. `time_unit`: s, ms, us or ns for epoch
     numbers. `format`: parquet or csv where neither content nor ending tells.
+    `period`: first instant and first instant after (epoch microseconds); a database leaves rows
+    outside it behind, files ignore it. `progress` hears of what a database sends.
     """
+    if is_address(source):
+        return read_database(
+            parse_address(str(source)),
+            columns=columns,
+            tz=tz,
+            time_unit=time_unit,
+            period=period,
+            progress=progress,
+        )
     chosen = dict(columns or {})
     check_keys(chosen, ROLES)
     where: FileSource | TableSource
@@ -69,7 +87,7 @@ def read_events(
         check_place_types(by_name, roles, label)
         if not look.has_rows(where):
             raise InputError("there are no rows.", file=label)
-        roles, dropped = _usable(look, where, by_name, roles, label, chosen)
+        roles, dropped = usable_degrees(look, where, by_name, roles, label, chosen)
         time = read_time(
             by_name[roles.time],
             lambda: look.glance(where, roles.time),
@@ -86,25 +104,6 @@ def read_events(
     return Events(
         where, roles, time.encoding, user, time.tz, notes + dropped + time.notes, time.is_text
     )
-
-
-def _usable(
-    look: Inspector,
-    where: FileSource | TableSource,
-    by_name: Mapping[str, Column],
-    roles: EventColumns,
-    label: str,
-    chosen: Mapping[str, str],
-) -> tuple[EventColumns, tuple[str, ...]]:
-    """Coordinates beside a place are a help, not a need: unusable ones are left out and noted."""
-    try:
-        check_degrees(look, where, by_name, roles, label)
-    except InputError:
-        if roles.place is None or {"lon", "lat"} & set(chosen):
-            raise
-        note = f"{roles.lon!r} and {roles.lat!r} are not degrees and are not used"
-        return replace(roles, lon=None, lat=None, degrees_scale=1.0), (note,)
-    return roles, ()
 
 
 def _files(source: object, chosen: Mapping[str, str], format: str | None) -> FileSource:

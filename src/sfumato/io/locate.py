@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from sfumato.model.events import FileFormat
 _PARQUET = (".parquet", ".parq", ".pq", ".geoparquet")
 _CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _GLOB = "*?["
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+"""Also what is left of an address that was taken for a path: its double slash is gone."""
 
 
 def is_path(source: object) -> bool:
@@ -67,9 +70,10 @@ def _partition_keys(path: Path, root: Path) -> tuple[str, ...]:
 
 def _expand(text: str) -> tuple[list[Path], Path]:
     """Files of one argument, and the folder from which partition folders are read."""
-    if "://" in text:
+    if _ADDRESS.match(text) and not os.path.exists(text):
+        # Not shown: it may hold a password.
         raise UsageError(
-            f"{text} is an address; sfumato reads files.", remedy="Copy the files here first."
+            "An address was given where sfumato reads files.", remedy="Copy the files here first."
         )
     if "\0" in text:
         raise UsageError("A path cannot contain a zero byte.")

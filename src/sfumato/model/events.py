@@ -10,7 +10,7 @@ What an engine does with it, the same on every engine:
 named in `columns` exist in every file with one type. CSV: every column is text and nothing is
 guessed, so that an id `007` stays `007`; read with exactly `FileSource.csv` (delimiter, quote,
 one header line, column names, UTF-8) and no detection. An empty field is missing. What the CSV
-parser complains about contains the line itself: pass it through `sfumato.io.csv_errors`,
+parser complains about contains the line itself: pass it through `sfumato.model.file_errors`,
 which keeps file and line number only.
 
 **User.** INTEGER: any integer type up to 64 bits, signed or not, or a decimal without
@@ -106,12 +106,18 @@ class FileSource:
     """Files of one format, in a fixed order. `hive` reads partition folders as columns.
 
     No path holds a character that a glob would expand. `csv` is set where the format is CSV.
+    A snapshot of a database is a file source too: `label` is what messages call it instead of
+    its paths, `unordered` says that the same rows may come in another order next time, and
+    `keeper` holds the folder it lies in.
     """
 
     paths: tuple[Path, ...]
     format: FileFormat
     hive: bool = False
     csv: CsvDialect | None = None
+    label: str | None = None
+    unordered: bool = False
+    keeper: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.paths:
@@ -171,3 +177,8 @@ class Events:
                 "The event times carry no time zone.",
                 remedy="Say whose wall clock they are with --tz, for example --tz Europe/Paris.",
             )
+
+    def close(self) -> None:
+        """Let go of what reading took: the snapshot of a database. Files stay as they are."""
+        if isinstance(self.source, FileSource) and self.source.keeper is not None:
+            self.source.keeper.cleanup()

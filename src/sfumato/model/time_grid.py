@@ -136,6 +136,11 @@ class TimeGrid:
     def slots(self) -> int:
         return int(self.edges.size) - 1
 
+    @property
+    def period(self) -> tuple[int, int]:
+        """First instant and first instant after, in epoch microseconds."""
+        return int(self.edges[0]), int(self.edges[-1])
+
     def slot_of(self, instants: NDArray[np.int64]) -> NDArray[np.int32]:
         """Slot index of each instant (epoch microseconds), -1 outside the period."""
         found = np.searchsorted(self.edges, instants, side="right") - 1

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.engine.intake import kernels
-from sfumato.engine.scratch import Scratch
+from sfumato.io.scratch import Scratch
 
 PART_BITS = 6
 PARTS = 1 << PART_BITS

@@ -1,0 +1,1 @@
+"""A keyed digest of rows that come in no particular order."""

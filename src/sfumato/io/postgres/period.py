@@ -1,0 +1,59 @@
+"""The period as a condition for the server, so that only rows that can count travel.
+
+The condition keeps every row whose time the engine would put inside the period, and may keep a few
+more: for wall clocks, an hour at a change of the clock; for floating-point epochs, a second. Text
+is not compared on the server (its order is not that of time), so a text column travels whole.
+Infinite times are outside every period and have no place in an Arrow column: they stay behind.
+"""
+
+from __future__ import annotations
+
+from sfumato.io.event_time import TimeReading
+from sfumato.io.postgres.address import quoted
+from sfumato.model.events import TimeEncoding
+from sfumato.model.wall_clock import clock_offsets
+
+Period = tuple[int, int]
+"""First instant and first instant after, in epoch microseconds."""
+
+_PER_MICROSECOND = {
+    TimeEncoding.EPOCH_S: (1, 1_000_000),
+    TimeEncoding.EPOCH_MS: (1, 1_000),
+    TimeEncoding.EPOCH_US: (1, 1),
+    TimeEncoding.EPOCH_NS: (1_000, 1),
+}
+
+
+def condition(column: str, type: str, time: TimeReading, period: Period | None) -> str:
+    """An SQL condition about the time column, `true` where nothing can be said."""
+    name = quoted(column)
+    if time.is_text:
+        return "true"
+    if time.encoding in (TimeEncoding.INSTANT, TimeEncoding.NAIVE):
+        whole = f"isfinite({name})"
+        if period is None:
+            return whole
+        first, last = period
+        if time.encoding is TimeEncoding.NAIVE:
+            assert time.tz is not None  # the reader has refused a clock without a zone
+            _, offsets = clock_offsets(time.tz, first, last)
+            first, last = first + int(offsets.min()), last + int(offsets.max())
+        aware = time.encoding is TimeEncoding.INSTANT
+        low, high = (_moment(edge, aware) for edge in (first, last))
+        return f"{whole} AND {name} >= {low} AND {name} < {high}"
+    if period is None:
+        return "true"
+    multiply, divide = _PER_MICROSECOND[time.encoding]
+    margin = 0 if type in ("SMALLINT", "INTEGER", "BIGINT") else 1_000_000
+    low_edge = (period[0] - margin) * multiply // divide
+    high_edge = -(-(period[1] + margin) * multiply // divide)
+    return f"{name} >= {low_edge} AND {name} < {high_edge}"
+
+
+def _moment(microseconds: int, aware: bool) -> str:
+    """An instant as an SQL expression, from whole numbers and so without any parsing."""
+    days, rest = divmod(microseconds, 86_400_000_000)
+    since = "timestamptz '1970-01-01 00:00:00+00'" if aware else "timestamp '1970-01-01 00:00:00'"
+    # An interval of hours, not of days: days depend on the session's time zone.
+    hours = days * 24
+    return f"({since} + interval '{hours} hours' + interval '{rest} microseconds')"
