@@ -85,6 +85,18 @@ class PureEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class ConcentratedEvent:
+    """Anything with a proof of rho-zCDP and no useful pure epsilon, named in `mechanism`."""
+
+    kind: ClassVar[str] = "concentrated"
+    rho: float
+    mechanism: str
+
+    def __post_init__(self) -> None:
+        _positive(self.rho, "A rho")
+
+
+@dataclass(frozen=True, slots=True)
 class MetricEvent:
     """Location noise: loss `epsilon_per_metre` times the distance between two locations."""
 
@@ -96,10 +108,19 @@ class MetricEvent:
         _positive(self.epsilon_per_metre, "An epsilon per metre")
 
 
-PrivacyEvent = GaussianEvent | LaplaceEvent | BoundedRangeEvent | PureEvent | MetricEvent
+PrivacyEvent = (
+    GaussianEvent | LaplaceEvent | BoundedRangeEvent | PureEvent | ConcentratedEvent | MetricEvent
+)
 _KINDS: dict[str, type[PrivacyEvent]] = {
     cls.kind: cls
-    for cls in (GaussianEvent, LaplaceEvent, BoundedRangeEvent, PureEvent, MetricEvent)
+    for cls in (
+        GaussianEvent,
+        LaplaceEvent,
+        BoundedRangeEvent,
+        PureEvent,
+        ConcentratedEvent,
+        MetricEvent,
+    )
 }
 
 

@@ -1,4 +1,4 @@
-"""`Measurement` and `Selection`: what has passed the wall, and what it cost."""
+"""`Measurement`, `Selection`, `Selections`: what has passed the wall, and what it cost."""
 
 from __future__ import annotations
 
@@ -47,3 +47,17 @@ class Selection:
     candidates: int
     event: PrivacyEvent
     tainted: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selections:
+    """The indices that private choices in the rows of a table came to."""
+
+    label: str
+    indices: NDArray[np.int64]
+    candidates: int
+    event: PrivacyEvent
+    tainted: bool = False
+
+    def __post_init__(self) -> None:
+        self.indices.setflags(write=False)

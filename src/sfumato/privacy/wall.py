@@ -22,11 +22,12 @@ from sfumato.model.errors import UsageError
 from sfumato.model.private import Private
 from sfumato.privacy.charging import Charger, Tab
 from sfumato.privacy.events import PrivacyEvent
-from sfumato.privacy.measurement import Measurement, Selection
+from sfumato.privacy.measurement import Measurement, Selection, Selections
 from sfumato.privacy.mechanisms import (
     NoisyDistances,
     SparseVector,
     exponential_choice,
+    exponential_choices,
     measure_gaussian,
     measure_laplace,
     noisy_max,
@@ -114,6 +115,24 @@ class Wall:
     ) -> Selection:
         """The exponential mechanism over integer costs; see `mechanisms.exponential`."""
         return exponential_choice(
+            box,
+            softness=softness,
+            range_units=range_units,
+            label=label,
+            stream=self._root.child(label),
+            charger=self._charger,
+        )
+
+    def select_in_rows(
+        self,
+        box: Private[NDArray[np.int64]],
+        *,
+        softness: Fraction | int,
+        range_units: int,
+        label: str,
+    ) -> Selections:
+        """One choice in every row of a table of integer costs; see `mechanisms.choices`."""
+        return exponential_choices(
             box,
             softness=softness,
             range_units=range_units,

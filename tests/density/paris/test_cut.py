@@ -8,7 +8,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.density.paris.cut import UNITS, cost_range, cut_costs, dropped_norms
+from sfumato.density.paris.cut import (
+    UNITS,
+    cost_range,
+    cut_costs,
+    dropped_in_rows,
+    dropped_norms,
+    row_costs,
+    row_range,
+)
 from sfumato.density.refine.fourier import Transform, forward
 from sfumato.model.bound import Counting
 from sfumato.model.counts import Counts
@@ -49,6 +57,30 @@ def test_one_user_moves_two_costs_apart_by_no_more_than_the_range(
     one = open_private(cut_costs(boxed(base), 1.5, Transform.DCT))
     other = open_private(cut_costs(boxed(base + user), 1.5, Transform.DCT))
     assert np.ptp(one - other) <= cost_range(math.sqrt(2) * l2)
+
+
+def test_dropped_norms_of_each_row_by_hand() -> None:
+    rows = np.array([[1.0, 4.0, 3.0], [7.0, 0.0, 5.0]])
+    assert dropped_in_rows(rows).tolist() == [[5.0, 3.0, 0.0], [5.0, 5.0, 0.0]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(2, 12))
+def test_one_user_moves_the_costs_of_all_clusters_by_no_more_than_the_joint_range(
+    seed: int, clusters: int, slots: int
+) -> None:
+    """What is charged is the norm over clusters of how far each one's costs move apart."""
+    rng = np.random.default_rng(seed)
+    base = rng.integers(0, 30, (clusters, slots))
+    user = np.zeros_like(base)
+    busy = rng.random(slots) < 0.6
+    user[rng.integers(0, clusters, slots)[busy], np.flatnonzero(busy)] = 1
+    l2 = math.sqrt(max(int(user.sum()), 1))
+    one = open_private(row_costs(boxed(base), 1.5, Transform.DCT))
+    other = open_private(row_costs(boxed(base + user), 1.5, Transform.DCT))
+    moved = np.ptp(one - other, axis=1)
+    assert np.linalg.norm(moved) <= row_range(math.sqrt(2) * l2, clusters)
+    assert (moved[user.sum(axis=1) == 0] == 0).all()
 
 
 def test_the_lemma_is_nearly_reached() -> None:

@@ -27,6 +27,10 @@ VARIANTS: list[dict[str, object]] = [
     {"total_share": 0.0},
     {"keep": "cut", "transform": "dft"},
     {"keep": "exponential"},
+    {"keep": "exponential", "cut": "each", "space": "cover"},
+    {"keep": "exponential", "cut": "each"},
+    {"noise": "laplace"},
+    {"noise": "laplace", "keep": "first", "k": 12, "transform": "dft"},
     {"keep": "first", "k": 20, "nights": False},
 ]
 

@@ -12,7 +12,8 @@ from scipy.stats import chisquare
 from sfumato.model.errors import InputError, UsageError
 from sfumato.model.private import Private
 from sfumato.privacy.charging import Tab
-from sfumato.privacy.mechanisms import exponential_choice, noisy_max
+from sfumato.privacy.mechanisms import exponential_choice, exponential_choices, noisy_max
+from sfumato.privacy.mechanisms.choices import choices_rho
 from sfumato.privacy.mechanisms.exponential import quantise
 from sfumato.privacy.noise import SeededStream
 
@@ -167,3 +168,67 @@ def test_utilities_must_fit_their_lattice() -> None:
             quantise(bad, units=10, spread=1.0)
     with pytest.raises(UsageError):
         quantise(np.array([1.0]), units=0, spread=1.0)
+
+
+def test_choices_in_rows_follow_the_law_of_each_row() -> None:
+    table = np.stack((COSTS, COSTS[::-1].copy()))
+    root = SeededStream(5)
+    chosen = np.array(
+        [
+            exponential_choices(
+                Private(table, "costs"),
+                softness=Fraction(5, 2),
+                range_units=1,
+                label="m",
+                stream=root.child(str(i)),
+                charger=Tab(),
+            ).indices
+            for i in range(RUNS)
+        ]
+    )
+    for row, costs in enumerate(table):
+        found = np.bincount(chosen[:, row], minlength=costs.size)
+        assert chisquare(found, exponential_law(costs, 2.5) * RUNS).pvalue > 1e-4
+    assert abs(np.corrcoef(chosen.T)[0, 1]) < 0.08
+
+
+@quick
+@given(
+    st.lists(st.tuples(starts, moves), min_size=1, max_size=6),
+    st.sampled_from([2.0, 10.0]),
+    st.sampled_from([1.5, 4.0, 30.0]),
+)
+def test_rows_together_cost_the_sum_of_squares(
+    rows: list[tuple[list[int], list[int]]], b: float, alpha: float
+) -> None:
+    """The Renyi divergence of all choices is at most alpha times the rho that is charged."""
+    divergence, squares = 0.0, 0
+    for costs, move in rows:
+        p = exponential_law(np.array(costs), b)
+        q = exponential_law(np.array(costs) + np.array(move), b)
+        divergence += float(np.log(np.sum(p**alpha * q ** (1 - alpha)))) / (alpha - 1)
+        squares += (max(move) - min(move)) ** 2
+    joint = max(1, int(np.ceil(np.sqrt(squares))))
+    assert divergence <= alpha * choices_rho(Fraction(b), joint) + 1e-12
+
+
+def test_choices_in_rows_are_charged_before_they_are_made() -> None:
+    tab = Tab()
+    exponential_choices(
+        Private(np.zeros((3, 4), np.int64), "costs"),
+        softness=10,
+        range_units=2,
+        label="m",
+        stream=SeededStream(1),
+        charger=tab,
+    )
+    assert tab.charged["m"].rho == 0.005  # type: ignore[union-attr]
+    with pytest.raises(InputError, match="table of costs"):
+        exponential_choices(
+            Private(np.zeros(4, np.int64), "costs"),
+            softness=10,
+            range_units=2,
+            label="m",
+            stream=SeededStream(1),
+            charger=Tab(),
+        )

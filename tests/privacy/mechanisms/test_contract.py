@@ -20,6 +20,7 @@ from sfumato.privacy.mechanisms import (
     NoisyDistances,
     SparseVector,
     exponential_choice,
+    exponential_choices,
     measure_gaussian,
     measure_laplace,
     noisy_max,
@@ -56,6 +57,17 @@ def by_choice(values: NDArray[np.int64], stream: BitStream, charger: Charger) ->
         stream=stream,
         charger=charger,
     ).index
+
+
+def by_choices(values: NDArray[np.int64], stream: BitStream, charger: Charger) -> Any:
+    return exponential_choices(
+        Private(np.atleast_2d(values), "costs"),
+        softness=5,
+        range_units=2,
+        label="m",
+        stream=stream,
+        charger=charger,
+    ).indices
 
 
 def by_noisy_max(values: NDArray[np.int64], stream: BitStream, charger: Charger) -> Any:
@@ -110,6 +122,7 @@ CASES = {
     "gaussian": Case(by_gaussian, None, Fraction(4, 18)),
     "laplace": Case(by_laplace, Fraction(4, 10), Fraction(8, 100)),
     "exponential": Case(by_choice, Fraction(2, 5), Fraction(4, 200), chooses=True),
+    "choices": Case(by_choices, None, Fraction(4, 200), chooses=True),
     "noisy max": Case(by_noisy_max, Fraction(2, 5), Fraction(4, 50), chooses=True),
     "sparse vector": Case(by_sparse_vector, Fraction(9, 8), Fraction(81, 128)),
     "noisy distances": Case(by_distances, None, Fraction(64, 3200)),

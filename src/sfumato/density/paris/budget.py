@@ -3,7 +3,8 @@
 Claim: (epsilon, delta)-DP for adding or removing one user's whole record. The measurements
 compose adaptively (clusters depend on noisy totals), their noise and sensitivities are fixed
 here, before the first answer, which is what the exact Gaussian curve asks for. With the
-exponential choice of k the composition is by rho, since that choice is no Gaussian.
+exponential choice of k the composition is by rho, since that choice is no Gaussian. With
+Laplace noise the claim is pure and epsilons add up; `pure` has its sensitivities.
 
 Sensitivities. Series: the users' mass per slot is bounded by the contribution bound, every
 map here (shares, cover, clusters) has columns that sum to at most one, so L2 stays C or
@@ -16,21 +17,38 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.density.paris.cut import cost_range
-from sfumato.density.paris.settings import Histogram, Keep, Settings, Space
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.density.paris.cut import cost_range, row_range
+from sfumato.density.paris.pure import LATTICE, coefficient_sensitivity, units_of
+from sfumato.density.paris.settings import Cut, Histogram, Keep, Noise, Settings, Space
 from sfumato.density.scheme import Plan, PublicFacts
 from sfumato.density.zoning import touched_cells
 from sfumato.model.bound import WEIGHT_UNITS
+from sfumato.model.counts import Counts
+from sfumato.model.private import Private
 from sfumato.privacy.accounting import Guarantee, guarantee, zcdp_rho
 from sfumato.privacy.calibration import (
     GaussianPart,
     calibrate_gaussians,
     gaussian_sigma2,
+    laplace_scale,
     selection_softness,
 )
-from sfumato.privacy.events import BoundedRangeEvent, GaussianEvent, PrivacyEvent
+from sfumato.privacy.events import (
+    BoundedRangeEvent,
+    ConcentratedEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PrivacyEvent,
+)
 from sfumato.privacy.exact import decimal_up, exact, rounded_up
+from sfumato.privacy.measurement import Measurement
+from sfumato.privacy.mechanisms.addition import laplace_variance
+from sfumato.privacy.mechanisms.choices import MECHANISM, choices_rho
 from sfumato.privacy.noise import representable_softness
+from sfumato.privacy.wall import Wall
 
 SERIES, HISTOGRAM, TOTAL, CHOICE = "series", "histogram", "total", "choice"
 MAP_UNITS = 1 << 12
@@ -45,9 +63,12 @@ class Choice:
 
     softness: Fraction
     range_units: int
+    cut: Cut = Cut.COMMON
 
     @property
-    def event(self) -> BoundedRangeEvent:
+    def event(self) -> BoundedRangeEvent | ConcentratedEvent:
+        if self.cut is Cut.EACH:
+            return ConcentratedEvent(choices_rho(self.softness, self.range_units), MECHANISM)
         return BoundedRangeEvent(decimal_up(self.range_units / self.softness))
 
 
@@ -63,6 +84,8 @@ def histogram_units(settings: Settings) -> int:
 
 def divide(facts: PublicFacts, settings: Settings) -> tuple[dict[str, PrivacyEvent], Guarantee]:
     """All events of the release, in the order in which they happen, and what they amount to."""
+    if settings.noise is Noise.LAPLACE:
+        return _divide_pure(facts, settings)
     parts = _parts(facts, settings)
     if settings.keep is not Keep.EXPONENTIAL:
         found = calibrate_gaussians(facts.epsilon, facts.delta, list(parts.values()))
@@ -77,20 +100,81 @@ def divide(facts: PublicFacts, settings: Settings) -> tuple[dict[str, PrivacyEve
     return events, guarantee(events.values(), facts.delta)
 
 
-def gaussian_event(plan: Plan, label: str) -> GaussianEvent:
-    """The planned Gaussian measurement of that label."""
+def _divide_pure(
+    facts: PublicFacts, settings: Settings
+) -> tuple[dict[str, PrivacyEvent], Guarantee]:
+    """Shares of epsilon, in the order in which things happen."""
+    most = settings.k if settings.keep is Keep.FIRST else facts.grid.slots
+    units_of(facts.bound, facts.grid.slots, most, settings.transform)  # says if there is no room
+
+    def laplace(l1: float, share: float) -> LaplaceEvent:
+        return LaplaceEvent(l1, laplace_scale(l1, exact(facts.epsilon) * exact(share)))
+
+    events: dict[str, PrivacyEvent] = {
+        HISTOGRAM: laplace(float(ONE_VISIT_UNITS), settings.histogram_share)
+    }
+    if settings.total_share:
+        events[TOTAL] = laplace(float(settings.total_cap), settings.total_share)
+    if settings.keep is Keep.EXPONENTIAL:
+        events[CHOICE] = choice(facts, settings).event
+    lattice = float(LATTICE * series_units(facts, settings))
+    events[SERIES] = laplace(lattice, settings.series_share)
+    return events, guarantee(events.values(), facts.delta)
+
+
+def take(wall: Wall, box: Private[Counts], plan: Plan, label: str) -> Measurement:
+    """The planned measurement of that label."""
     event = plan.events[label]
+    if isinstance(event, LaplaceEvent):
+        return wall.laplace(box, scale=event.scale, label=label)
     assert isinstance(event, GaussianEvent)
-    return event
+    return wall.gaussian(box, sigma2=event.sigma2, touched=event.touched, label=label)
+
+
+def coefficient_sd(
+    event: PrivacyEvent, facts: PublicFacts, settings: Settings
+) -> NDArray[np.float64]:
+    """Standard deviation of one coefficient, in counts, if k = 1 … slots are kept."""
+    slots = facts.grid.slots
+    if isinstance(event, GaussianEvent):
+        return np.full(slots, math.sqrt(event.sigma2) / series_units(facts, settings))
+    assert isinstance(event, LaplaceEvent)
+    lattice = LATTICE * series_units(facts, settings)
+    sensitivity = coefficient_sensitivity(facts.bound, slots, settings.transform)
+    return sensitivity * (math.sqrt(laplace_variance(event.scale)) / lattice)
+
+
+def series_sd(event: PrivacyEvent, facts: PublicFacts, settings: Settings) -> float:
+    """Standard deviation of one slot of a series: all coefficients kept, or with Laplace k."""
+    sd = coefficient_sd(event, facts, settings)
+    k = settings.k if settings.noise is Noise.LAPLACE else sd.size
+    return float(sd[k - 1]) * math.sqrt(k / sd.size)
 
 
 def choice(facts: PublicFacts, settings: Settings) -> Choice:
-    """eta from eta^2 / 8 = its share of rho; the range is sqrt(2) L2 and the rounding."""
-    rho = zcdp_rho(facts.epsilon, facts.delta) * settings.choice_share
-    eta = math.sqrt(8 * rho) * (1 - 1e-12)
+    """The softness that its share pays for; the range is sqrt(2) L2 and the rounding.
+
+    In rho, eta^2 / 8 is the share; in the pure form eta itself is.
+    """
+    eta = facts.epsilon * settings.choice_share * (1 - 1e-12)
+    if settings.noise is Noise.GAUSSIAN:
+        rho = zcdp_rho(facts.epsilon, facts.delta) * settings.choice_share
+        eta = math.sqrt(8 * rho) * (1 - 1e-12)
     spread = math.sqrt(2) * facts.bound.l2(facts.grid.slots) / facts.bound.units_per_count
-    range_units = cost_range(spread)
-    return Choice(representable_softness(selection_softness(range_units, eta)), range_units)
+    if settings.cut is Cut.EACH:
+        range_units = row_range(spread, _clusters_touched(facts, settings))
+    else:
+        range_units = cost_range(spread)
+    softness = representable_softness(selection_softness(range_units, eta))
+    return Choice(softness, range_units, settings.cut)
+
+
+def _clusters_touched(facts: PublicFacts, settings: Settings) -> int:
+    """The most clusters that one user can be in: no more than cells, nor than what is moved."""
+    if settings.space is Space.TOWERS:
+        return min(touched_cells(facts), facts.places)
+    assert facts.overlay is not None  # a cover has no more cells than there are zones
+    return min(touched_cells(facts) * _widest(facts), facts.overlay.zone_ids.size)
 
 
 def _event(part: GaussianPart, sigma2: Fraction) -> GaussianEvent:

@@ -12,11 +12,21 @@ r = ||(A, B)||, g = r - ||B||. Its gradient is (A/r, B/r - B/||B||), of squared 
 
 One user moves F by at most C or sqrt(l) over all clusters together. So one k for all clusters
 has range sqrt(2) C in counts, and weights exp(-u_k / b) are one bounded-range choice however
-many clusters there are. The printed form chooses k in each cluster and charges once, which
-does not add up: a user is in many clusters. Costs are put on a lattice, rounding paid.
+many clusters there are.
+
+One k for each cluster, as printed, is charged once there as if clusters had different users.
+They share users, so pure losses add up over clusters. In zCDP they add up to the same as for
+one k: cluster e moves by v_e, its range is sqrt(2) ||v_e||, and the sum of squares is at most
+2 C^2 (`privacy.mechanisms.choices` has the proof). Only rounding grows with the number of
+clusters: r_e <= sqrt(2) ||v_e|| units + 3 where v_e is not zero, so by the triangle inequality
+the norm of all r_e is at most sqrt(2) C units + 3 sqrt(m), m the most clusters one user is in.
+
+Costs are put on a lattice, rounding paid.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +37,18 @@ from sfumato.model.private import Private
 from sfumato.privacy.mechanisms.exponential import quantise
 
 UNITS = 32
-"""Cost units of one count."""
+"""Cost units of one count, for one k."""
+ROW_UNITS = 1 << 10
+"""The same for a k in each cluster, where every cluster is rounded."""
 
 
 def cut_costs(
-    box: Private[Counts], sigma: float, transform: Transform
+    box: Private[Counts], sigma: float | NDArray[np.float64], transform: Transform
 ) -> Private[NDArray[np.int64]]:
-    """Integer costs of k = 1 … slots for cluster x slot counts; `sigma` in counts."""
+    """Integer costs of k = 1 … slots for cluster x slot counts.
+
+    `sigma` is the noise of a coefficient in counts: one number, or one for each k.
+    """
 
     def costs(counts: Counts) -> NDArray[np.int64]:
         series = counts.values / np.float64(counts.units_per_count)
@@ -45,10 +60,29 @@ def cut_costs(
     return box.map(costs, "costs of keeping the first coefficients")
 
 
+def row_costs(
+    box: Private[Counts], sigma: float, transform: Transform
+) -> Private[NDArray[np.int64]]:
+    """Integer costs of k = 1 … slots, for each cluster by itself."""
+
+    def costs(counts: Counts) -> NDArray[np.int64]:
+        series = counts.values / np.float64(counts.units_per_count)
+        k = np.arange(1, series.shape[1] + 1)
+        utilities = -(dropped_in_rows(forward(series, transform)) + np.sqrt(k) * sigma)
+        return quantise(utilities, units=ROW_UNITS, spread=0.0)[0]
+
+    return box.map(costs, "costs of keeping the first coefficients of each cluster")
+
+
 def cost_range(spread: float) -> int:
     """How far one user moves two costs apart, in cost units, for utilities that move `spread`."""
     _, units = quantise(np.zeros(0), units=UNITS, spread=spread * (1 + 1e-12))
     return units
+
+
+def row_range(spread: float, clusters: int) -> int:
+    """The Euclidean norm of all clusters' ranges, `spread` being that of the utilities' moves."""
+    return math.ceil(ROW_UNITS * spread * (1 + 1e-12)) + math.ceil(3 * math.sqrt(clusters))
 
 
 def dropped_norms(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -57,7 +91,16 @@ def dropped_norms(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
     Summed from the far end without differences: the error is some 1e-13 of the whole norm,
     far below a quarter of a cost unit for any number of people.
     """
-    energy = np.square(coefficients).sum(axis=0)
-    beyond = np.cumsum(energy[::-1])[::-1]
-    norms: NDArray[np.float64] = np.sqrt(np.append(beyond[1:], 0.0))
+    return _beyond(np.square(coefficients).sum(axis=0)[None])[0]
+
+
+def dropped_in_rows(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+    """||F_{>k}|| of every row by itself."""
+    return _beyond(np.square(coefficients))
+
+
+def _beyond(energy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Roots of the sums over what follows each entry of a row."""
+    sums = np.cumsum(energy[:, ::-1], axis=1)[:, ::-1]
+    norms: NDArray[np.float64] = np.sqrt(np.pad(sums[:, 1:], ((0, 0), (0, 1))))
     return norms

@@ -3,9 +3,10 @@
 Acs & Castelluccia (2014), corrected: noisy totals of places (a histogram and a capped grand
 total), neighbours merged until each cluster is large enough for the noise, one noisy series
 per cluster, its shape cleaned of noise, totals times shapes, small hours smoothed, back to
-zones. Claim: (epsilon, delta)-DP for adding or removing one user's whole record; `budget` has
-the sensitivities. Clusters are made from noisy totals and a public threshold
-tau = sqrt(slots) * sigma / tolerance; all that follows a measurement is post-processing.
+zones. Claim: (epsilon, delta)-DP for adding or removing one user's whole record, pure
+epsilon-DP with the parameter noise = laplace; `budget` and `pure` have the sensitivities.
+Clusters are made from noisy totals and a public threshold tau = sqrt(slots) * sigma /
+tolerance; all that follows a measurement is post-processing.
 
 Intervals: 90 %, by the delta method from the noise of totals, grand total and shapes, plus the
 differences between places of one cluster as far as differences between clusters show them.
@@ -23,9 +24,9 @@ from numpy.typing import NDArray
 
 from sfumato.density.bound_words import bound_in_words
 from sfumato.density.parameters import user_period
-from sfumato.density.paris.budget import SERIES, divide, histogram_units, series_units
+from sfumato.density.paris.budget import SERIES, divide, histogram_units, series_sd
 from sfumato.density.paris.series import cluster_counts, measure_shapes
-from sfumato.density.paris.settings import Histogram, Settings
+from sfumato.density.paris.settings import Histogram, Noise, Settings
 from sfumato.density.paris.space import WorkingSpace, working_space
 from sfumato.density.paris.totals import Totals, measure_totals
 from sfumato.density.refine.clusters import merge_neighbours
@@ -34,7 +35,14 @@ from sfumato.density.refine.shapes import Shapes
 from sfumato.density.scheme import Density, Plan, PlannedMeasurement, PublicFacts
 from sfumato.density.zoning import Table, bounded_counts
 from sfumato.model.source import Source
-from sfumato.privacy.events import BoundedRangeEvent, GaussianEvent, PrivacyEvent
+from sfumato.privacy.events import (
+    BoundedRangeEvent,
+    ConcentratedEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PrivacyEvent,
+)
+from sfumato.privacy.mechanisms.addition import laplace_variance
 from sfumato.privacy.wall import Wall
 
 COVERAGE = 0.90
@@ -54,21 +62,29 @@ class Paris:
         user_period(self.name, facts)
         settings = Settings.of(facts)
         events, reached = divide(facts, settings)
-        units = {SERIES: series_units(facts, settings), "histogram": histogram_units(settings)}
+        sd = series_sd(events[SERIES], facts, settings)
+        units = {"histogram": histogram_units(settings)}
         cells = {"histogram": facts.places, "total": 1, SERIES: facts.cells, "choice": 1}
         planned = tuple(
-            PlannedMeasurement(label, event, cells[label], _sd(event, units.get(label, 1)))
+            PlannedMeasurement(
+                label,
+                event,
+                cells[label],
+                sd if label == SERIES else _sd(event, units.get(label, 1)),
+            )
             for label, event in events.items()
         )
-        sd = next(p.sd for p in planned if p.label == SERIES)
+        law = "Laplace" if settings.noise is Noise.LAPLACE else "Gaussian"
         bar = threshold(sd, facts.grid.slots, settings.tolerance)
         lines = (
             f"{facts.places} places are merged into clusters of at least {bar:,.0f} "
-            f"{facts.counting}; each cluster's {facts.grid.slots} slots get discrete Gaussian "
+            f"{facts.counting}; each cluster's {facts.grid.slots} slots get discrete {law} "
             f"noise of standard deviation {sd:.3g}, and its shape is shared by its places.",
             "Totals of places get noise of standard deviation "
             f"{planned[0].sd:.3g} before they are scaled to the noisy grand total.",
-            f"It costs epsilon {reached.epsilon:.4g} at delta {facts.delta:g} "
+            f"It costs epsilon {reached.epsilon:.4g} outright; delta is not used."
+            if settings.noise is Noise.LAPLACE
+            else f"It costs epsilon {reached.epsilon:.4g} at delta {facts.delta:g} "
             f"(rho {reached.rho or 0:.4g}, by {reached.method}).",
         )
         return Plan(self.name, planned, sd, lines, _bound_in_words(facts, settings))
@@ -77,7 +93,7 @@ class Paris:
         settings, plan = Settings.of(facts), self.plan(facts)
         space = working_space(facts, settings.space)
         totals = measure_totals(source, wall, facts, settings, plan)
-        sd = _sd(plan.events[SERIES], series_units(facts, settings))
+        sd = series_sd(plan.events[SERIES], facts, settings)
         cells = space.totals(totals.values)
         label = merge_neighbours(
             cells,
@@ -127,8 +143,10 @@ def threshold(sd: float, slots: int, tolerance: float) -> float:
 
 def _sd(event: PrivacyEvent, units: int) -> float:
     """Standard deviation in counts; a choice has none."""
-    if isinstance(event, BoundedRangeEvent):
+    if isinstance(event, BoundedRangeEvent | ConcentratedEvent):
         return 0.0
+    if isinstance(event, LaplaceEvent):
+        return math.sqrt(laplace_variance(event.scale)) / units
     assert isinstance(event, GaussianEvent)
     return math.sqrt(event.sigma2) / units
 

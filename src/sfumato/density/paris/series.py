@@ -3,22 +3,22 @@
 With Gaussian noise all coefficients cost as much as some of them, and in an orthonormal basis
 noise on the hours is noise on the coefficients. So integers get integer noise in time, and
 which coefficients to believe is decided afterwards from noisy numbers, for free; `exponential`
-pays for a choice before the noise instead, as the paper does.
+pays for a choice before the noise instead, as the paper does. With Laplace noise every
+coefficient costs, so only the kept ones get noise (`pure`).
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from sfumato.density.paris.budget import CHOICE, SERIES, choice, gaussian_event, series_units
-from sfumato.density.paris.cut import cut_costs
-from sfumato.density.paris.settings import Keep, Settings
+from sfumato.density.paris.budget import CHOICE, SERIES, choice, coefficient_sd, take
+from sfumato.density.paris.cut import cut_costs, row_costs
+from sfumato.density.paris.pure import coefficient_counts
+from sfumato.density.paris.settings import Cut, Keep, Noise, Settings
 from sfumato.density.paris.space import WorkingSpace
-from sfumato.density.refine.fourier import cheapest_cut, forward
+from sfumato.density.refine.fourier import cheapest_cut, forward, inverse
 from sfumato.density.refine.shapes import Shapes, first_shapes, shrunk_shapes
 from sfumato.density.scheme import Plan, PublicFacts
 from sfumato.model.counts import Counts
@@ -56,23 +56,51 @@ def measure_shapes(
 
     `scale` are the clusters' noisy totals.
     """
-    event = gaussian_event(plan, SERIES)
-    kept: int | None = settings.k if settings.keep is Keep.FIRST else None
-    if settings.keep is Keep.EXPONENTIAL:
-        soft = choice(facts, settings)
-        sigma = math.sqrt(event.sigma2) / series_units(facts, settings)
-        costs = cut_costs(box, sigma, settings.transform)
-        chosen = wall.select(
-            costs, softness=soft.softness, range_units=soft.range_units, label=CHOICE
-        )
-        kept = chosen.index + 1
-    measured = wall.gaussian(box, sigma2=event.sigma2, touched=event.touched, label=SERIES)
+    kept = _chosen_before(box, wall, facts, settings, plan, scale.size)
+    if settings.noise is Noise.LAPLACE:
+        assert kept is not None
+        first = coefficient_counts(box, facts.bound, int(kept[0]), settings.transform)
+        measured = take(wall, first, plan, SERIES)
+        found = measured.estimate()
+        padded = np.pad(found, ((0, 0), (0, facts.grid.slots - found.shape[1])))
+        noisy = inverse(padded, settings.transform)
+        return first_shapes(noisy, kept, measured.sd**2, settings.transform), measured
+    measured = take(wall, box, plan, SERIES)
     noisy, variance = measured.estimate(), measured.sd**2
     if settings.keep is Keep.SHRINK:
         return shrunk_shapes(noisy, scale, variance, settings.transform), measured
-    if settings.keep is Keep.CUT:
-        k = cheapest_cut(forward(noisy, settings.transform), variance)
-    else:
-        assert kept is not None
-        k = np.full(noisy.shape[0], kept, dtype=np.int64)
-    return first_shapes(noisy, k, variance, settings.transform), measured
+    if kept is None:
+        kept = cheapest_cut(forward(noisy, settings.transform), variance)
+    return first_shapes(noisy, kept, variance, settings.transform), measured
+
+
+def _chosen_before(
+    box: Private[Counts],
+    wall: Wall,
+    facts: PublicFacts,
+    settings: Settings,
+    plan: Plan,
+    clusters: int,
+) -> NDArray[np.int64] | None:
+    """How many coefficients each cluster keeps, where that is settled before the noise."""
+    if settings.keep is Keep.FIRST:
+        return np.full(clusters, settings.k, dtype=np.int64)
+    if settings.keep is not Keep.EXPONENTIAL:
+        return None
+    soft = choice(facts, settings)
+    sd = coefficient_sd(plan.events[SERIES], facts, settings)
+    if settings.cut is Cut.EACH:
+        chosen = wall.select_in_rows(
+            row_costs(box, float(sd[0]), settings.transform),
+            softness=soft.softness,
+            range_units=soft.range_units,
+            label=CHOICE,
+        )
+        return chosen.indices + 1
+    one = wall.select(
+        cut_costs(box, sd, settings.transform),
+        softness=soft.softness,
+        range_units=soft.range_units,
+        label=CHOICE,
+    )
+    return np.full(clusters, one.index + 1, dtype=np.int64)

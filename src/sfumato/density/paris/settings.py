@@ -45,6 +45,24 @@ class Keep(StrEnum):
     """The first k, k given (FPA)."""
 
 
+class Noise(StrEnum):
+    """The law of the noise, and with it the claim."""
+
+    GAUSSIAN = "gaussian"
+    """(epsilon, delta)-DP: EFPAG."""
+    LAPLACE = "laplace"
+    """Pure epsilon-DP: EFPA. Needs one visit a user and a cut before the noise."""
+
+
+class Cut(StrEnum):
+    """For whom k is chosen where `keep` is exponential."""
+
+    COMMON = "common"
+    """One k for all clusters."""
+    EACH = "each"
+    """One k for every cluster, as the paper has it."""
+
+
 WORDS = {
     "space": "towers, zones or cover",
     "histogram": "clipped or one-visit",
@@ -53,6 +71,8 @@ WORDS = {
     "total_share": "share of the budget; 0 leaves the grand total to the histogram",
     "total_cap": "visits of one user that the grand total counts at most",
     "choice_share": "share of the budget, if keep is exponential",
+    "cut": "common or each: one k for all clusters or one for each, if keep is exponential",
+    "noise": "gaussian, or laplace for a promise without delta",
     "tolerance": "tolerated error of a cluster's series relative to its total",
     "keep": "shrink, cut, exponential or first",
     "k": "coefficients, if keep is first",
@@ -72,6 +92,8 @@ class Settings:
     total_share: float
     total_cap: int
     choice_share: float
+    cut: Cut
+    noise: Noise
     tolerance: float
     keep: Keep
     k: int
@@ -83,15 +105,20 @@ class Settings:
         """From the facts' parameters, defaults where nothing is said."""
         no_others("paris", facts, WORDS)
         slots = facts.grid.slots
-        keep = Keep(word(facts, "keep", Keep.SHRINK, list(Keep)))
+        noise = Noise(word(facts, "noise", Noise.GAUSSIAN, list(Noise)))
+        pure = noise is Noise.LAPLACE
+        keep = Keep(word(facts, "keep", Keep.EXPONENTIAL if pure else Keep.SHRINK, list(Keep)))
+        histogram = Histogram.ONE_VISIT if pure else Histogram.CLIPPED
         found = cls(
             space=Space(word(facts, "space", Space.TOWERS, list(Space))),
-            histogram=Histogram(word(facts, "histogram", Histogram.CLIPPED, list(Histogram))),
+            histogram=Histogram(word(facts, "histogram", histogram, list(Histogram))),
             histogram_limit=number(facts, "histogram_limit", 8.0, 0.01, 1e4),
             histogram_share=number(facts, "histogram_share", 0.1, 0.001, 0.98),
             total_share=number(facts, "total_share", 0.02, 0.0, 0.9),
             total_cap=whole(facts, "total_cap", 250, 1, 1 << 40),
-            choice_share=number(facts, "choice_share", 0.03, 0.001, 0.9),
+            choice_share=number(facts, "choice_share", 0.1 if pure else 0.03, 0.001, 0.9),
+            cut=Cut(word(facts, "cut", Cut.COMMON, list(Cut))),
+            noise=noise,
             tolerance=number(facts, "tolerance", 0.005, 1e-6, 1e6),
             keep=keep,
             k=whole(facts, "k", min(30, slots), 1, slots),
@@ -108,7 +135,22 @@ class Settings:
                 f"The space {found.space} needs both towers and zones.",
                 remedy="Give --towers and --zones, or leave space at towers.",
             )
+        if pure:
+            found._check_pure()
         return found
+
+    def _check_pure(self) -> None:
+        """What Laplace noise asks for."""
+        if self.keep not in (Keep.EXPONENTIAL, Keep.FIRST) or self.cut is not Cut.COMMON:
+            raise UsageError(
+                "With noise laplace only as many coefficients as are kept get noise.",
+                remedy="Take keep exponential or first, and cut common.",
+            )
+        if self.histogram is not Histogram.ONE_VISIT or self.space is not Space.TOWERS:
+            raise UsageError(
+                "With noise laplace totals come from one visit a user, and noise is at towers.",
+                remedy="Take histogram one-visit and space towers.",
+            )
 
     @property
     def series_share(self) -> float:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.density.paris.budget import HISTOGRAM, ONE_VISIT_UNITS, TOTAL, gaussian_event
+from sfumato.density.paris.budget import HISTOGRAM, ONE_VISIT_UNITS, TOTAL, take
 from sfumato.density.paris.settings import Histogram, Settings
 from sfumato.density.refine.consistency import project_to_simplex
 from sfumato.density.scheme import Plan, PublicFacts
@@ -43,23 +43,16 @@ def measure_totals(
     source: Source, wall: Wall, facts: PublicFacts, settings: Settings, plan: Plan
 ) -> Totals:
     """Take the two measurements and put them together."""
-    event = gaussian_event(plan, HISTOGRAM)
     if settings.histogram is Histogram.CLIPPED:
         box = source.place_totals(WeightBound(settings.histogram_limit), facts.counting)
     else:
         key = wall.sampling_key(HISTOGRAM)
         box = source.sampled(SampleBound(1), key).map(_over_slots, "one visit of each user")
-    histogram = wall.gaussian(box, sigma2=event.sigma2, touched=event.touched, label=HISTOGRAM)
+    histogram = take(wall, box, plan, HISTOGRAM)
     if settings.total_share == 0:
         return scaled_totals(histogram, None)
-    cap = gaussian_event(plan, TOTAL)
-    total = wall.gaussian(
-        source.capped_total(settings.total_cap, facts.counting),
-        sigma2=cap.sigma2,
-        touched=cap.touched,
-        label=TOTAL,
-    )
-    return scaled_totals(histogram, total)
+    capped = source.capped_total(settings.total_cap, facts.counting)
+    return scaled_totals(histogram, take(wall, capped, plan, TOTAL))
 
 
 def scaled_totals(histogram: Measurement, total: Measurement | None) -> Totals:

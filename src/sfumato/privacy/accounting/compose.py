@@ -9,8 +9,9 @@ Several statements hold at the same time and the least epsilon is reported with 
 * `numerical`: one Gaussian and the pure events' dominating pairs, convolved.
 
 An event's pure epsilon: Laplace l1/scale, bounded range its range, pure what it says,
-Gaussian none. Its rho: Gaussian l2^2/(2 sigma2); bounded range eta^2/8 (Dong, Durfee &
-Rogers 2020; Cesar & Rogers 2021); every other pure epsilon^2/2 (Bun & Steinke 2016).
+Gaussian and concentrated none. Its rho: Gaussian l2^2/(2 sigma2); bounded range eta^2/8
+(Dong, Durfee & Rogers 2020; Cesar & Rogers 2021); concentrated what it says; every other pure
+epsilon^2/2 (Bun & Steinke 2016). A concentrated event leaves `zcdp` as the only statement.
 Location noise is counted per metre and never together with the rest.
 """
 
@@ -28,6 +29,7 @@ from sfumato.privacy.accounting.numerical import numerical_epsilon
 from sfumato.privacy.accounting.zcdp import zcdp_epsilon
 from sfumato.privacy.events import (
     BoundedRangeEvent,
+    ConcentratedEvent,
     GaussianEvent,
     LaplaceEvent,
     MetricEvent,
@@ -69,7 +71,7 @@ def event_epsilon(event: PrivacyEvent) -> Fraction | None:
             return exact(event.range)
         case PureEvent():
             return exact(event.epsilon)
-        case GaussianEvent():
+        case GaussianEvent() | ConcentratedEvent():
             return None
         case MetricEvent():
             raise _metric()
@@ -82,6 +84,8 @@ def event_rho(event: PrivacyEvent) -> Fraction:
             return exact(event.l2) ** 2 / (2 * event.sigma2)
         case BoundedRangeEvent():
             return exact(event.range) ** 2 / 8
+        case ConcentratedEvent():
+            return exact(event.rho)
         case LaplaceEvent() | PureEvent():
             epsilon = event_epsilon(event)
             assert epsilon is not None
@@ -141,7 +145,12 @@ def guarantee(events: Iterable[PrivacyEvent], delta: float) -> Guarantee:
 
 
 def _curves(listed: list[PrivacyEvent], delta: float, answers: dict[Method, float]) -> None:
-    """Adds what the exact curve and the numerical composition say."""
+    """Adds what the exact curve and the numerical composition say.
+
+    Neither knows what to do with an event of which only rho is known.
+    """
+    if any(isinstance(event, ConcentratedEvent) for event in listed):
+        return
     gaussians = [event for event in listed if isinstance(event, GaussianEvent)]
     mu = math.sqrt(2 * decimal_up(total_rho(gaussians))) * (1 + 1e-15)
     tau = math.fsum(variation(event.sigma2, event.touched) for event in gaussians)

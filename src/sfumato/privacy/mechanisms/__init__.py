@@ -1,5 +1,6 @@
 """Mechanisms: charged first, then they open the box, draw, and give back what is public."""
 
+from sfumato.privacy.mechanisms.choices import exponential_choices
 from sfumato.privacy.mechanisms.exponential import exponential_choice
 from sfumato.privacy.mechanisms.gaussian import measure_gaussian
 from sfumato.privacy.mechanisms.laplace import measure_laplace
@@ -11,6 +12,7 @@ __all__ = [
     "NoisyDistances",
     "SparseVector",
     "exponential_choice",
+    "exponential_choices",
     "measure_gaussian",
     "measure_laplace",
     "noisy_max",
