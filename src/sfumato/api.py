@@ -16,14 +16,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
 from sfumato.density.registry import scheme_named
 from sfumato.engine.local import LocalSource
+from sfumato.engine.spark.session import is_spark_frame
 from sfumato.io.events import read_events
-from sfumato.model.errors import SfumatoError
+from sfumato.model.errors import SfumatoError, UsageError
 from sfumato.model.events import Events
 from sfumato.model.source import Progress
 from sfumato.privacy.events import PrivacyEvent
@@ -34,6 +35,9 @@ from sfumato.privacy.wall import Wall
 from sfumato.release_folder import write_release
 from sfumato.release_request import Request, bound_text, day_of, parse_bound, request
 from sfumato.released import Release
+
+if TYPE_CHECKING:
+    from sfumato.engine.spark.source import SparkSource
 
 __all__ = [
     "Release",
@@ -61,12 +65,18 @@ def release(
     time_unit: str | None = None,
     keep_key: bool = False,
     progress: Progress | None = None,
+    engine: str | None = None,
+    master: str | None = None,
+    spark: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> Release:
     """Publish a density of `events` in the folder `out`; the other settings are `request`'s.
 
     `columns`, `tz` and `time_unit` say how the events are to be read where they do not tell.
+    A Spark DataFrame is counted on its own session; `engine="spark"` counts a path or table there,
+    on the active session or on `master`, a new session with the settings `spark`.
     """
+    on_spark = engine_of(events, engine, master, spark)
     folder = Path(out).absolute()
     asked = request(
         dataset=dataset,
@@ -77,6 +87,16 @@ def release(
         **settings,
     )
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    if on_spark:
+        from sfumato.engine.spark.opening import open_source
+
+        reading: dict[str, Any] = {"columns": columns, "tz": tz, "time_unit": time_unit}
+        reading |= {"master": master, "settings": spark, "progress": progress}
+        cluster = open_source(events, asked.counted, asked.facts.grid, **reading)
+        try:
+            return publish_request(asked, cluster, book, folder, keep_key=keep_key)
+        finally:
+            cluster.close()
     described = (
         events
         if isinstance(events, Events)
@@ -98,8 +118,31 @@ def release(
             described.close()
 
 
+def engine_of(
+    events: object, engine: str | None, master: str | None, spark: Mapping[str, str] | None
+) -> bool:
+    """Whether Spark is to count: asked for, or where the events are already."""
+    if engine not in (None, "local", "spark"):
+        raise UsageError(f"There is no engine {engine!r}.", remedy="Use local or spark.")
+    on_spark = engine == "spark" or is_spark_frame(events)
+    if on_spark and engine == "local":
+        raise UsageError(
+            "A Spark DataFrame is counted on Spark.", remedy="Leave the engine out, or give a path."
+        )
+    if not on_spark and (master is not None or spark):
+        raise UsageError(
+            "A master and Spark's settings are for the Spark engine.", remedy="Add --engine spark."
+        )
+    return on_spark
+
+
 def publish_request(
-    asked: Request, source: LocalSource, book: Ledger, out: Path, *, keep_key: bool = False
+    asked: Request,
+    source: LocalSource | SparkSource,
+    book: Ledger,
+    out: Path,
+    *,
+    keep_key: bool = False,
 ) -> Release:
     """Reserve, draw, persist, commit."""
     scheme, facts, plan = scheme_named(asked.scheme), asked.facts, asked.plan()
@@ -151,6 +194,6 @@ def publish_request(
     return Release(out, read_manifest(out / MANIFEST_NAME), outcome.how)
 
 
-def _read(source: LocalSource) -> None:
+def _read(source: LocalSource | SparkSource) -> None:
     """Read all events now, so that a fault in them is found before anything is reserved."""
     _ = source.drops

@@ -24,6 +24,7 @@ from sfumato.cli.options import (
     ZoneId,
     ZoneName,
     columns_of,
+    pairs,
     parameters_of,
 )
 from sfumato.model.errors import UsageError
@@ -80,6 +81,17 @@ def release(
     keep_key: Annotated[
         bool, typer.Option("--keep-key", help="Keep the key, with which the noise can be redrawn.")
     ] = False,
+    engine: Annotated[
+        str | None, typer.Option(help="Where to count: local (default) or spark.")
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(help="Spark's master: local[2], yarn, spark://HOST:PORT, sc://HOST:PORT."),
+    ] = None,
+    spark_conf: Annotated[
+        list[str] | None,
+        typer.Option("--spark-conf", help="A setting of Spark: spark.executor.memory=8g."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
     as_json: AsJson = False,
     config: Config = None,  # noqa: ARG001 - read by its callback
@@ -125,6 +137,9 @@ def release(
             time_unit=time_unit,
             keep_key=keep_key,
             progress=progress,
+            engine=engine,
+            master=master,
+            spark=pairs(spark_conf, "A setting of Spark", "--spark-conf spark.executor.memory=8g"),
             **settings,
         )
     if as_json:

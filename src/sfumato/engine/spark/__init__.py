@@ -1,0 +1,12 @@
+"""Spark: the same release from a cluster, where the data is.
+
+Left of the wall, like the rest of the engine.
+
+* `opening`, `session`, `describing`: from a frame, table or path to described events.
+* `rows`, `times`: events as judged rows, in SQL.
+* `survey`: one scan for fingerprint, faults and sizes.
+* `blocks`, `passes`: what the workers run, the compiled passes of the local engine.
+* `source`: the questions, and why their answers are the same bytes everywhere.
+
+pyspark is imported when a session is opened, never before.
+"""

@@ -1,0 +1,72 @@
+"""What Spark complains about, without the record that its message may quote.
+
+Under ANSI rules Spark's errors carry the value that could not be read, and a worker's error
+carries Python's own message. Neither leaves here: what is kept is the *condition*, Spark's public
+name for the kind of error, and whether it is one that the user can mend.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sfumato.engine.answers import BoundBroken
+from sfumato.model.errors import InputError, SfumatoError, UsageError
+
+_CONDITION = re.compile(r"[A-Z][A-Z0-9_]*(\.[A-Z0-9_]+)*")
+_MISSING = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND")
+WORKER_FAULT = "sfumato worker:"
+"""Begins what a worker's function says when it fails: a kind of error and nothing else."""
+
+
+def condition_of(error: BaseException) -> str:
+    """Spark's public name for what went wrong, or the kind of the error."""
+    for ask in ("getCondition", "getErrorClass"):
+        try:
+            found = getattr(error, ask)()
+        except Exception:
+            continue
+        if isinstance(found, str) and _CONDITION.fullmatch(found):
+            return found
+    return type(error).__name__
+
+
+@contextmanager
+def without_records(label: str) -> Iterator[None]:
+    """Turn an error of Spark or of a worker into one that shows no record."""
+    try:
+        with warnings.catch_warnings():
+            # pyspark warns about a pandas that it has not seen; no pandas is used here.
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+        return
+    except (SfumatoError, BoundBroken):
+        raise
+    except Exception as error:
+        raised = _plain(error, label)
+    raise raised from None
+
+
+def _plain(error: Exception, label: str) -> Exception:
+    message = str(error)
+    condition = condition_of(error)
+    if BoundBroken.__name__ in message:
+        return BoundBroken("A user counted above the bound; nothing is given.")
+    if "No module named 'sfumato'" in message:
+        return UsageError(
+            "The cluster's Python workers do not have sfumato.",
+            remedy="Install sfumato on the workers, in the version that runs here.",
+        )
+    if condition.startswith(_MISSING):
+        return InputError(
+            "there is no such file or table.", file=label, remedy="Check the path or the name."
+        )
+    fault = re.search(WORKER_FAULT + r" (\w+)", message)
+    kind = f"{condition}, {fault.group(1)}" if fault else condition
+    return InputError(
+        f"the events could not be read ({kind}).",
+        file=label,
+        remedy="Check that they are complete and that the cluster is well; run again to resume.",
+    )

@@ -1,0 +1,102 @@
+"""A Spark session: the user's own, or one of ours that leaves nothing behind.
+
+A session that was given is used as it is: nothing in its configuration is changed, no table or
+view is made in it, and it is not stopped. A session of our own runs by Spark's ANSI rules in
+UTC, says nothing below fatal in its log (task failures are logged with their messages), keeps
+no event log and no page, and has its scratch files in a folder that only this user can
+enter, that goes with the session, and that is swept up by the next run where a run was killed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from sfumato.engine.spark.errors import condition_of
+from sfumato.io.scratch import Scratch
+from sfumato.model.errors import UsageError
+
+_OURS = {
+    "spark.app.name": "sfumato",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.eventLog.enabled": "false",
+    "spark.log.level": "FATAL",
+}
+
+
+def is_spark_frame(value: object) -> bool:
+    """True for a Spark DataFrame, classic or Connect; pyspark is not imported to tell."""
+    return any(
+        kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame"
+        for kind in type(value).__mro__
+    )
+
+
+def _builder() -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pyspark warns about pandas, which is not used
+            from pyspark.sql import SparkSession
+    except ImportError:
+        raise UsageError(
+            "The Spark engine needs pyspark.",
+            remedy="Install it with pip install 'sfumato[spark]'.",
+        ) from None
+    return SparkSession
+
+
+def open_session(
+    master: str | None, settings: Mapping[str, str] | None = None
+) -> tuple[Any, ExitStack]:
+    """A session and what closes it: an active one is borrowed, any other is ours to stop.
+
+    `master` as Spark writes it (`local[2]`, `yarn`, `spark://…`), or `sc://…` for Spark Connect;
+    `None` takes the active session, or what the environment is configured for.
+    """
+    sessions = _builder()
+    closing = ExitStack()
+    active = sessions.getActiveSession()
+    if active is not None and master is None:
+        return active, closing
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if master is not None and master.startswith("sc://"):
+                session = sessions.builder.remote(master).create()
+                closing.callback(session.stop)
+                return session, closing
+            if active is not None:
+                raise UsageError(
+                    "A Spark session runs in this process already.",
+                    remedy="Leave the master out to use it, or stop it first.",
+                )
+            # Workers on this machine run the Python that runs here, not the first on the path.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            builder = sessions.builder
+            if master is not None:
+                builder = builder.master(master)
+            if master is None or master.startswith("local"):
+                builder = builder.config("spark.local.dir", closing.enter_context(Scratch()))
+            for key, value in {**_OURS, **(settings or {})}.items():
+                builder = builder.config(key, value)
+            session = builder.getOrCreate()
+    except UsageError:
+        closing.close()
+        raise
+    except Exception as error:
+        closing.close()
+        raise UsageError(
+            f"Spark could not be started ({condition_of(error)}).",
+            remedy="Check the master's address, and that Java 17 or later is installed.",
+        ) from None
+    closing.callback(session.stop)
+    return session, closing

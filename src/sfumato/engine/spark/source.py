@@ -1,0 +1,240 @@
+"""`SparkSource`: bounded counts where the data is, the same bytes as on one machine.
+
+    events ──> judged rows ──> exchange by user ──> blocks of users ──> compiled pass ──> sums
+    (any table)   (SQL)          (one shuffle)      (kept for later)     (per task)     (integers)
+
+*Why the bytes are the same.* A user's contribution to any answer is computed by the compiled pass
+of the local engine from the set of the user's (slot, place) pairs, the bound, and for sampling
+the key and the id's own bytes; no other row enters it. All rows of a user meet in one task, and
+the set does not depend on the order in which they came. An answer is the sum over users of
+integers, which partitions, retries, speculative copies (Spark takes one result of a task), lost
+and recomputed blocks and the number of workers cannot change. The noise is drawn afterwards, on
+the driver, from the release key: Spark never sees it and can never draw it again.
+
+*The bound is checked on what was counted*: by the pass for each user, and for "all rows of a
+user in one task" by the buckets that the tasks saw, summed in the same job as the counts.
+
+Kept between questions are the blocks, in the cluster's memory and on its local disks; `close`
+lets them go, as does the end of the session. Cost: three scans (two of them for the
+fingerprint), one shuffle, then one pass over the blocks a question.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.engine import answers
+from sfumato.engine.drops import DropLog, DropReason
+from sfumato.engine.spark import blocks, passes, survey
+from sfumato.engine.spark.errors import without_records
+from sfumato.engine.spark.passes import Question
+from sfumato.engine.spark.rows import Rows
+from sfumato.engine.weights import TOTAL_UNITS, WeightRule
+from sfumato.model.bound import WEIGHT_UNITS, Counting, SampleBound, WeightBound
+from sfumato.model.counts import Counts
+from sfumato.model.events import Events
+from sfumato.model.places import Places
+from sfumato.model.private import Private
+from sfumato.model.source import NORM_UNITS, Progress
+from sfumato.model.time_grid import TimeGrid
+
+ROWS_PER_TASK = 1 << 21
+"""Rows that one task groups: about 25 MB beside the table of ids."""
+CROWDED = 4 * ROWS_PER_TASK
+"""Above so many rows of one bucket, repeats are dropped before rows are sent to their user."""
+_NO_SECRET = bytes(32)
+_NO_NORMS = np.zeros((1, 1), np.int64)
+
+
+class SparkSource:
+    """Bounded counts of a described Spark DataFrame. Reads at the first question."""
+
+    def __init__(
+        self,
+        events: Events,
+        places: Places,
+        grid: TimeGrid,
+        *,
+        closing: ExitStack | None = None,
+        rows_per_task: int = ROWS_PER_TASK,
+        crowded: int = CROWDED,
+        progress: Progress | None = None,
+    ) -> None:
+        self._rows = Rows.of(events, places, grid)
+        self._label = self._rows.label
+        self._closing = closing or ExitStack()
+        self._per_task = rows_per_task
+        self._crowded = crowded
+        self._progress = progress
+        self._survey: survey.Survey | None = None
+        self._blocks: Any = None
+        self._bits = max(1, (len(places) - 1).bit_length())
+
+    @property
+    def grid(self) -> TimeGrid:
+        return self._rows.grid
+
+    @property
+    def place_ids(self) -> NDArray[np.str_]:
+        return self._rows.places.ids
+
+    @property
+    def drops(self) -> DropLog:
+        """What was dropped and why, for the holder's internal log only. Reads everything."""
+        found = self._surveyed()
+        with without_records(self._label):
+            noted = self._users().where("buckets IS NOT NULL").select("outside").toArrow()
+        outside = sum(noted.column("outside").to_pylist())
+        dropped = found.dropped | ({DropReason.OUTSIDE_ZONES: outside} if outside else {})
+        return DropLog(found.rows, dropped, dict.fromkeys(dropped))
+
+    def fingerprint(self, key: bytes) -> str:
+        """Of the rows as they are now: every call scans them again."""
+        self._tell("fingerprint of the input")
+        self._survey = survey.survey(self._rows, key)
+        return survey.fingerprint(self._rows, self._survey, key)
+
+    def close(self) -> None:
+        """Let the blocks go, and the session where it is ours."""
+        held, self._blocks = self._blocks, None
+        if held is not None:
+            with contextlib.suppress(Exception):
+                held.unpersist(blocking=True)
+        self._closing.close()
+
+    def sampled(self, bound: SampleBound, key: bytes) -> Private[Counts]:
+        limit = min(bound.slots, self.grid.slots)
+        values = self._ask("sampled", self._shape, (limit, answers.checked_key(key)))
+        return answers.sampled_counts(values, bound, self.grid)
+
+    def weighted(
+        self,
+        bound: WeightBound,
+        counting: Counting,
+        event_norms: NDArray[np.int64] | None = None,
+    ) -> Private[Counts]:
+        with_norms = event_norms is not None
+        norms = _NO_NORMS
+        if event_norms is not None:
+            norms = answers.checked_norms(event_norms, *self._shape)
+        units = NORM_UNITS if with_norms else 1
+        rule = _rule(bound, units, WEIGHT_UNITS * bound.limit * units)
+        arguments = (norms, with_norms, counting is Counting.PEOPLE, rule)
+        values = self._ask("weighted", self._shape, arguments)
+        return answers.weighted_counts(values, bound, counting, self.grid, with_norms)
+
+    def place_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
+        people = counting is Counting.PEOPLE
+        units = TOTAL_UNITS if people else 1
+        arguments = (people, units, _rule(bound, units, WEIGHT_UNITS * bound.limit))
+        values = self._ask("place_totals", self._shape[:1], arguments)
+        return answers.place_total_counts(values, bound, counting)
+
+    def slot_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
+        arguments = (counting is Counting.PEOPLE, _rule(bound, 1, WEIGHT_UNITS * bound.limit))
+        values = self._ask("slot_totals", self._shape[1:], arguments)
+        return answers.slot_total_counts(values, bound, counting)
+
+    def capped_total(self, cap: int, counting: Counting) -> Private[Counts]:
+        arguments = (counting is Counting.PEOPLE, answers.checked_cap(cap))
+        values = self._ask("capped_total", (1,), arguments)
+        return answers.capped_total_count(int(values[0]), cap, counting)
+
+    def exact(self, counting: Counting) -> Private[Counts]:
+        values = self._ask("exact", self._shape, (counting is Counting.PEOPLE,))
+        return answers.exact_counts(values, counting)
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return len(self._rows.places), self.grid.slots
+
+    def _ask(
+        self, kernel: str, shape: tuple[int, ...], arguments: tuple[Any, ...]
+    ) -> NDArray[np.int64]:
+        """The pass over all blocks, its sums checked and laid out."""
+        question, user = Question(kernel, shape, arguments), self._rows.user
+        users = self._users()
+        self._tell("counting")
+
+        def work(batches: Any) -> Any:
+            return passes.counted(batches, question, user)
+
+        with without_records(self._label):
+            long = users.mapInArrow(blocks.guarded(work), passes.SCHEMA)
+            found = long.groupBy("cell").sum("n").toArrow()
+        cells, sums = (found.column(k).to_numpy() for k in (0, 1))
+        if not bool((sums[cells < 0] == 1).all()):
+            raise answers.BoundBroken("A user's rows met in two tasks; nothing is given.")
+        values = np.zeros(shape, np.int64)
+        values.reshape(-1)[cells[cells >= 0]] = sums[cells >= 0]
+        return values
+
+    def _surveyed(self) -> survey.Survey:
+        if self._survey is None:
+            self._survey = survey.survey(self._rows, _NO_SECRET)
+        return self._survey
+
+    def _users(self) -> Any:
+        """The blocks, described once and kept by Spark when they are first made."""
+        if self._blocks is None:
+            found = self._surveyed()
+            self._tell("reading events")
+            with without_records(self._label):
+                self._blocks = _kept(self._exchanged(found))
+        return self._blocks
+
+    def _exchanged(self, found: survey.Survey) -> Any:
+        rows, by_position = self._rows, self._rows.by_coordinates
+        tasks = max(2, -(-found.kept // self._per_task))
+        slot_bits = max(1, (self.grid.slots - 1).bit_length())
+        bits = self._bits
+        bucket = f"shiftleft(CAST(pmod(hash(u), {tasks}) AS BIGINT), {blocks.BUCKET_SHIFT})"
+        packed = f"{bucket} | shiftleft(slot, {bits})"
+        where = ["lon", "lat"] if by_position else []
+        packed += "" if by_position else " | CAST(place AS BIGINT)"
+        frame = rows.judged().where("reason IS NULL")
+        frame = frame.selectExpr("u", f"{packed} AS packed", *where)
+        zones = rows.places if by_position else None
+        if found.largest > self._crowded:
+            # Someone has very many rows: drop repeats before they all go to one task.
+            if zones is not None:
+                frame, zones = _located(frame, zones), None
+            frame = frame.groupBy("u", "packed").count().withColumnRenamed("count", "n")
+        intake = blocks.Intake(rows.user, bits, slot_bits, zones)
+
+        def work(batches: Any) -> Any:
+            return blocks.blocks(batches, intake)
+
+        return frame.repartition(tasks, "u").mapInArrow(blocks.guarded(work), blocks.SCHEMA)
+
+    def _tell(self, what: str) -> None:
+        if self._progress is not None:
+            self._progress(what, -1.0)
+
+
+def _located(frame: Any, zones: Places) -> Any:
+    """Positions to places before the exchange; what lies outside stays, as -1, to be counted."""
+
+    def work(batches: Any) -> Any:
+        return blocks.located(batches, zones)
+
+    kind = frame.schema["u"].dataType.simpleString()
+    return frame.mapInArrow(blocks.guarded(work), f"u {kind}, packed BIGINT")
+
+
+def _kept(frame: Any) -> Any:
+    """Kept for the next question, where the cluster allows it (some serverless ones do not)."""
+    try:
+        return frame.persist()
+    except Exception:
+        return frame
+
+
+def _rule(bound: WeightBound, units: int, ceiling: float) -> tuple[int, float, float]:
+    rule = WeightRule.of(bound.limit, units)
+    return rule.whole_up_to, rule.scale, ceiling
