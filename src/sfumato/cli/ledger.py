@@ -12,6 +12,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from sfumato.privacy.ledger import Ledger
+    from sfumato.privacy.ledger.records import Book
 
 app = typer.Typer(
     name="ledger",
@@ -48,12 +49,15 @@ def _print_json(data: Any) -> None:
     typer.echo(json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False))
 
 
-def _known(book: Any, dataset: str | None) -> None:
+def _book(where: str | None, key: Path | None, dataset: str | None) -> Book:
+    """What the ledger's rows add up to; a data set that is named must be in it."""
     from sfumato.model.errors import UsageError
 
+    book = open_ledger(where, key).book()
     if dataset is not None and dataset not in book.caps:
         known = ", ".join(sorted(book.caps)) or "none yet"
         raise UsageError(f"The ledger knows no data set {dataset!r}.", remedy=f"It knows: {known}.")
+    return book
 
 
 @app.command()
@@ -95,9 +99,7 @@ def show(
     """What was spent of each cap, and the most that any one period bears."""
     from sfumato.privacy.ledger import views
 
-    book = open_ledger(ledger, ledger_key).book()
-    _known(book, dataset)
-    data = views.show(book, dataset)
+    data = views.show(_book(ledger, ledger_key, dataset), dataset)
     if as_json:
         _print_json(data)
         return
@@ -126,9 +128,7 @@ def history(
     """Every release, in order, and what it cost."""
     from sfumato.privacy.ledger import views
 
-    book = open_ledger(ledger, ledger_key).book()
-    _known(book, dataset)
-    data = views.history(book, dataset)
+    data = views.history(_book(ledger, ledger_key, dataset), dataset)
     if as_json:
         _print_json(data)
         return
@@ -165,8 +165,7 @@ def plan(
     from sfumato.privacy.ledger.filter import MOST_RELEASES
     from sfumato.privacy.units import Unit
 
-    book = open_ledger(ledger, ledger_key).book()
-    _known(book, dataset)
+    book = _book(ledger, ledger_key, dataset)
     data = views.plan(book, dataset, Unit.parse(unit), epsilon, delta, releases)
     if as_json:
         _print_json(data)

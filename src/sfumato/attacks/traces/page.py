@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
-_HEAD = """<!doctype html><html lang="en"><meta charset="utf-8"><title>INTERNAL: attacks</title>
-<style>body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem}
-table{border-collapse:collapse;margin:1rem 0}td,th{border:1px solid #999;padding:.2rem .6rem;
-text-align:right}th:first-child,td:first-child{text-align:left}
-.mark{background:#a00;color:#fff;padding:.5rem 1rem;font-weight:bold}</style>
-<p class="mark">INTERNAL. Made with the true locations; not for publication.</p>
-"""
+from sfumato.attacks.traces.internal_html import head, table
 
 
 def page(found: dict[str, Any]) -> str:
@@ -23,16 +16,16 @@ def page(found: dict[str, Any]) -> str:
     still = [[n, f"{metres:.1f} m"] for n, metres in found["stationary_error_m"].items()]
     linked = [[name, f"{rate:.1%}"] for name, rate in found["linkage"].items()]
     parts = [
-        _HEAD,
+        head("attacks on traces"),
         f"<h1>Attacks at {found['noise_m']:g} m of expected noise</h1>",
         f"<p>{found['users']:,} users, {found['fixes']:,} fixes.</p>",
         "<h2>Where people were</h2>",
-        _table(["an adversary's guess", "mean error", "median error"], errors),
+        table(["an adversary's guess", "mean error", "median error"], errors),
         "<h2>Somebody who stays in one place</h2>",
-        _table(["independent reports of it", "error of the most likely place"], still),
+        table(["independent reports of it", "error of the most likely place"], still),
         "<h2>Who they are</h2><p>Second half of the period linked to heat maps of the first; "
         f"guessing gets {found['linkage_by_chance']:.1%}.</p>",
-        _table(["reports", "linked to their user"], linked),
+        table(["reports", "linked to their user"], linked),
         "<p>Trials in which so many known points of a trace (cell of 800 m, hour) fit one user "
         "only:</p>",
         _shares(found["unicity"], "points"),
@@ -50,19 +43,11 @@ def _classifier(found: dict[str, Any]) -> str:
         [name, f"{row['accuracy']:.1%}", f"{row['balanced']:.1%}", f"{row['majority']:.1%}"]
         for name, row in found.items()
     ]
-    head = ["reports", "accuracy", "mean over classes", "always the largest class"]
-    return "<h2>The recurrent classifier</h2>" + _table(head, rows)
+    columns = ["reports", "accuracy", "mean over classes", "always the largest class"]
+    return "<h2>The recurrent classifier</h2>" + table(columns, rows)
 
 
-def _shares(table: dict[str, dict[str, float]], what: str) -> str:
-    first = next(iter(table.values()))
-    rows = [[name, *(f"{share:.1%}" for share in row.values())] for name, row in table.items()]
-    return _table(["reports", *(f"{n} {what}" for n in first)], rows)
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    return f"<table><tr>{top}</tr>{body}</table>"
+def _shares(found: dict[str, dict[str, float]], what: str) -> str:
+    first = next(iter(found.values()))
+    rows = [[name, *(f"{share:.1%}" for share in row.values())] for name, row in found.items()]
+    return table(["reports", *(f"{n} {what}" for n in first)], rows)

@@ -5,22 +5,15 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from sfumato.attacks.traces.internal_html import head, percent, table
 from sfumato.cli.geoind import paper
 
-_HEAD = """<!doctype html><html lang="en"><meta charset="utf-8">
-<title>INTERNAL: geo-indistinguishable traces, reproduced</title>
-<style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
-table{border-collapse:collapse;margin:1rem 0}td,th{border:1px solid #999;padding:.2rem .6rem;
-text-align:right}th:first-child,td:first-child{text-align:left}img{max-width:100%}
-.mark{background:#a00;color:#fff;padding:.5rem 1rem;font-weight:bold}</style>
-<p class="mark">INTERNAL. Made with the true locations; not for publication.</p>
-<h1>Sanitised traces in two uses and one attack</h1>
-"""
+_TITLE = "Sanitised traces in two uses and one attack"
 
 
 def page(results: list[dict[str, Any]]) -> str:
     """One page for all data sets."""
-    parts = [_HEAD]
+    parts = [head(_TITLE), f"<h1>{_TITLE}</h1>"]
     for result in results:
         parts += [f"<h2>{escape(result['name'])}</h2>"]
         parts += [f"<p>{escape(note)}</p>" for note in result["notes"]]
@@ -28,18 +21,6 @@ def page(results: list[dict[str, Any]]) -> str:
         parts += [f'<p><img src="{escape(n)}" alt="{escape(n)}"></p>' for n in result["figures"]]
     parts += ["<h2>Beside the paper</h2><ul>", *(f"<li>{escape(r)}</li>" for r in paper.REMARKS)]
     return "\n".join([*parts, "</ul></html>", ""])
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    return f"<table><tr>{top}</tr>{body}</table>"
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f} %"
 
 
 def _hotspots(result: dict[str, Any]) -> str:
@@ -50,47 +31,47 @@ def _hotspots(result: dict[str, Any]) -> str:
         rows.append(
             [
                 f"{row['noise_m']:g} m",
-                _percent(row["plain"]),
-                f"{_percent(row['plain_low'])} to {_percent(row['plain_high'])}",
-                _percent(row["updated"]),
-                _percent(row["stopped_early"]),
-                _percent(theirs[0]),
-                _percent(theirs[1]),
+                percent(row["plain"]),
+                f"{percent(row['plain_low'])} to {percent(row['plain_high'])}",
+                percent(row["updated"]),
+                percent(row["stopped_early"]),
+                percent(theirs[0]),
+                percent(theirs[1]),
                 f"{row['last_change']:.1e}",
             ]
         )
-    head = ["noise", "reports", "ways to break ties", "updated, 50 steps", "stopped early"]
-    head += ["paper, reports", "paper, updated"]
+    columns = ["noise", "reports", "ways to break ties", "updated, 50 steps", "stopped early"]
+    columns += ["paper, reports", "paper, updated"]
     text = (
         f"<h3>Hot spots</h3><p>{placed['hotspots']:,} of {placed['cells']:,} cells are non-empty "
         f"and chosen; the paper has {paper.HOTSPOTS:,} of {paper.CELLS:,} (Geolife).</p>"
     )
-    return text + _table([*head, "change in the last step"], rows)
+    return text + table([*columns, "change in the last step"], rows)
 
 
 def _gossip(result: dict[str, Any]) -> str:
     spread = result["gossip"]
-    rows = [[name, *(_percent(rate) for rate in rates)] for name, rates in spread["rates"].items()]
+    rows = [[name, *(percent(rate) for rate in rates)] for name, rates in spread["rates"].items()]
     text = (
-        f"<h3>Gossip</h3><p>Without noise a message reaches {_percent(spread['baseline'])} of the "
-        f"users (paper, Geolife: {_percent(paper.BASELINE)}; with windows of 2 and 10 minutes at "
+        f"<h3>Gossip</h3><p>Without noise a message reaches {percent(spread['baseline'])} of the "
+        f"users (paper, Geolife: {percent(paper.BASELINE)}; with windows of 2 and 10 minutes at "
         "1000 m about 50 % and 20 %).</p>"
     )
-    return text + _table(["", *(f"{noise:g} m" for noise in spread["noises"])], rows)
+    return text + table(["", *(f"{noise:g} m" for noise in spread["noises"])], rows)
 
 
 def _linking(result: dict[str, Any]) -> str:
     linked = result["linking"]
     rows = [
-        [name, _percent(rate), _percent(paper.CLASSIFIER.get(name))]
+        [name, percent(rate), percent(paper.CLASSIFIER.get(name))]
         for name, rate in linked["rates"].items()
     ]
     text = (
         "<h3>Who is recognised at 100 m of noise</h3><p>By heat maps of the first half of the "
-        f"period; guessing gets {_percent(linked['chance'])}. The paper's column is its recurrent "
+        f"period; guessing gets {percent(linked['chance'])}. The paper's column is its recurrent "
         "network among eleven classes, a different task.</p>"
     )
-    return text + _table(["reports", "linked to their user", "paper's network"], rows)
+    return text + table(["reports", "linked to their user", "paper's network"], rows)
 
 
 def _network(result: dict[str, Any]) -> str:
@@ -99,8 +80,8 @@ def _network(result: dict[str, Any]) -> str:
     rows = [
         [
             name,
-            *(_percent(row[key]) for key in ("accuracy", "balanced", "majority")),
-            _percent(ours),
+            *(percent(row[key]) for key in ("accuracy", "balanced", "majority")),
+            percent(ours),
         ]
         for (name, row), ours in zip(
             result["classifier"].items(), paper.CLASSIFIER.values(), strict=True
@@ -111,5 +92,5 @@ def _network(result: dict[str, Any]) -> str:
         "units, windows, optimiser and split are ours, the paper does not print its own. What "
         "always guessing the largest class gets stands beside it.</p>"
     )
-    head = ["reports", "accuracy", "mean over classes", "largest class", "paper's accuracy"]
-    return text + _table(head, rows)
+    columns = ["reports", "accuracy", "mean over classes", "largest class", "paper's accuracy"]
+    return text + table(columns, rows)
