@@ -11,7 +11,14 @@ from typer.testing import CliRunner
 from sfumato import holder
 from sfumato.cli.main import app
 from sfumato.model.errors import InputError, UsageError
-from sfumato.report.internal_data import PANEL
+from sfumato.report.attack_panel import (
+    PANEL,
+    AttackPanel,
+    AttackResult,
+    AttackTracks,
+    read_panel,
+    write_panel,
+)
 
 
 @pytest.fixture(scope="module")
@@ -66,15 +73,22 @@ def test_a_folder_that_is_no_release_is_refused(demo: Path) -> None:
 def test_the_internal_page_takes_up_what_an_attack_left_beside_it(
     demo: Path, tmp_path: Path
 ) -> None:
-    assert holder.attacks_in(tmp_path) == ()
-    result = {"attack": "trajectory recovery", "contender": "release", "measure": "greedy accuracy"}
-    (tmp_path / PANEL).write_text(json.dumps([{**result, "reached": 0.2, "guessing": 0.19}]))
+    assert read_panel(tmp_path) == AttackPanel()
     found = holder.evaluate(
         demo / "release", demo / "city" / "events.parquet", earth_mover=False, **inputs(demo)
     )
-    assert holder.internal_evaluation(found, holder.attacks_in(tmp_path)).attacks[0].reached == 0.2
+    slots = found.truth.shape[1]
+    result = AttackResult("trajectory recovery", "release", "greedy accuracy", 0.2, 0.19)
+    tracks = AttackTracks("release", [0.2] * slots, [0.1] * slots, [[0] * slots], [[1] * slots])
+    write_panel(AttackPanel((result,), (tracks,)), tmp_path)
     page = holder.write_comparison(found, tmp_path)[0]
     assert page.name == "internal.html"
+    shown = holder.internal_evaluation(found, read_panel(tmp_path))
+    assert shown.attacks == (result,)
+    assert shown.tracks == (tracks,)
+    other = AttackTracks("release", [0.2], [0.1], [[0]], [[1]])
+    with pytest.raises(UsageError, match="another period"):
+        holder.internal_evaluation(found, AttackPanel(tracks=(other,)))
     (tmp_path / PANEL).write_text("nonsense")
     with pytest.raises(InputError, match="attack"):
-        holder.attacks_in(tmp_path)
+        read_panel(tmp_path)

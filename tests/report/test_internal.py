@@ -11,7 +11,7 @@ from sfumato.city import CityPlan, build_city
 from sfumato.model.errors import UsageError
 from sfumato.model.time_grid import TimeGrid
 from sfumato.report.internal import build_internal_page, cell_errors, size_groups
-from sfumato.report.internal_data import AttackResult, Contender, InternalEvaluation
+from sfumato.report.internal_data import AttackResult, AttackTracks, Contender, InternalEvaluation
 from sfumato.report.numbers import decode_numbers
 
 
@@ -47,7 +47,27 @@ def evaluation(title: str = "Two releases", zones: int = 30, days: int = 2) -> I
             ),
         ),
         attacks=(AttackResult("membership", "laplace", "advantage", 0.2, 0.0, 0.6),),
+        tracks=_tracks(zones, grid.slots),
         quality_bar=0.1,
+    )
+
+
+def _tracks(zones: int, slots: int) -> tuple[AttackTracks, ...]:
+    """Five people between a home and a work; one table gives them away, the other hardly."""
+    rng = np.random.default_rng(4)
+    home, work = rng.integers(0, zones, (2, 5, 1))
+    true = np.where((np.arange(slots) // 8) % 3 == 1, work, home)
+    close = np.where(rng.random(true.shape) < 0.9, true, -1)
+    lost = rng.integers(0, zones, true.shape)
+    return tuple(
+        AttackTracks(
+            name,
+            (found == true).mean(axis=0).tolist(),
+            [0.1] * slots,
+            true.tolist(),
+            found.tolist(),
+        )
+        for name, found in (("no protection", close), ("bayes", lost))
     )
 
 

@@ -63,6 +63,8 @@ def save_curves(
     axes: tuple[str, str],
     path: Path,
     title: str = "",
+    *,
+    log: bool = False,
 ) -> None:
     """Panels of named curves (x, y in percent); a name that starts with 'paper' is dotted."""
     figure = canvas((5.2 * len(panels), 4.0))
@@ -73,6 +75,8 @@ def save_curves(
             style = ":" if label.startswith("paper") else "-"
             place.plot(x, y, style, marker="o", ms=3, lw=1.2, label=label)
         place.set(title=name, xlabel=axes[0], ylabel=axes[1], ylim=(0, 100))
+        if log:
+            place.set_xscale("log")
         place.legend(frameon=False, fontsize=7)
     if title:
         figure.suptitle(title, fontsize=10)

@@ -22,13 +22,20 @@ WORDS = (
     "knowledge or a second table may do better. A guarantee comes from the release's own "
     "statement, never from this figure.",
     "Membership is the easier question, whether somebody was counted at all. It can be answered "
-    "where trajectories cannot be recovered; 0.5 is guessing, 1 is certainty.",
+    "where trajectories cannot be recovered; 0.5 is guessing, 1 is certainty. *Chance* is what the "
+    "trained adversary scores about coins that are not the person's; *allowed* is the most that "
+    "the guarantee lets any adversary reach.",
 )
 _COLUMNS = ("greedy", "assignment", "best", "night", "day")
 
 
-def as_json(study: Study, membership: Mapping[str, Membership] | None = None) -> dict[str, Any]:
+def as_json(
+    study: Study,
+    membership: Mapping[str, Membership] | None = None,
+    allowed: Mapping[str, float] | None = None,
+) -> dict[str, Any]:
     """Plain values for a file; sampled trajectories are left to the page."""
+    most = allowed or {}
     return {
         "internal": INTERNAL,
         "people": study.people,
@@ -48,9 +55,14 @@ def as_json(study: Study, membership: Mapping[str, Membership] | None = None) ->
         "membership": {
             name: {
                 adversary: {"auc": auc.value, "low": auc.low, "high": auc.high, "loss": auc.loss}
-                for adversary, auc in (("knows", found.knows), ("trained", found.trained))
+                for adversary, auc in (
+                    ("knows", found.knows),
+                    ("trained", found.trained),
+                    ("blind", found.blind),
+                )
             }
             | {"group": found.game.group, "targets": found.game.targets}
+            | {"rounds": found.game.rounds, "allowed": most.get(name)}
             for name, found in (membership or {}).items()
         },
     }
@@ -67,6 +79,7 @@ def _outcome(one: Outcome) -> dict[str, Any]:
         },
         "baselines": {name: dict(values) for name, values in one.baselines.items()},
         "by_slot": one.by_slot.tolist(),
+        "nothing_by_slot": [_number(value) for value in one.nothing.tolist()],
         "uniqueness": one.uniqueness.tolist(),
         "identified": None
         if found is None
@@ -113,7 +126,11 @@ def rows(study: Study) -> list[list[str]]:
     ]
 
 
-def as_markdown(study: Study, membership: Mapping[str, Membership] | None = None) -> str:
+def as_markdown(
+    study: Study,
+    membership: Mapping[str, Membership] | None = None,
+    allowed: Mapping[str, float] | None = None,
+) -> str:
     """The page of a study for people who read text."""
     lines = [
         "# Attack on counts",
@@ -132,19 +149,26 @@ def as_markdown(study: Study, membership: Mapping[str, Membership] | None = None
         "",
     ]
     if membership:
-        lines += ["## Was somebody counted?", "", *table(*membership_rows(membership)), ""]
+        lines += ["## Was somebody counted?", "", *table(*membership_rows(membership, allowed)), ""]
     lines += ["## What this means", "", *(f"- {words}" for words in WORDS), ""]
     return "\n".join(lines)
 
 
-def membership_rows(membership: Mapping[str, Membership]) -> tuple[list[str], list[list[str]]]:
-    """AUC of both adversaries with intervals."""
-    head = ["table", "group", "AUC, knows the person", "AUC, trained"]
+def membership_rows(
+    membership: Mapping[str, Membership], allowed: Mapping[str, float] | None = None
+) -> tuple[list[str], list[list[str]]]:
+    """AUC of both adversaries with intervals, chance beside them, and what is allowed at most."""
+    head = ["table", "group", "AUC, knows the person", "AUC, trained", "chance", "allowed"]
+    most = allowed or {}
     body = [
         [
             name,
             str(found.game.group),
-            *(f"{a.value:.2f} ({a.low:.2f}–{a.high:.2f})" for a in (found.knows, found.trained)),
+            *(
+                f"{a.value:.2f} ({a.low:.2f}–{a.high:.2f})"
+                for a in (found.knows, found.trained, found.blind)
+            ),
+            f"{most[name]:.2f}" if name in most else "–",
         ]
         for name, found in membership.items()
     ]

@@ -59,6 +59,16 @@ def build_internal_page(evaluation: InternalEvaluation, language: str = "en") ->
             }
             for a in evaluation.attacks
         ],
+        "tracks": [
+            {
+                "contender": one.contender,
+                "right": _list(np.asarray(one.by_slot)),
+                "guessing": _list(np.asarray(one.guessing)),
+                "true": [list(row) for row in one.true],
+                "found": [list(row) for row in one.found],
+            }
+            for one in evaluation.tracks
+        ],
     }
     return render(
         "internal.html",

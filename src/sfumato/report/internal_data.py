@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.model.errors import UsageError
+from sfumato.report.attack_panel import AttackPanel, AttackResult, AttackTracks
 
+__all__ = ["AttackPanel", "AttackResult", "AttackTracks", "Contender", "InternalEvaluation"]
 Table = NDArray[np.float64]
-PANEL = "internal-attack-panel.json"
-"""Where an attack leaves its results for the page of an evaluation in the same folder."""
 _NOTHING: Mapping[str, Table] = MappingProxyType({})
 _NO_FIGURES: Mapping[str, float] = MappingProxyType({})
 
@@ -50,20 +50,6 @@ class Contender:
         return self.name if self.epsilon is None else f"{self.name}, ε {self.epsilon:g}"
 
 
-@dataclass(frozen=True, slots=True)
-class AttackResult:
-    """What an adversary reached against a contender, beside what guessing reaches."""
-
-    attack: str
-    contender: str
-    measure: str
-    reached: float
-    guessing: float
-    bound: float | None = None
-    """What the guarantee allows at most, where that can be said."""
-    note: str = ""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class InternalEvaluation:
     """The truth, the contenders, and how they were judged. Never for publication."""
@@ -79,6 +65,7 @@ class InternalEvaluation:
     contenders: tuple[Contender, ...]
     districts: tuple[str, ...] = ()
     attacks: tuple[AttackResult, ...] = ()
+    tracks: tuple[AttackTracks, ...] = ()
     quality_bar: float = 0.3
     """A zone fails where its mean relative error is above this."""
 
@@ -90,6 +77,8 @@ class InternalEvaluation:
             raise UsageError("The truth does not have the zones and slots it is said to have.")
         if len(self.zone_names) != zones or len(self.districts) not in (0, zones):
             raise UsageError("There must be a name for every zone.")
+        for track in self.tracks:
+            track.check(zones, slots)
         for one in self.contenders:
             tables = (one.values, one.lower, one.upper, one.error)
             if any(t is not None and t.shape != self.truth.shape for t in tables):

@@ -1,8 +1,11 @@
 """The game: is this person among those who were counted?
 
-A challenger draws a group with the target or without, counts it and publishes the table. The
-adversary, who knows the target's trajectory and can count and publish groups of other people
-(Pyrgelis et al. 2018), says how likely the target is in it. Two adversaries:
+In each round every one of some people joins by the toss of a coin; the group is counted and its
+table published. The adversary, who knows the target's trajectory and what other published
+groups looked like (Pyrgelis et al. 2018), says how likely the target is in it. Because coins are
+tossed for each person apart, a round with the target and one without differ by exactly one
+record, added or removed, which is what a guarantee speaks of; and every round serves every
+target, so that a scheme that takes seconds can be played against. Two adversaries:
 
 * *knows*: looks at the published counts at the target's own slots and cells, subtracts what
   groups without the target show there on average and weighs by their covariance: the most
@@ -10,7 +13,9 @@ adversary, who knows the target's trajectory and can count and publish groups of
 * *trained*: learns the difference from published groups with and without the target (Fisher's
   discriminant with shrinkage), so it adapts to whatever the publication does, bias and all.
 
-Both train on *published* tables, noise included, the strategic adversary of the paper.
+Both train on *published* tables, noise included, the strategic adversary of the paper, on one
+half of the rounds and are scored on the other, both ways round. Beside them stands *blind*: the
+trained one asked about somebody else's coins, which shows what chance alone scores here.
 """
 
 from __future__ import annotations
@@ -26,29 +31,39 @@ from sfumato.attacks.recovery.tables import counts_of
 from sfumato.model.errors import UsageError
 
 Table = NDArray[np.float64]
-Publish = Callable[[NDArray[np.int64], np.random.Generator], NDArray[np.float64]]
-"""From the counts of a group, cell x slot, to the table that is published."""
+Rows = NDArray[np.int32]
+Publish = Callable[[Rows, np.random.Generator], Table]
+"""From the trajectories of a group, person x slot, to the published table, cell x slot."""
 _SHRINK = 0.1
 
 
-def publish_as_is(counts: NDArray[np.int64], _rng: np.random.Generator) -> Table:
-    """No protection."""
-    return counts.astype(np.float64)
+def publish_counts(
+    cells: int, change: Callable[[NDArray[np.int64], np.random.Generator], Table] | None = None
+) -> Publish:
+    """Publish the group's counts as they are, or what `change` makes of them."""
+
+    def publish(rows: Rows, rng: np.random.Generator) -> Table:
+        counts = counts_of(rows, cells)
+        return counts.astype(np.float64) if change is None else change(counts, rng)
+
+    return publish
 
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """How often and with whom it is played. Half of the games have the target."""
+    """How often and with whom it is played; groups are of about `group` people."""
 
     group: int = 100
-    targets: int = 20
-    training: int = 60
-    games: int = 60
+    targets: int = 60
+    rounds: int = 48
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.targets, self.group) < 1 or min(self.training, self.games) < 4:
-            raise UsageError("A game needs a target, a group and at least four rounds each.")
+        if min(self.targets, self.group) < 1 or self.rounds < 8 or self.rounds % 4:
+            raise UsageError(
+                "A game needs a target, a group and at least eight rounds, a multiple of four.",
+                remedy="Take 48 rounds.",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +72,8 @@ class Membership:
 
     knows: Auc
     trained: Auc
+    blind: Auc
+    """What chance alone scores: the trained adversary and coins that are not the target's."""
     game: Game
 
     @property
@@ -65,58 +82,49 @@ class Membership:
 
 
 def play(
-    trajectories: NDArray[np.int32],
-    cells: int,
+    trajectories: Rows,
     game: Game,
     publish: Publish,
     progress: Callable[[float], None] | None = None,
 ) -> Membership:
-    """Play against every target; `trajectories` is person x slot."""
-    people = len(trajectories)
-    if people < game.group + 1:
+    """Play the rounds and score every target; `trajectories` is person x slot."""
+    people = 2 * game.group
+    if len(trajectories) < max(people, 4):
         raise UsageError(
             "There are too few people for groups of that size.",
-            remedy=f"Take groups of at most {people - 1}.",
+            remedy=f"Take groups of at most {len(trajectories) // 2}.",
         )
     rng = np.random.default_rng([game.seed, 0x3E])
-    targets = rng.choice(people, size=min(game.targets, people), replace=False)
-    scores = np.empty((2, 2, targets.size, game.games // 2))
-    for k, target in enumerate(targets.tolist()):
-        own = trajectories[target]
-        seen = np.flatnonzero(own >= 0)
-
-        def look(
-            rounds: int,
-            with_target: bool,
-            target: int = target,
-            where: tuple[NDArray[np.int32], NDArray[np.int64]] = (own[seen], seen),
-        ) -> Table:
-            tables = np.empty((rounds, where[1].size))
-            for r in range(rounds):
-                group = _group(people, game.group, target, with_target, rng)
-                tables[r] = publish(counts_of(trajectories[group], cells), rng)[where]
-            return tables
-
-        half = game.training // 2
-        inside, outside = look(half, True), look(half, False)
-        directions = _known(outside), _learned(inside, outside)
-        for side, with_target in enumerate((True, False)):
-            rows = look(game.games // 2, with_target)
-            for a, direction in enumerate(directions):
-                scores[a, side, k] = rows @ direction
+    rows = trajectories[rng.choice(len(trajectories), size=people, replace=False)]
+    half = game.rounds // 2
+    coins = np.tile(np.arange(half) < half // 2, (2 * people, 1))
+    coins = rng.permuted(coins, axis=1).reshape(people, game.rounds)  # each half is balanced
+    # A target's table is looked at in its own cells alone, and nothing else is kept.
+    targets = min(game.targets, people)
+    seen = [np.flatnonzero(way >= 0) for way in rows[:targets]]
+    views = [np.empty((game.rounds, at.size)) for at in seen]
+    for r in range(game.rounds):
+        table = publish(rows[coins[:, r]], np.random.default_rng([game.seed, 0x3F, r]))
+        for way, at, view in zip(rows, seen, views, strict=False):
+            view[r] = table[way[at], at]
         if progress is not None:
-            progress((k + 1) / targets.size)
-    knows, trained = (interval(scores[a, 0], scores[a, 1], rng) for a in (0, 1))
-    return Membership(knows, trained, game)
+            progress((r + 1) / game.rounds)
+    scores = np.empty((2, 2, targets, half))
+    for k, view in enumerate(views):
+        for fold in (0, 1):
+            test = slice(fold * half, (fold + 1) * half)
+            train = slice((1 - fold) * half, (2 - fold) * half)
+            held = coins[k, train]
+            inside, outside = view[train][held], view[train][~held]
+            for a, direction in enumerate((_known(outside), _learned(inside, outside))):
+                scores[a, fold, k] = view[test] @ direction
+    own = coins[:targets].reshape(targets, 2, half)
+    other = coins[np.arange(1, targets + 1) % people].reshape(targets, 2, half)
 
+    def found(adversary: int, who: NDArray[np.bool_]) -> Auc:
+        return interval([(scores[adversary, f], who[:, f]) for f in (0, 1)], rng)
 
-def _group(
-    people: int, size: int, target: int, with_target: bool, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """People other than the target, and the target where it takes part."""
-    others = rng.choice(people - 1, size=size - with_target, replace=False)
-    group = others + (others >= target)
-    return np.append(group, target) if with_target else group
+    return Membership(found(0, own), found(1, own), found(1, other), game)
 
 
 def _shrunk(rows: Table) -> NDArray[np.float64]:

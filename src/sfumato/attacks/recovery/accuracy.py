@@ -81,6 +81,11 @@ def accuracy(
     )
 
 
+def reusing(truth: Rows, found: Rows, ground: Ground) -> float:
+    """Greedy without using up: every person against the trajectory that agrees in most slots."""
+    return float(_pair_up(truth, found, ground.cells, remove=False)[1].mean() / truth.shape[1])
+
+
 def uniqueness(rows: Rows, most: int = 5) -> NDArray[np.float64]:
     """Distinct sets of the k most visited cells over people, k = 1 … `most` (Xu et al. 2017)."""
     sets = (np.unique(kernels.top_cells(rows, k), axis=0) for k in range(1, most + 1))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sfumato.attacks.recovery.accuracy import (
     ASSIGNMENT_LIMIT,
+    Accuracy,
     accuracy,
     greedy_pairing,
     uniqueness,
@@ -73,6 +74,8 @@ class Outcome:
     scores: Mapping[str, Spread]
     baselines: Mapping[str, Mapping[str, float]]
     by_slot: NDArray[np.float64]
+    nothing: NDArray[np.float64]
+    """By slot, greedy accuracy of the baseline that knows nothing."""
     uniqueness: NDArray[np.float64]
     identified: Identified | None
     gap: float
@@ -139,9 +142,10 @@ def attack_table(
     *,
     seeds: int = 5,
     limit: int = ASSIGNMENT_LIMIT,
+    first: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> Outcome:
-    """Recover with each seed, score, and put the baselines beside."""
+    """Recover with each seed from `first` on, score, and put the baselines beside."""
     truth, ground, clock = people.cells, people.ground, people.clock
     found: Rows = np.empty((0, truth.shape[1]), np.int32)
     scores, by_slot, gap = [], [], 0.0
@@ -151,22 +155,24 @@ def attack_table(
             if progress is not None:
                 progress((seed + share) / seeds)
 
-        got = recover(table, ground, clock, method, seed=seed, progress=tell)
+        got = recover(table, ground, clock, method, seed=first + seed, progress=tell)
         found, gap = got.cells, max(gap, got.gap)
         score = accuracy(truth, found, ground, clock, assignment_limit=limit)
         scores.append(score.as_dict())
         by_slot.append(score.by_slot)
-    rng = np.random.default_rng(0xBA5E)
+    rng = np.random.default_rng([0xBA5E, first])
     partner = greedy_pairing(truth, found, ground.cells)
     shown = np.sort(rng.choice(len(truth), size=min(_SHOWN, len(truth)), replace=False))
     paired = np.where((partner[shown] >= 0)[:, None], found[partner[shown]], -1)
     points = min(4, truth.shape[1] - 1)
+    beside, nothing = baselines(people, table, method, rng)
     return Outcome(
         name,
         len(found),
         {key: Spread.of([score[key] for score in scores]) for key in scores[0]},
-        baselines(people, table, method, rng),
+        beside,
         np.mean(by_slot, axis=0),
+        nothing,
         uniqueness(found),
         identify(truth, found, rng, points=points) if points else None,
         gap,
@@ -179,8 +185,11 @@ def baselines(
     table: NDArray[np.float64] | NDArray[np.int64],
     method: Method,
     rng: np.random.Generator,
-) -> dict[str, dict[str, float]]:
-    """Greedy accuracy and error of linking nobody; see `baselines` for what each knows."""
+) -> tuple[dict[str, dict[str, float]], NDArray[np.float64]]:
+    """Greedy accuracy and error of linking nobody; see `baselines` for what each knows.
+
+    Also the accuracy by slot of the one that knows nothing of the table.
+    """
     truth, ground, clock = people.cells, people.ground, people.clock
     counts = whole_people(table, rng, fill=method.fill, people=method.people)
     guesses = {
@@ -190,22 +199,30 @@ def baselines(
     result = {}
     for name, guess in guesses.items():
         score = accuracy(truth, guess, ground, clock, assignment_limit=0)
-        result[name] = {"greedy": score.greedy, "best": score.best, "error_m": score.error_m}
-    result["average"] = average_baseline(people, rng)
-    return result
+        result[name] = _shown(score)
+    result["average"], nothing = average_baseline(people, rng)
+    return result, nothing
 
 
-def average_baseline(people: People, rng: np.random.Generator) -> dict[str, float]:
+def average_baseline(
+    people: People, rng: np.random.Generator
+) -> tuple[dict[str, float], NDArray[np.float64]]:
     """Each half of the people guessed from the average map of the other half."""
     truth, ground = people.cells, people.ground
     if len(truth) < 2:
-        return dict.fromkeys(("greedy", "best", "error_m"), float("nan"))
+        unknown = dict.fromkeys(("greedy", "best", "error_m"), float("nan"))
+        return unknown, np.full(truth.shape[1], np.nan)
     order = rng.permutation(len(truth))
-    parts = []
+    scores = []
     for side in (0, 1):
         mine, others = truth[order[side::2]], truth[order[1 - side :: 2]]
         average = counts_of(others, ground.cells).sum(axis=1).astype(np.float64)
         guess = population_average(average, len(mine), truth.shape[1], rng)
-        score = accuracy(mine, guess, ground, assignment_limit=0)
-        parts.append({"greedy": score.greedy, "best": score.best, "error_m": score.error_m})
-    return {key: float(np.mean([part[key] for part in parts])) for key in parts[0]}
+        scores.append(accuracy(mine, guess, ground, assignment_limit=0))
+    shown = [_shown(score) for score in scores]
+    mean = {key: float(np.mean([part[key] for part in shown])) for key in shown[0]}
+    return mean, np.mean([score.by_slot for score in scores], axis=0)
+
+
+def _shown(score: Accuracy) -> dict[str, float]:
+    return {"greedy": score.greedy, "best": score.best, "error_m": score.error_m}

@@ -80,7 +80,7 @@ def score_readings(
                     )
                     scores.setdefault(name, []).append(score.as_dict())
             rng = np.random.default_rng(points)
-            for name, values in baselines(people, people.counts, Method(), rng).items():
+            for name, values in baselines(people, people.counts, Method(), rng)[0].items():
                 scores.setdefault(f"baseline: {name}", []).append(values)
         found += [_point(name, points, rows, crowds) for name, rows in scores.items()]
         if progress is not None:

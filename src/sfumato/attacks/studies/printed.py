@@ -37,11 +37,18 @@ def printed_schemes(past: NDArray[np.int64]) -> dict[str, Printed]:
 
 
 def publish_printed(
-    scheme: Printed, counts: NDArray[np.int64], epsilon: float, seed: int
+    scheme: Printed,
+    counts: NDArray[np.int64],
+    epsilon: float,
+    seed: int,
+    *,
+    consistent: bool = True,
 ) -> NDArray[np.float64]:
-    """Cell x slot of one run, made consistent slot by slot."""
+    """Cell x slot of one run, made consistent slot by slot unless it is to stay as it is."""
     rng = np.random.default_rng([seed, 0xC4])
     noisy = scheme(np.ascontiguousarray(counts.T), epsilon, rng)
+    if not consistent:
+        return np.ascontiguousarray(noisy.T)
     out = np.empty_like(noisy)
     for t, values in enumerate(noisy):
         # A histogram that is only repeated stays what it was made the first time.

@@ -1,4 +1,4 @@
-"""A crowd published by any registered scheme, for studies: the real pipeline, seeded noise.
+"""People published by any registered scheme, for studies: the real pipeline, seeded noise.
 
 Events go through the engine and the wall as in a release; only the noise is predictable, so
 that a study can be repeated. Nothing here is charged and nothing can be published.
@@ -7,81 +7,98 @@ that a study can be repeated. Nothing here is charged and nothing can be publish
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
 import shapely
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from sfumato.city import crowd
 from sfumato.city.plane import Plane
 from sfumato.density.layout import layout_of_zones
 from sfumato.density.registry import scheme_named
-from sfumato.density.scheme import PublicFacts
+from sfumato.density.scheme import Parameter, PublicFacts
 from sfumato.engine.local import LocalSource
-from sfumato.model.bound import WeightBound
+from sfumato.model.bound import Bound, WeightBound
 from sfumato.model.events import EventColumns, Events, TableSource, TimeEncoding, UserEncoding
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid, zone
 from sfumato.privacy.wall import Wall
 
+Rows = NDArray[np.int32]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """The public side of a crowd's first day: its cells and its slots."""
+    """The public side: the places and the slots that people are counted in."""
 
-    plan: crowd.CrowdPlan
-    places: Places = field(init=False)
-    grid: TimeGrid = field(init=False)
+    places: Places
+    grid: TimeGrid
 
-    def __post_init__(self) -> None:
-        plan = self.plan
+    @classmethod
+    def of_crowd(cls, plan: crowd.CrowdPlan) -> Stage:
+        """The cells of a crowd and the slots of its first day."""
         plane = Plane(plan.lon, plan.lat)
         metres = plane.to_metres(plan.centres())
         half = plan.cell_m / 2
         boxes = np.asarray(shapely.box(*(metres - half).T, *(metres + half).T), dtype=object)
         squares = plane.shapes_to_degrees(boxes)
         ids = [f"C{k:06d}" for k in range(plan.cells)]
-        object.__setattr__(self, "places", Places.of(PlaceKind.ZONES, ids, np.asarray(squares)))
         day = plan.start
         first = datetime(day.year, day.month, day.day, plan.first_hour, tzinfo=zone(plan.tz))
         step = timedelta(minutes=plan.step_minutes)
         edges = int(first.timestamp()) + int(step.total_seconds()) * np.arange(plan.slots + 1)
         grid = TimeGrid(edges.astype(np.int64) * 1_000_000, step, plan.tz)
-        object.__setattr__(self, "grid", grid)
+        return cls(Places.of(PlaceKind.ZONES, ids, np.asarray(squares)), grid)
 
-    def events(self, rows: NDArray[np.int32]) -> Events:
-        """People x slot cells as events in the middle of each slot."""
-        people, slots = rows.shape
+    def events(self, rows: Rows) -> Events:
+        """People x slot places as events in the middle of each slot; negative is no event."""
+        person, slot = np.nonzero(rows >= 0)
         middle = (self.grid.edges[:-1] + self.grid.edges[1:]) // 2
         table = pa.table(
             {
-                "user": pa.array(np.repeat(np.arange(people), slots)),
-                "time": pa.array(np.tile(middle, people)).cast(pa.timestamp("us", tz="UTC")),
-                "place": pa.array(self.places.ids[rows.ravel()].tolist(), pa.string()),
+                "user": pa.array(person),
+                "time": pa.array(middle[slot]).cast(pa.timestamp("us", tz="UTC")),
+                "place": pa.array(self.places.ids[rows[person, slot]].tolist(), pa.string()),
             }
         )
         columns = EventColumns(user="user", time="time", place="place")
         return Events(TableSource(table), columns, TimeEncoding.INSTANT, UserEncoding.INTEGER)
 
     def published(
-        self, scheme: str, rows: NDArray[np.int32], epsilon: float, delta: float, seed: int
+        self,
+        scheme: str,
+        rows: Rows,
+        epsilon: float,
+        delta: float,
+        seed: int,
+        *,
+        bound: Bound | None = None,
+        parameters: Mapping[str, Parameter] | None = None,
+        expected: int | None = None,
     ) -> NDArray[np.float64]:
-        """Cell x slot as the scheme would release it. Nobody is clipped: one visit a slot."""
+        """Place x slot as the scheme would release it; `expected` people are publicly known.
+
+        Without a bound nobody is clipped: one visit a slot.
+        """
         facts = PublicFacts(
             place_ids=self.places.ids,
             grid=self.grid,
             epsilon=epsilon,
             delta=delta,
-            expected_users=len(rows),
-            bound=WeightBound(math.sqrt(self.grid.slots)),
+            expected_users=len(rows) if expected is None else expected,
+            bound=bound or WeightBound(math.sqrt(self.grid.slots)),
+            parameters=parameters or {},
             layout=layout_of_zones(self.places),
         )
         source = LocalSource(self.events(rows), self.places, self.grid, threads=1)
         try:
-            density = scheme_named(scheme).run(source, Wall.seeded(seed), facts)
+            with threadpool_limits(1):  # the same table on every machine
+                density = scheme_named(scheme).run(source, Wall.seeded(seed), facts)
         finally:
             source.close()
         return np.asarray(density.values, dtype=np.float64)

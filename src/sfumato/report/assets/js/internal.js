@@ -10,6 +10,7 @@ import { Release } from "./model.js";
 import { decodeNumbers } from "./numbers.js";
 import { decodeOutlines } from "./outlines.js";
 import { coloursFor, sharedBreaks, valueScene } from "./scene.js";
+import { Tracks } from "./tracks.js";
 import { attackRows, failRows, summaryRows } from "./verdicts.js";
 
 /**
@@ -18,7 +19,8 @@ import { attackRows, failRows, summaryRows } from "./verdicts.js";
  *   hours: Record<string, number[]>, overall: Record<string, number>}} Contender
  * @typedef {{words: import("./format.js").Words, title: string, map: import("./model.js").MapData,
  *   clock: import("./times.js").ClockData, counting: string, truth: import("./numbers.js").NumbersData,
- *   sizes: number[], bar: number, contenders: Contender[], attacks: import("./verdicts.js").Attack[]}} InternalData
+ *   sizes: number[], bar: number, contenders: Contender[], attacks: import("./verdicts.js").Attack[],
+ *   tracks: import("./tracks.js").Track[]}} InternalData
  */
 
 const PANES = /** @type {const} */ (["original", "private", "error"]);
@@ -46,6 +48,7 @@ class Internal {
     /** @type {number[]} */
     this.even = [];
     this.maps = PANES.map((id) => this.pane(id));
+    this.tracks = new Tracks(data.tracks, truth, this.words);
     this.player = new Player(() => this.go((this.slot + 1) % truth.slots), (on) => byId("play").setAttribute("aria-pressed", String(on)));
     const { clock } = truth;
     byId("subtitle").textContent = fill(this.words.internal.against, { zones: truth.zones, slots: truth.slots, period: clock.period(), tz: clock.tz });
@@ -56,7 +59,7 @@ class Internal {
     byId("judged").addEventListener("change", () => this.judge(Number(inputById("judged").value)));
     this.extra = this.makePlots();
     wireTheme(this.words, () => this.repaint());
-    wirePrint(() => this.repaint(), () => this.maps.forEach((map) => map.flatten()));
+    wirePrint(() => this.repaint(), () => [...this.maps, ...(this.tracks.map ? [this.tracks.map] : [])].forEach((map) => map.flatten()));
     new ResizeObserver(() => this.plots()).observe(byId("more-hours").parentElement ?? document.body);
     this.repaint();
     this.go(12 < truth.slots ? 12 : 0);
@@ -93,6 +96,7 @@ class Internal {
   repaint() {
     this.inks = readInks();
     for (const map of this.maps) map.ink(this.inks);
+    this.tracks.ink(this.inks, this.tones());
     this.judge(this.at);
   }
 
@@ -146,6 +150,7 @@ class Internal {
     const apart = new Int8Array(truth.zones);
     for (let z = 0; z < truth.zones; z += 1) apart[z] = classOf(this.even, released.value(z, slot, this.measure) - truth.value(z, slot, this.measure));
     this.maps[2].paint(apart, coloursFor(this.even, true, isDark()), null, true);
+    this.tracks.go(slot);
     this.plots();
   }
 
@@ -167,6 +172,7 @@ class Internal {
       days: data.sizes.map((v, k) => ({ slot: k, name: format(v) })),
       band: { lower: data.contenders[this.at].error.size.map((f) => f[1]), upper: data.contenders[this.at].error.size.map((f) => f[3]), colour: `${tones[this.at % tones.length]}33` },
     });
+    this.tracks.plot();
     drawBoxes(canvasById("boxes"), data.contenders.map((c, k) => ({ name: c.label, five: c.error.box, colour: tones[k % tones.length], strong: k === this.at })), format, inks, data.bar);
     const zone = this.chosen < 0 ? truth.busiest(this.slot) : this.chosen;
     const released = this.releases[this.at];

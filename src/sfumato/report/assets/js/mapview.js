@@ -12,7 +12,8 @@ export class MapView {
   /**
    * @param {HTMLElement} frame
    * @param {{hover: (zone: number, x: number, y: number) => void, pick: (zone: number) => void,
-   *   moved?: (view: import("./view.js").View) => void}} tell
+   *   moved?: (view: import("./view.js").View) => void,
+   *   over?: (ctx: CanvasRenderingContext2D, view: import("./view.js").View) => void}} tell
    */
   constructor(frame, tell) {
     this.frame = frame;
@@ -117,6 +118,7 @@ export class MapView {
     const { map, paths, view, inks, hover, chosen, even } = this;
     const { width, height } = this.size();
     drawOver(ctx, { map, paths, view, inks, ratio: this.ratio ?? 1, width, height, hover, chosen, even, labels: this.labels() });
+    this.tell.over?.(ctx, view);
   }
 
   /** Put the colours behind the lines on the upper canvas, for printers; `draw` undoes it. */

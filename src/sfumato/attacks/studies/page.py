@@ -1,0 +1,129 @@
+"""The whole study of recovery and membership as text: the paper's figures beside ours. INTERNAL.
+
+It reads the plain values that `sfumato reproduce recovery` writes, so that a page can be made
+again from a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sfumato.attacks.report import INTERNAL, WORDS, table
+from sfumato.attacks.studies import paper
+
+Found = Mapping[str, Any]
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def as_markdown(found: Found) -> str:
+    """Only the parts that were run."""
+    lines = ["# Trajectories recovered from counts", "", f"**{INTERNAL}**", ""]
+    makers: dict[str, Callable[[Any], list[str]]] = {
+        "crowd": _crowd,
+        "cabspotting": _taxis,
+        "tdrive": _taxis,
+        "protected": _protected,
+        "readings": _readings,
+        "schemes": _protected,
+        "noise": _protected,
+        "suppression": _protected,
+        "membership": _membership,
+        "membership, dense": _membership,
+    }
+    for key, make in makers.items():
+        if key in found:
+            lines += [f"## {TITLES[key]}", "", *make(found[key]), ""]
+    return "\n".join([*lines, *(f"- {words}" for words in WORDS), ""])
+
+
+TITLES = {
+    "crowd": "The crowd, by number of points",
+    "cabspotting": "Taxis of San Francisco, every starting hour",
+    "tdrive": "Taxis of Beijing, every starting hour",
+    "protected": "The schemes of Chen et al. as printed, 19 points, 8,010 cells",
+    "readings": "Readings of their Figure 6",
+    "schemes": "Schemes of this package, 19 points, 900 cells",
+    "noise": "More noise (gaussian, 900 cells)",
+    "suppression": "Suppression in a dense town",
+    "membership": "Membership, 400 cells",
+    "membership, dense": "Membership in a dense town, 900 cells",
+}
+
+
+def _crowd(rows: Sequence[Found]) -> list[str]:
+    lengths = sorted({row["points"] for row in rows})
+    names = list(dict.fromkeys(row["reading"] for row in rows))
+    by_key = {(row["reading"], row["points"]): row for row in rows}
+
+    def cell(name: str, n: int) -> str:
+        row = by_key[name, n]
+        return f"{percent(row['greedy'])} ({100 * row['low']:.1f}–{100 * row['high']:.1f})"
+
+    body = [[name, *(cell(name, n) for n in lengths)] for name in names]
+    body.append(["paper", *(f"{paper.CROWD[n]} %" if n in paper.CROWD else "" for n in lengths)])
+    return table(["greedy accuracy", *(f"{n} points" for n in lengths)], body)
+
+
+def _taxis(found: Mapping[str, Mapping[Any, Sequence[Found]]]) -> list[str]:
+    """Mean and range over starting hours for each reading and length."""
+    body = []
+    for how, hours in found.items():
+        rows: dict[tuple[int, str], list[float]] = {}
+        for points in hours.values():
+            for row in points:
+                rows.setdefault((row["points"], row["reading"]), []).append(100 * row["greedy"])
+        body += [
+            [how, name, str(n), f"{sum(v) / len(v):.1f} %", f"{min(v):.1f}–{max(v):.1f} %",
+             str(len(v)), f"{paper.TAXIS[n]} %"]
+            for (n, name), v in sorted(rows.items(), key=lambda item: item[0][0])
+        ]  # fmt: skip
+    return table(["taxis", "reading", "points", "mean", "range", "hours", "paper"], body)
+
+
+def _protected(rows: Sequence[Found]) -> list[str]:
+    head = ["scheme", "ε", "greedy", "± (draws)", "knows nothing", "points above"]
+    head += ["random", "stays", "learned", "chance"]
+    body = [
+        [
+            row["scheme"],
+            "" if row["epsilon"] is None else f"{row['epsilon']:g}",
+            percent(row["greedy"]),
+            f"{100 * row['spread']:.1f} ({row['draws']})",
+            percent(row["average"]),
+            f"{100 * (row['greedy'] - row['average']):+.1f}",
+            *(percent(row[key]) for key in ("random", "stay", "learned", "chance")),
+        ]
+        for row in rows
+    ]
+    return table(head, body)
+
+
+def _readings(rows: Sequence[Found]) -> list[str]:
+    keys = ("greedy", "reusing", "best", "nobody")
+    head = ["cells", "whole counts", "scheme", "ε", "greedy", "used again", "best", "empty map"]
+    body = [
+        [row["cells"], row["whole"], row["scheme"], f"{row['epsilon']:g}",
+         *(percent(row[key]) for key in keys)]
+        for row in rows
+    ]  # fmt: skip
+    return table(head, body)
+
+
+def _membership(found: Mapping[str, Found]) -> list[str]:
+    keys = ("knows", "trained", "blind")
+    body = [
+        [
+            name,
+            *(
+                f"{a['value']:.2f} ({a['low']:.2f}–{a['high']:.2f})"
+                for a in (row[key] for key in keys)
+            ),
+            "–" if row["allowed"] is None else f"{row['allowed']:.2f}",
+        ]
+        for name, row in found.items()
+    ]
+    return table(["counts", "knows the person", "trained", "chance", "allowed"], body)
