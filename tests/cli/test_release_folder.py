@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
+import sys
 from pathlib import Path
 
 import geopandas
@@ -162,11 +162,21 @@ def test_the_release_as_frames_and_figures(folder: Path) -> None:
 
 
 def test_the_release_as_an_array_with_names(folder: Path) -> None:
+    pytest.importorskip("xarray", reason="xarray, of the dev extra, is not installed")
     made = sfumato.read_release(folder)
-    if importlib.util.find_spec("xarray") is None:
-        with pytest.raises(UsageError, match="xarray is not installed"):
-            made.to_xarray()
-    else:
-        array = made.to_xarray()
-        assert dict(array.sizes) == {"zone_id": 9, "time_start": 8}
-        assert int(array["count"].sum()) == made.to_pandas()["count"].sum()
+    array, frame = made.to_xarray(), made.to_pandas()
+    assert dict(array.sizes) == {"zone_id": 9, "time_start": 8}
+    assert array.attrs == {"tz": "Europe/Paris", "epsilon": made.manifest.privacy.epsilon}
+    row = frame.iloc[11]
+    there = {"zone_id": row["zone_id"], "time_start": row["time_start"].tz_convert(None)}
+    for name in ("count", "lower", "upper"):
+        assert float(array[name].sel(there)) == row[name]
+        assert float(array[name].sum()) == pytest.approx(frame[name].sum())
+
+
+def test_without_xarray_it_says_what_to_install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "xarray", None)
+    with pytest.raises(UsageError, match="xarray is not installed"):
+        sfumato.read_release(folder).to_xarray()
