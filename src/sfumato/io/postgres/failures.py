@@ -50,16 +50,26 @@ def no_such_table(label: str) -> InputError:
 
 
 def _failure(error: Exception, label: str, connecting: bool) -> InputError:
-    state = getattr(error, "sqlstate", None)
-    state = state if isinstance(state, str) and state.isalnum() and len(state) == 5 else ""
-    if connecting and not state:
-        # A refused connection has no SQLSTATE here; the word is the server's, in English only.
-        problem, remedy = _KNOWN["28P01"] if "password" in str(error) else _CONNECTING
-    elif state in _KNOWN:
-        problem, remedy = _KNOWN[state]
-    elif not state or state.startswith(("08", "57P")):
-        problem, remedy = _LOST
-    else:
-        problem = f"the server could not read it to its end (SQLSTATE {state})."
-        remedy = "Ask the server's log what it was."
+    problem, remedy = _words(_state(error), str(error), connecting)
     return InputError(problem, file=label, remedy=remedy)
+
+
+def _state(error: Exception) -> str:
+    state = getattr(error, "sqlstate", None)
+    return state if isinstance(state, str) and state.isalnum() and len(state) == 5 else ""
+
+
+def _words(state: str, message: str, connecting: bool) -> tuple[str, str]:
+    """Problem and remedy. A failed connection and a batch that fails carry no SQLSTATE here, and
+    then a few words of the message (the server's, where it speaks English) must tell them apart.
+    """
+    if connecting and not state:
+        return _KNOWN["28P01"] if "password" in message else _CONNECTING
+    if not state and "read-only transaction" in message:
+        state = "25006"
+    if state in _KNOWN:
+        return _KNOWN[state]
+    if state.startswith(("08", "57P")) or (not state and "connection" in message):
+        return _LOST
+    said = f" (SQLSTATE {state})" if state else ""
+    return f"the server could not read it to its end{said}.", f"Ask its log why. {_NOTHING}"

@@ -1,0 +1,303 @@
+"""Events out of a real PostgreSQL: the same description and the same bytes as from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import shapely
+
+from sfumato.engine.fingerprint import fingerprint
+from sfumato.engine.local import LocalSource
+from sfumato.engine.relational import RelationalSource
+from sfumato.io.events import read_events
+from sfumato.model.bound import Counting, SampleBound
+from sfumato.model.errors import InputError, UsageError
+from sfumato.model.events import Events, TimeEncoding, UserEncoding
+from sfumato.model.places import PlaceKind, Places
+from sfumato.model.time_grid import TimeGrid
+
+pytestmark = pytest.mark.postgres
+KEY = bytes(range(32))
+GRID = TimeGrid.between(date(2024, 3, 30), date(2024, 4, 1), "1h", "Europe/Paris")
+TOWERS = Places.of(
+    PlaceKind.TOWERS,
+    [f"t{k}" for k in range(5)],
+    [shapely.Point(2 + k / 100, 48) for k in range(5)],
+)
+
+
+def records(rows: int = 4000, seed: int = 1) -> pa.Table:
+    """Four days of records around a change of the clock, two of them in the period."""
+    rng = np.random.default_rng(seed)
+    start = np.datetime64("2024-03-29T00:00:00", "us").astype(np.int64)
+    instants = start + rng.integers(0, 4 * 86_400_000_000, rows)
+    return pa.table(
+        {
+            "msisdn": pa.array([f"{u:04x}" for u in rng.integers(0, 300, rows)]),
+            "datetime": pa.array(instants, pa.timestamp("us", tz="UTC")),
+            "location_id": pa.array([f"t{k}" for k in rng.integers(0, 6, rows)]),
+        }
+    )
+
+
+def answers(
+    events: Events, source: type[LocalSource] | type[RelationalSource] = LocalSource
+) -> Any:
+    asked = source(events, TOWERS, GRID)
+    try:
+        some = asked.sampled(SampleBound(4), KEY)._through_the_door().values
+        return some.tobytes() + asked.exact(Counting.PEOPLE)._through_the_door().values.tobytes()
+    finally:
+        asked.close()
+
+
+def test_the_same_bytes_as_from_parquet(bureau: Any, tmp_path: Path) -> None:
+    bureau.load(records(), "events", "calls")
+    pq.write_table(records(), tmp_path / "calls.parquet")
+    ours = read_events(bureau.address("events.calls"), period=GRID.period)
+    theirs = read_events(tmp_path / "calls.parquet")
+    assert replace(ours, source=theirs.source).columns == theirs.columns
+    assert (ours.time, ours.user, ours.tz, ours.notes) == (
+        *(theirs.time, theirs.user, theirs.tz, theirs.notes),
+    )
+    assert answers(ours) == answers(theirs)
+    assert answers(ours, RelationalSource) == answers(theirs)
+    ours.close()
+
+
+def test_rows_outside_the_period_stay_on_the_server(bureau: Any) -> None:
+    table = records()
+    bureau.load(table, "events", "calls")
+    found = read_events(bureau.address("events.calls"), period=GRID.period)
+    first, last = GRID.period
+    instants = table["datetime"].cast(pa.int64()).to_numpy()
+    inside = int(((instants >= first) & (instants < last)).sum())
+    assert pq.read_metadata(found.source.paths[0]).num_rows == inside  # type: ignore[union-attr]
+    found.close()
+    whole = read_events(bureau.address("events.calls"))
+    assert pq.read_metadata(whole.source.paths[0]).num_rows == table.num_rows  # type: ignore[union-attr]
+    whole.close()
+
+
+TIMES = {
+    "timestamptz": ("datetime", TimeEncoding.INSTANT, None),
+    "timestamp": ("(datetime AT TIME ZONE 'Europe/Paris')", TimeEncoding.NAIVE, "Europe/Paris"),
+    "text": ("to_char(datetime AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')", None, "UTC"),
+    "bigint": ("(extract(epoch FROM datetime) * 1000000)::bigint", TimeEncoding.EPOCH_US, None),
+    "integer": ("floor(extract(epoch FROM datetime))::integer", TimeEncoding.EPOCH_S, None),
+    "double": ("extract(epoch FROM datetime)::double precision", TimeEncoding.EPOCH_S, None),
+}
+
+
+@pytest.mark.parametrize("kind", TIMES)
+def test_every_kind_of_time_is_filtered_without_losing_a_row(bureau: Any, kind: str) -> None:
+    """A clock change lies in the period; what the server leaves out could not have counted."""
+    expression, encoding, tz = TIMES[kind]
+    bureau.load(records(), "events", "raw")
+    bureau.run(
+        f"CREATE VIEW events.calls AS SELECT msisdn, {expression} AS time, location_id "
+        "FROM events.raw"
+    )
+    address = bureau.address("events.calls")
+    some = read_events(address, tz=tz, period=GRID.period)
+    whole = read_events(address, tz=tz)
+    assert encoding in (None, some.time)
+    assert answers(some) == answers(whole)
+    counted = [pq.read_metadata(e.source.paths[0]).num_rows for e in (some, whole)]  # type: ignore[union-attr]
+    assert (counted[0] < counted[1]) == (kind != "text")
+    some.close()
+    whole.close()
+
+
+def test_types_of_ids_and_places(bureau: Any) -> None:
+    """Whatever the server stores, the description is that of a file of the same table."""
+    bureau.run(
+        "CREATE TYPE events.colour AS ENUM ('red', 'blue')",
+        "CREATE DOMAIN events.hashed AS bytea",
+        "CREATE TABLE events.many (a bigint, b smallint, c numeric(12), d text, e varchar(9), "
+        "f char(6), g uuid, h events.hashed, i events.colour, j numeric, t timestamptz, k text, n integer)",
+        "INSERT INTO events.many VALUES (1, 2, 3, 'x', 'y', 'z', gen_random_uuid(), '\\x00ff', "
+        "'red', 1.5, '2024-03-30 12:00+00', 't1', 7)",
+    )
+    wanted = dict.fromkeys("abc", UserEncoding.INTEGER) | {"h": UserEncoding.BINARY}
+    address = bureau.address("events.many")
+    for name in "abcdefghi":
+        columns = {"user": name, "time": "t", "place": "k"}
+        found = read_events(address, columns=columns)
+        assert found.user is wanted.get(name, UserEncoding.TEXT)
+        drops = LocalSource(found, TOWERS, GRID).drops
+        assert drops.kept == 1
+        found.close()
+    with pytest.raises(InputError, match="cannot name a user"):
+        read_events(address, columns={"user": "j", "time": "t", "place": "k"})
+    by_number = read_events(address, columns={"user": "a", "time": "t", "place": "n"})
+    places = Places.of(PlaceKind.TOWERS, ["7"], [shapely.Point(2, 48)])
+    assert LocalSource(by_number, places, GRID).drops.kept == 1
+    by_number.close()
+
+
+def test_odd_values_are_dropped_as_from_a_file(bureau: Any) -> None:
+    bureau.run(
+        "CREATE TABLE events.odd (uid text, t timestamptz, tower text)",
+        "INSERT INTO events.odd VALUES ('a', 'infinity', 't1'), ('b', '-infinity', 't1'), "
+        "('c', NULL, 't1'), (NULL, '2024-03-30 12:00+00', 't1'), "
+        "('d', '2024-03-30 12:00+00', NULL), ('e', '2024-03-30 12:00+00', 't2')",
+    )
+    for period in (None, GRID.period):
+        found = read_events(bureau.address("events.odd"), period=period)
+        assert LocalSource(found, TOWERS, GRID).drops.kept == 1
+        found.close()
+
+
+def test_names_keep_their_letters(bureau: Any) -> None:
+    bureau.run(
+        'CREATE TABLE events."My ""Calls"" 1" (uid int, "Time" timestamptz, tower text)',
+        'INSERT INTO events."My ""Calls"" 1" VALUES (1, \'2024-03-30 12:00+00\', \'t1\')',
+    )
+    found = read_events(bureau.address("events.My%20%22Calls%22%201"))
+    assert found.columns.time == "Time"
+    found.close()
+
+
+def test_coordinates_are_checked_and_located(bureau: Any) -> None:
+    bureau.run(
+        "CREATE TABLE events.gps (uid int, t timestamptz, lon numeric(9, 6), lat real)",
+        "INSERT INTO events.gps VALUES (1, '2024-03-30 12:00+00', 2.005, 48.0)",
+        "CREATE VIEW events.metres AS SELECT uid, t, lon * 1e6 AS lon, lat * 1e6 AS lat "
+        "FROM events.gps",
+    )
+    zones = Places.of(PlaceKind.ZONES, ["z"], [shapely.box(2, 47.9, 2.1, 48.1)])
+    found = read_events(bureau.address("events.gps"), period=GRID.period)
+    assert LocalSource(found, zones, GRID).drops.kept == 1
+    found.close()
+    with pytest.raises(InputError, match="degrees"):
+        read_events(bureau.address("events.metres"))
+
+
+def test_several_tables_are_one_input_at_one_moment(bureau: Any) -> None:
+    """What is inserted while the first table is read is not seen in the second."""
+    halves = records().slice(0, 2000), records().slice(2000)
+    for name, half in zip(("calls", "sms"), halves, strict=True):
+        bureau.load(half, "events", name)
+    told: list[str] = []
+
+    def meddle(what: str, share: float) -> None:
+        if not told:
+            bureau.run("INSERT INTO events.sms VALUES ('late', '2024-03-30 12:00+00', 't1')")
+        told.append(f"{what} {share}")
+
+    address = bureau.address("events.calls,events.sms")
+    found = read_events(address, period=GRID.period, progress=meddle)
+    assert told
+    both = read_events(records())
+    assert answers(found) == answers(both)
+    found.close()
+
+
+def test_the_fingerprint_knows_the_rows_and_not_their_order(bureau: Any) -> None:
+    bureau.load(records(), "events", "calls")
+    bureau.run(
+        "CREATE VIEW events.backwards AS SELECT * FROM events.calls ORDER BY msisdn, datetime DESC",
+        "CREATE VIEW events.short AS SELECT * FROM events.calls "
+        "WHERE datetime <> (SELECT max(datetime) FROM events.calls WHERE datetime < '2024-03-31')",
+        "CREATE VIEW events.moved AS SELECT msisdn, datetime, "
+        "CASE WHEN location_id = 't1' THEN 't2' ELSE location_id END AS location_id "
+        "FROM events.calls",
+    )
+
+    def of(table: str, key: bytes = KEY) -> str:
+        found = read_events(bureau.address(table), period=GRID.period)
+        try:
+            return fingerprint(found, TOWERS, GRID, key)
+        finally:
+            found.close()
+
+    first = of("events.calls")
+    assert of("events.calls") == of("events.backwards") == first
+    assert of("events.calls", b"another") != first
+    assert len({first, of("events.short"), of("events.moved")}) == 3
+
+
+def test_an_empty_period_is_an_answer_and_an_empty_table_is_not(bureau: Any) -> None:
+    bureau.load(records(), "events", "calls")
+    never = TimeGrid.between(date(2031, 1, 1), date(2031, 1, 2), "1h", "UTC")
+    found = read_events(bureau.address("events.calls"), period=never.period)
+    source = LocalSource(found, TOWERS, never)
+    assert not source.exact(Counting.VISITS)._through_the_door().values.any()
+    assert fingerprint(found, TOWERS, never, KEY)
+    found.close()
+    bureau.run("TRUNCATE events.calls")
+    with pytest.raises(InputError, match="no rows"):
+        read_events(bureau.address("events.calls"), period=GRID.period)
+
+
+def test_nothing_is_written_on_the_server(bureau: Any) -> None:
+    bureau.load(records(50), "events", "calls")
+    bureau.run(
+        "CREATE TABLE events.log (said text)",
+        "CREATE FUNCTION events.meddle() RETURNS text LANGUAGE sql VOLATILE SECURITY DEFINER AS "
+        "$$ INSERT INTO events.log VALUES ('here') RETURNING said $$",
+        "CREATE VIEW events.sly AS SELECT events.meddle() AS uid, datetime, location_id "
+        "FROM events.calls",
+    )
+    with pytest.raises(InputError, match="would write"):
+        read_events(bureau.address("events.sly"))
+    assert bureau.ask("SELECT count(*) FROM events.log") == [(0,)]
+    before = bureau.ask("SELECT count(*) FROM pg_class")
+    found = read_events(bureau.address("events.calls"))
+    found.close()
+    assert bureau.ask("SELECT count(*) FROM pg_class") == before
+    assert bureau.ask("SELECT count(*) FROM pg_stat_activity WHERE usename LIKE 'clerk%'") == [(0,)]
+
+
+def test_tables_that_differ_are_refused(bureau: Any) -> None:
+    bureau.load(records(50), "events", "calls")
+    bureau.run(
+        "CREATE VIEW events.wide AS SELECT msisdn::bytea, datetime, location_id FROM events.calls",
+        "CREATE VIEW events.thin AS SELECT msisdn, datetime FROM events.calls",
+    )
+    with pytest.raises(InputError, match="BLOB here and VARCHAR"):
+        read_events(bureau.address("events.calls,events.wide"))
+    with pytest.raises(InputError, match="no such column"):
+        read_events(bureau.address("events.calls,events.thin"))
+    with pytest.raises(UsageError, match="part that a column can play"):
+        read_events(bureau.address("events.calls"), columns={"colour": "x"})
+    with pytest.raises(InputError, match="no time zone"):
+        bureau.run(
+            "CREATE VIEW events.clock AS SELECT msisdn, datetime::timestamp, location_id "
+            "FROM events.calls"
+        )
+        read_events(bureau.address("events.clock"))
+
+
+def test_a_snapshot_goes_when_it_is_forgotten(
+    bureau: Any, scratch: Callable[[], list[str]]
+) -> None:
+    bureau.load(records(50), "events", "calls")
+    found = read_events(bureau.address("events.calls"))
+    folder = Path(scratch()[0])
+    assert folder.stat().st_mode & 0o077 == 0
+    del found
+    assert scratch() == []
+
+
+def test_the_latest_moment_is_microseconds_exact(bureau: Any) -> None:
+    """The last microsecond of the period counts, the first after it does not."""
+    end = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=GRID.period[1])
+    with psycopg.connect(bureau.owner) as connection:
+        connection.execute("CREATE TABLE events.edge (uid int, t timestamptz, tower text)")
+        for k, moment in enumerate((end - timedelta(microseconds=1), end)):
+            connection.execute("INSERT INTO events.edge VALUES (%s, %s, 't1')", (k, moment))
+    found = read_events(bureau.address("events.edge"), period=GRID.period)
+    assert pq.read_table(found.source.paths[0])["uid"].to_pylist() == [0]  # type: ignore[union-attr]
+    assert LocalSource(found, TOWERS, GRID).drops.kept == 1
+    found.close()
