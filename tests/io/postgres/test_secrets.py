@@ -131,7 +131,7 @@ read_events(sys.stdin.readline().strip())
 
 
 def test_a_run_that_is_killed_leaves_its_rows_to_the_next(
-    bureau: Any, tmp_path: Path, scratch: Callable[[], list[str]]
+    bureau: Any, scratch: Callable[[], list[str]]
 ) -> None:
     """Killed while rows are on the disk; the next scratch folder sweeps them away."""
     bureau.run(
