@@ -48,7 +48,7 @@ def paris(
         raise UsageError(
             f"There is no study {', '.join(unknown)}.", remedy=f"Choose from {', '.join(STUDIES)}."
         )
-    settings = Settings(_numbers(epsilons), repetitions, emd_every, wanted)
+    settings = Settings(_numbers(epsilons), repetitions, emd_every, studies=wanted)
 
     def say(text: str) -> None:
         if not quiet:

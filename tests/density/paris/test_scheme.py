@@ -94,17 +94,6 @@ def test_the_same_key_gives_the_same_release(town: Any) -> None:
     assert not np.array_equal(one, other)
 
 
-def test_intervals_cover_what_the_release_would_be_without_noise(town: Any) -> None:
-    """One cluster, so that the noise is all there is between two releases."""
-    chosen = {"tolerance": 1e-6, "nights": False, "total_cap": 100, "total_share": 0.3}
-    wanted = Paris().run(town.source, Wall.seeded(1), town.facts(1e5, **chosen)).values
-    inside = []
-    for seed in range(100, 140):
-        density = Paris().run(town.source, Wall.seeded(seed), town.facts(3.0, **chosen))
-        inside.append(((density.lower <= wanted) & (wanted <= density.upper)).mean())
-    assert 0.85 < np.mean(inside) < 0.98
-
-
 def test_an_empty_town_is_released_too(town: Any) -> None:
     """Noise alone: nothing breaks, and the table is complete."""
     nobody = pa.table(

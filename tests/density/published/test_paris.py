@@ -53,6 +53,13 @@ def test_every_route_of_the_laplace_baseline_is_the_overlay_without_noise(
     np.testing.assert_allclose(got, ground.overlay.shares.T @ counts.sampled, atol=1e-3)
 
 
+def test_the_chapters_baseline_without_noise_is_the_overlay(
+    ground: Ground, counts: OpenedCounts
+) -> None:
+    got = PublishedGaussian(1e9).run(counts, ground, np.random.default_rng(0))
+    np.testing.assert_allclose(got, ground.overlay.shares.T @ counts.sampled, atol=1e-3)
+
+
 def test_the_chapter_without_noise_keeps_the_totals(ground: Ground, counts: OpenedCounts) -> None:
     scheme = PublishedChapter(1e9, kept=168, improved=False)
     got = scheme.run(counts, ground, np.random.default_rng(0))

@@ -192,9 +192,9 @@ def _parts(facts: PublicFacts, settings: Settings) -> dict[str, GaussianPart]:
         histogram = GaussianPart(float(units), 1, settings.histogram_share)
     finer = series_units(facts, settings) // facts.bound.units_per_count
     touched = touched_cells(facts) * (1 if finer == 1 else _widest(facts))
-    series = GaussianPart(
-        rounded_up(facts.bound.l2(facts.grid.slots) * finer), touched, settings.series_share
-    )
+    # Rounded up once, in `_event`, as the wall rounds what it is given: a second time would
+    # plan another event than is charged.
+    series = GaussianPart(facts.bound.l2(facts.grid.slots) * finer, touched, settings.series_share)
     if settings.total_share == 0:
         return {HISTOGRAM: histogram, SERIES: series}
     total = GaussianPart(float(settings.total_cap), 1, settings.total_share)

@@ -91,7 +91,8 @@ def dropped_norms(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
     Summed from the far end without differences: the error is some 1e-13 of the whole norm,
     far below a quarter of a cost unit for any number of people.
     """
-    return _beyond(np.square(coefficients).sum(axis=0)[None])[0]
+    norms: NDArray[np.float64] = _beyond(np.square(coefficients).sum(axis=0)[None])[0]
+    return norms
 
 
 def dropped_in_rows(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -8,9 +8,8 @@ epsilon-DP with the parameter noise = laplace; `budget` and `pure` have the sens
 Clusters are made from noisy totals and a public threshold tau = sqrt(slots) * sigma /
 tolerance; all that follows a measurement is post-processing.
 
-Intervals: 90 %, by the delta method from the noise of totals, grand total and shapes, plus the
-differences between places of one cluster as far as differences between clusters show them.
-They say nothing about visits that the contribution bound left out.
+Intervals: 90 %, for the true count; `intervals` says what is in them. They say nothing about
+visits that the contribution bound left out.
 
 Cost: three passes over the events; everything after them takes seconds.
 """
@@ -20,18 +19,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sfumato.density.bound_words import bound_in_words
 from sfumato.density.parameters import user_period
 from sfumato.density.paris.budget import SERIES, divide, histogram_units, series_sd
+from sfumato.density.paris.intervals import interval_variance
 from sfumato.density.paris.series import cluster_counts, measure_shapes
 from sfumato.density.paris.settings import Histogram, Noise, Settings
-from sfumato.density.paris.space import WorkingSpace, working_space
-from sfumato.density.paris.totals import Totals, measure_totals
+from sfumato.density.paris.space import working_space
+from sfumato.density.paris.totals import measure_totals
 from sfumato.density.refine.clusters import merge_neighbours
 from sfumato.density.refine.nights import smooth_nights
-from sfumato.density.refine.shapes import Shapes
 from sfumato.density.scheme import Density, Plan, PlannedMeasurement, PublicFacts
 from sfumato.density.zoning import Table, bounded_counts
 from sfumato.model.source import Source
@@ -102,7 +100,7 @@ class Paris:
             threshold(sd, facts.grid.slots, settings.tolerance),
         )
         counts = bounded_counts(source, wall, facts, SERIES)
-        shapes, measured = measure_shapes(
+        course, measured = measure_shapes(
             cluster_counts(counts, space, label),
             wall,
             facts,
@@ -110,9 +108,9 @@ class Paris:
             plan,
             np.asarray(np.bincount(label, weights=cells), dtype=np.float64),
         )
-        table = cells[:, None] * _nights(shapes.values, facts, settings)[label]
+        table = cells[:, None] * _nights(course.shapes.values, facts, settings)[label]
         ids, values = space.released(facts, table)
-        half = _WIDTH * np.sqrt(_variance(facts, space, totals, shapes, label, values))
+        half = _WIDTH * np.sqrt(interval_variance(facts, space, totals, course, label, values))
         lower, upper = np.maximum(values - half, 0.0), values + half
         values, lower, upper = (np.round(a, _DECIMALS) + 0.0 for a in (values, lower, upper))
         return Density(ids, values, lower, upper, COVERAGE, (*totals.measurements, measured))
@@ -156,29 +154,3 @@ def _nights(shapes: Table, facts: PublicFacts, settings: Settings) -> Table:
     if not settings.nights:
         return shapes
     return np.maximum(smooth_nights(shapes, facts.grid.starts()), 0.0)
-
-
-def _variance(
-    facts: PublicFacts,
-    space: WorkingSpace,
-    totals: Totals,
-    shapes: Shapes,
-    label: NDArray[np.int64],
-    values: Table,
-) -> Table:
-    """Delta method for total x shape, cell by cell, then zone by zone.
-
-    The cells of a zone mostly share a cluster, so errors of shapes are added as if fully
-    dependent; those of totals and of single places are independent.
-    """
-    cells = space.totals(totals.values)
-    alone = np.bincount(label)[label] == 1
-    own = np.where(alone[:, None], 0.0, shapes.own[label])
-    apart = space.variances(totals.variance)[:, None] * np.square(shapes.values[label])
-    apart = apart + np.square(cells)[:, None] * own
-    _, together = space.released(facts, cells[:, None] * np.sqrt(shapes.variance[label]))
-    return (
-        space.released_variance(facts, apart)
-        + np.square(together)
-        + np.square(values) * totals.level_variance
-    )

@@ -15,11 +15,12 @@ from scipy.sparse import csr_array
 
 from sfumato.density.paris.budget import CHOICE, SERIES, choice, coefficient_sd, take
 from sfumato.density.paris.cut import cut_costs, row_costs
+from sfumato.density.paris.intervals import Course
 from sfumato.density.paris.pure import coefficient_counts
 from sfumato.density.paris.settings import Cut, Keep, Noise, Settings
 from sfumato.density.paris.space import WorkingSpace
 from sfumato.density.refine.fourier import cheapest_cut, forward, inverse
-from sfumato.density.refine.shapes import Shapes, first_shapes, shrunk_shapes
+from sfumato.density.refine.shapes import first_shapes, shrunk_shapes
 from sfumato.density.scheme import Plan, PublicFacts
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
@@ -51,7 +52,7 @@ def measure_shapes(
     settings: Settings,
     plan: Plan,
     scale: NDArray[np.float64],
-) -> tuple[Shapes, Measurement]:
+) -> tuple[Course, Measurement]:
     """One measurement of all clusters' series, and the shape of each.
 
     `scale` are the clusters' noisy totals.
@@ -64,14 +65,18 @@ def measure_shapes(
         found = measured.estimate()
         padded = np.pad(found, ((0, 0), (0, facts.grid.slots - found.shape[1])))
         noisy = inverse(padded, settings.transform)
-        return first_shapes(noisy, kept, measured.sd**2, settings.transform), measured
+        shapes = first_shapes(noisy, kept, measured.sd**2, settings.transform)
+        return Course(shapes, noisy, measured.sd**2 * found.shape[1] / noisy.shape[1]), measured
     measured = take(wall, box, plan, SERIES)
     noisy, variance = measured.estimate(), measured.sd**2
     if settings.keep is Keep.SHRINK:
-        return shrunk_shapes(noisy, scale, variance, settings.transform), measured
+        shapes = shrunk_shapes(noisy, scale, variance, settings.transform)
+        return Course(shapes, noisy, variance), measured
     if kept is None:
         kept = cheapest_cut(forward(noisy, settings.transform), variance)
-    return first_shapes(noisy, kept, variance, settings.transform), measured
+    return Course(
+        first_shapes(noisy, kept, variance, settings.transform), noisy, variance
+    ), measured
 
 
 def _chosen_before(

@@ -23,15 +23,10 @@ Series = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shapes:
-    """Rows that are not negative and sum to one, and the variance of their noise.
-
-    `own` is the variance, for each slot, by which shapes of single places differ from that
-    of their cluster, as far as differences between clusters show it (zero where unknown).
-    """
+    """Rows that are not negative and sum to one, and the variance of their noise."""
 
     values: Series
     variance: Series
-    own: Series
 
 
 def shrunk_shapes(
@@ -53,10 +48,7 @@ def shrunk_shapes(
     # Noise left: the posterior variance of the deviation, and that of the common shape.
     left = gain * variance + np.square(weight) * (variance / power)
     squares = np.square(inverse(np.eye(slots), transform))
-    level = np.maximum(fitted, 0.0).sum(axis=1, keepdims=True) / weight
-    differ = (spread @ squares)[None, :] / np.square(np.where(level > 0, level, 1.0))
-    own = np.minimum(np.where(level > 0, differ, 0.0), 1.0)  # no share of a total passes one
-    return _normalised(fitted, left @ squares, own)
+    return _normalised(fitted, left @ squares)
 
 
 def first_shapes(
@@ -67,7 +59,7 @@ def first_shapes(
     fitted = inverse(keep_first(forward(noisy, transform), k), transform)
     kept = (np.arange(slots)[None, :] < k[:, None]).astype(np.float64)
     squares = np.square(inverse(np.eye(slots), transform))
-    return _normalised(fitted, kept @ squares * variance, np.zeros(noisy.shape))
+    return _normalised(fitted, kept @ squares * variance)
 
 
 def deviation_variance(rest: Series, weight: Series, variance: float) -> Series:
@@ -83,7 +75,7 @@ def deviation_variance(rest: Series, weight: Series, variance: float) -> Series:
     return averaged
 
 
-def _normalised(fitted: Series, variance: Series, own: Series) -> Shapes:
+def _normalised(fitted: Series, variance: Series) -> Shapes:
     """Not negative, rows summing to one; a row without anything becomes even."""
     slots = fitted.shape[1]
     positive = np.maximum(fitted, 0.0)
@@ -92,4 +84,4 @@ def _normalised(fitted: Series, variance: Series, own: Series) -> Shapes:
     safe = np.where(alive, mass, 1.0)
     values = np.where(alive, positive / safe, 1.0 / slots)
     spread = np.where(alive, np.minimum(variance / np.square(safe), 1.0), 1.0 / slots**2)
-    return Shapes(values, spread, np.broadcast_to(own, fitted.shape))
+    return Shapes(values, spread)

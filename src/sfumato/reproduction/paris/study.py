@@ -1,6 +1,7 @@
 """All studies of `sfumato reproduce paris`, in order, and where their results go.
 
-Results are written after every study, so that a run that is stopped leaves what it has.
+Results are written after every epsilon of a study, and every score is kept: a run that is stopped
+leaves what it has, and goes on from there when it is started again.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from pathlib import Path
 from sfumato.io.writers import write_bytes
 from sfumato.reproduction.paris import cases
 from sfumato.reproduction.paris.histogram import HistogramScore, histogram_study
-from sfumato.reproduction.paris.scores import Score, score
+from sfumato.reproduction.paris.scores import Effort, Score, kept_score
 from sfumato.reproduction.paris.stage import Stage
 from sfumato.reproduction.paris.tables import as_json, as_markdown
 
 NUMBERS = "paris.internal.json"
 TABLE = "paris.internal.md"
+SCORES = "scores.internal"
 STUDIES = ("main", "corrected", "variants", "samples", "chapter", "readings", "histogram")
 Say = Callable[[str], None]
 
@@ -30,7 +32,16 @@ class Settings:
     repetitions: int = 20
     emd_every: int = 7
     """Of 168 hours every seventh meets each hour of the day once; 6 or 12 would favour some."""
+    emd_repetitions: int = 5
+    """Distances are slow: away from the middle epsilon the first so many repetitions have them."""
     studies: tuple[str, ...] = STUDIES
+
+    def effort(self, epsilon: float, emd: bool) -> Effort:
+        """What is done at one epsilon."""
+        if not emd:
+            return Effort(self.repetitions)
+        some = self.repetitions if epsilon == self.middle else self.emd_repetitions
+        return Effort(self.repetitions, self.emd_every, some)
 
     @property
     def middle(self) -> float:
@@ -59,12 +70,12 @@ def study(stage: Stage, settings: Settings, out: Path, say: Say = lambda _: None
     found = Results(settings)
     every, repetitions, middle = settings.epsilons, settings.repetitions, settings.middle
     plan = {
-        "main": ("Figures 7 to 11, l = 30", cases.MAIN, every, settings.emd_every),
-        "corrected": ("corrected schemes", cases.CORRECTED, every, settings.emd_every),
-        "variants": ("Figure 8", cases.VARIANTS, every, 0),
-        "samples": ("Figure 7, other l", cases.SAMPLES, every, 0),
-        "chapter": ("the chapter", cases.CHAPTER, (middle,), settings.emd_every),
-        "readings": ("other readings", cases.READINGS, (middle,), 0),
+        "main": ("Figures 7 to 11, l = 30", cases.MAIN, every, True),
+        "corrected": ("corrected schemes", cases.CORRECTED, every, True),
+        "variants": ("Figure 8", cases.VARIANTS, every, False),
+        "samples": ("Figure 7, other l", cases.SAMPLES, every, False),
+        "chapter": ("the chapter", cases.CHAPTER, (middle,), True),
+        "readings": ("other readings", cases.READINGS, (middle,), False),
     }
     for name, (title, methods, epsilons, emd) in plan.items():
         if name not in settings.studies:
@@ -72,7 +83,8 @@ def study(stage: Stage, settings: Settings, out: Path, say: Say = lambda _: None
         say(title)
         for epsilon in epsilons:
             for case in methods:
-                found.scores.append(score(stage, case, epsilon, repetitions, emd))
+                effort = settings.effort(epsilon, emd)
+                found.scores.append(kept_score(stage, case, epsilon, effort, out / SCORES))
             _write(stage, found, out)
     if "histogram" in settings.studies:
         say("Figure 6")

@@ -66,7 +66,9 @@ def as_markdown(stage: Stage, found: Results) -> str:
     parts = [
         f"<!-- {MARK} -->",
         f"{stage.users:,} users, {found.settings.repetitions} repetitions (mean ± standard "
-        f"deviation, samples and noise drawn anew); EMD in one hour of {found.settings.emd_every}.",
+        f"deviation, samples and noise drawn anew); EMD in one hour of "
+        f"{found.settings.emd_every}, away from ε {found.settings.middle:g} in "
+        f"{found.settings.emd_repetitions} repetitions.",
         *(_main(found, epsilon) for epsilon in sorted(found.settings.epsilons)),
         _others(found),
         _differences(found),
