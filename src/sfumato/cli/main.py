@@ -15,6 +15,7 @@ from sfumato.cli.audit import audit
 from sfumato.cli.city import city
 from sfumato.cli.demo import demo
 from sfumato.cli.evaluate import evaluate
+from sfumato.cli.export import export
 from sfumato.cli.ledger import app as ledger
 from sfumato.cli.plan import plan
 from sfumato.cli.release import release
@@ -53,6 +54,7 @@ app.command()(audit)
 app.command()(city)
 app.command()(demo)
 app.command()(evaluate)
+app.command()(export)
 app.command()(plan)
 app.command()(release)
 app.command()(report)

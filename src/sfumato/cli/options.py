@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sfumato.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from sfumato.adapters.inputs import Inputs
+    from sfumato.model.source import Progress
 
 ZoneId = Annotated[str | None, typer.Option("--zone-id", help="Column of the zones' ids.")]
 ZoneName = Annotated[str | None, typer.Option("--zone-name", help="Column of the zones' names.")]
@@ -28,6 +34,48 @@ Parameters = Annotated[
     list[str] | None,
     typer.Option("--parameter", help="A setting of the scheme's own, such as tolerance=0.01."),
 ]
+
+Pipeline = Annotated[
+    str | None,
+    typer.Option(
+        "--pipeline", help="EVENTS is the lakehouse of multimno, or the FlowDB of flowkit."
+    ),
+]
+ZoningOf = Annotated[
+    str | None,
+    typer.Option("--zoning", help="Zones of the pipeline: nuts:3, INSPIRE_1km, admin3."),
+]
+
+
+def pipeline_inputs(
+    name: str | None, zoning: str | None, where: str, settings: dict[str, Any]
+) -> Inputs | None:
+    """What a pipeline holds; its places go into the settings of the release."""
+    if name is None:
+        if zoning is not None:
+            raise UsageError("--zoning goes with --pipeline.", remedy="Give --zones FILE instead.")
+        return None
+    if settings["towers"] is not None or settings["zones"] is not None:
+        raise UsageError("A pipeline brings its own towers and zones.", remedy="Leave them out.")
+    from sfumato.adapters.registry import open_pipeline
+    from sfumato.model.time_grid import TimeGrid
+    from sfumato.release_request import day_of
+
+    first, last = day_of(settings["start"]), day_of(settings["end"])
+    grid = TimeGrid.between(first, last, settings["slot"], settings["tz"])
+    found = open_pipeline(name, where, grid, zoning)
+    settings |= {"towers": found.towers, "zones": found.zones}
+    return found
+
+
+@contextmanager
+def opened(found: Inputs | None, events: str, progress: Progress | None) -> Iterator[object]:
+    """The events of a pipeline, let go of at the end; without one, what the user named."""
+    if found is None:
+        yield events
+    else:
+        with closing(found.open_events(progress)) as described:
+            yield described
 
 
 def pairs(given: list[str] | None, what: str, example: str) -> dict[str, str]:

@@ -19,13 +19,17 @@ from sfumato.cli.options import (
     DropBadTowers,
     Layer,
     Parameters,
+    Pipeline,
     RepairZones,
     TimeUnit,
     ZoneId,
     ZoneName,
+    ZoningOf,
     columns_of,
+    opened,
     pairs,
     parameters_of,
+    pipeline_inputs,
 )
 from sfumato.model.errors import UsageError
 
@@ -36,7 +40,12 @@ if TYPE_CHECKING:
 
 
 def release(
-    events: Annotated[str, typer.Argument(help="Events: file, folder or pattern; CSV or Parquet.")],
+    events: Annotated[
+        str,
+        typer.Argument(
+            help="Events: CSV or Parquet files, or postgresql://…/database/schema.table."
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="Folder to make; it must not exist yet.")],
     dataset: Annotated[str, typer.Option(help="Whose people these are, as the ledger knows them.")],
     epsilon: Annotated[float, typer.Option(help="Privacy loss of this release.")],
@@ -46,6 +55,8 @@ def release(
     tz: Annotated[str, typer.Option(help="Time zone, such as Europe/Paris.")],
     towers: Annotated[Path | None, typer.Option(help="Antennas that the events name.")] = None,
     zones: Annotated[Path | None, typer.Option(help="Zones to publish numbers for.")] = None,
+    pipeline: Pipeline = None,
+    zoning: ZoningOf = None,
     slot: Annotated[str, typer.Option(help="Length of a time slot: 15min, 1h, 1d.")] = "1h",
     scheme: Annotated[str, typer.Option(help="How the numbers are made.")] = "bayes",
     bound: Annotated[
@@ -125,12 +136,16 @@ def release(
         "integers": integers,
     }
     book = open_ledger(ledger, ledger_key)
+    found = pipeline_inputs(pipeline, zoning, events, settings)
     if dry_run:
         _dry(api.request(**settings), book, as_json)
         return
-    with _progress(quiet or as_json) as progress:
+    with (
+        _progress(quiet or as_json) as progress,
+        opened(found, events, progress) as described,
+    ):
         made = api.release(
-            events,
+            described,
             out=out,
             ledger=book,
             columns=columns_of(column),

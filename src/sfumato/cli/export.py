@@ -1,0 +1,28 @@
+"""`sfumato export`: a release in the form in which another pipeline publishes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.options import ZoningOf
+
+
+def export(
+    release: Annotated[Path, typer.Argument(help="The release folder.")],
+    out: Annotated[Path, typer.Argument(help="Folder to write into.")],
+    to: Annotated[str, typer.Option("--to", help="multimno or flowkit.")],
+    zoning: ZoningOf = None,
+    geojson: Annotated[
+        bool, typer.Option("--geojson", help="flowkit: also a map of every slot.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+) -> None:
+    """Write a release as multimno or FlowKit would have. No events are read, nothing is spent."""
+    from sfumato.adapters.registry import export_release
+
+    written = export_release(release, to, out, zoning=zoning, geojson=geojson)
+    if not quiet:
+        typer.echo(f"{len(written)} files in {out}, with the privacy statement of the release.")
