@@ -44,7 +44,7 @@ def test_every_method_is_there_with_all_repetitions(found: dict[str, Any]) -> No
     labels = {score["method"] for score in found["scores"]}
     everything = (
         *(*cases.MAIN, *cases.CORRECTED, *cases.SAMPLES, *cases.VARIANTS),
-        *(*cases.CHAPTER, *cases.READINGS),
+        *(*cases.CHAPTER, *cases.READINGS, *cases.OPTIONS),
     )
     assert labels == {case.label for case in everything}
     assert all(len(score["runs"]["mre"]) == 2 for score in found["scores"])
@@ -59,6 +59,29 @@ def test_the_order_of_the_methods_is_the_papers(found: dict[str, Any]) -> None:
     cover = found["cover"]
     assert cover["cells"] <= min(cover["towers"], cover["zones"])
     assert cover["cell_mean"] >= cover["zone_mean"]
+
+
+def test_fewer_visits_make_the_laplace_baseline_worse(found: dict[str, Any]) -> None:
+    error = {(c["variation"], c["method"]): c["mre"] for c in found["causes"]}
+    assert error["as it is", "LPA(30)"] < error["negative counts kept", "LPA(30)"]
+    assert error["sanity bound 0.2 %", "EFPAG(30)"] < error["sanity bound 0.05 %", "EFPAG(30)"]
+
+
+def test_a_study_that_was_stopped_goes_on(out: Path, found: dict[str, Any]) -> None:
+    """Scores that are there are not made again: one is spoilt, and it alone changes."""
+    kept = sorted((out / "scores.internal").iterdir())
+    assert len(kept) == len(found["scores"])
+    kept[0].unlink()
+    before = {path: path.stat().st_mtime_ns for path in kept[1:]}
+    run(
+        *("--out", str(out), "--users", "5000", "--towers", "60", "--zones", "40"),
+        *("--repetitions", "2", "--epsilons", "0.3", "--emd-every", "24", "--quiet"),
+        *("--no-figures", "--studies", "main,corrected,variants,samples,chapter,readings,options"),
+    )
+    again = json.loads((out / "paris.internal.json").read_text())
+    assert again["scores"] == found["scores"]
+    assert kept[0].is_file()
+    assert {path: path.stat().st_mtime_ns for path in kept[1:]} == before
 
 
 def test_sampling_makes_the_histogram_better(found: dict[str, Any]) -> None:
@@ -82,3 +105,5 @@ def test_another_city_in_the_folder_is_not_overwritten(out: Path) -> None:
         run("--out", str(out), "--users", "6000", "--repetitions", "1", "--quiet")
     with pytest.raises(UsageError, match="list of epsilons"):
         run("--out", str(out), "--epsilons", "high")
+    with pytest.raises(UsageError, match="no study figures"):
+        run("--out", str(out), "--studies", "main,figures")

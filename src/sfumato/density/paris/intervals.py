@@ -115,7 +115,7 @@ def neighbour_spread(course: Course, centres: Table, starts: list[datetime]) -> 
 
 def _closest(centres: Table) -> NDArray[np.int64]:
     """For each point the closest other one."""
-    _, found = cKDTree(centres).query(centres, k=2)
+    found = np.asarray(cKDTree(centres).query(centres, k=2)[1])
     own = np.arange(centres.shape[0])
     return np.where(found[:, 0] == own, found[:, 1], found[:, 0]).astype(np.int64)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +20,7 @@ from sfumato.density.published.inputs import Ground, OpenedCounts
 from sfumato.density.published.paris import CoverForm, Noise, PublishedParis
 from sfumato.density.refine.fourier import Transform
 from sfumato.density.registry import scheme_named
+from sfumato.density.scheme import Parameter
 from sfumato.privacy.wall import Wall
 from sfumato.reproduction.paris.stage import Stage
 
@@ -53,16 +54,18 @@ def printed(label: str, limit: int, make: Callable[[float], Printed]) -> Case:
     return Case(label, False, draw)
 
 
-def corrected(name: str) -> Case:
-    """A scheme that `release` publishes, with its default settings."""
+def corrected(name: str, label: str | None = None, **parameters: Parameter) -> Case:
+    """A scheme that `release` publishes, with its default settings but for what is given."""
+    shown = label or name
 
     def draw(stage: Stage, epsilon: float, repetition: int) -> Table:
         scheme = scheme_named(name)
-        wall = Wall.seeded(zlib.crc32(f"{name}|{stage.seed}|{repetition}".encode()))
-        density = scheme.run(stage.source, wall, stage.facts(epsilon, DELTA))
+        wall = Wall.seeded(zlib.crc32(f"{shown}|{stage.seed}|{repetition}".encode()))
+        facts = replace(stage.facts(epsilon, DELTA), parameters=parameters)
+        density = scheme.run(stage.source, wall, facts)
         return np.asarray(density.values, dtype=np.float64)
 
-    return Case(name, True, draw)
+    return Case(shown, True, draw)
 
 
 MAIN = (
@@ -73,6 +76,15 @@ MAIN = (
 """The papers' own comparison, at every epsilon and with the earth mover's distance."""
 
 CORRECTED = tuple(corrected(name) for name in ("laplace", "gaussian", "paris", "bayes"))
+
+OPTIONS = (
+    corrected("paris", "paris, one k chosen", keep="exponential"),
+    corrected("paris", "paris, a k for each cluster", keep="exponential", cut="each"),
+    corrected("paris", "paris, pure ε", noise="laplace"),
+    corrected("paris", "paris on the cover", space="cover"),
+    corrected("grouping"),
+)
+"""The corrected release closer to the paper's, and its closest rival."""
 
 SAMPLES = tuple(
     case

@@ -72,11 +72,12 @@ def kept_score(stage: Stage, case: Case, epsilon: float, effort: Effort, folder:
                 runs = {figure: held[figure].tolist() for figure in FIGURES}
                 return Score(case.label, epsilon, runs, **{key: held[key] for key in _ARRAYS})
     found = score(stage, case, epsilon, effort)
-    arrays = {key: getattr(found, key) for key in _ARRAYS}
+    arrays: dict[str, Table] = {key: getattr(found, key) for key in _ARRAYS}
+    arrays |= {figure: np.array(values) for figure, values in found.runs.items()}
 
     def save(temporary: Path) -> None:
         with temporary.open("wb") as file:
-            np.savez_compressed(file, name=name, **found.runs, **arrays)
+            np.savez_compressed(file, allow_pickle=False, name=np.array(name), **arrays)
 
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(path, save)

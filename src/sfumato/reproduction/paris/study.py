@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sfumato.io.writers import write_bytes
 from sfumato.reproduction.paris import cases
+from sfumato.reproduction.paris.causes import Cause, causes_study
 from sfumato.reproduction.paris.histogram import HistogramScore, histogram_study
 from sfumato.reproduction.paris.scores import Effort, Score, kept_score
 from sfumato.reproduction.paris.stage import Stage
@@ -20,7 +21,18 @@ from sfumato.reproduction.paris.tables import as_json, as_markdown
 NUMBERS = "paris.internal.json"
 TABLE = "paris.internal.md"
 SCORES = "scores.internal"
-STUDIES = ("main", "corrected", "variants", "samples", "chapter", "readings", "histogram")
+STUDIES = (
+    "main",
+    "corrected",
+    "variants",
+    "samples",
+    "chapter",
+    "readings",
+    "options",
+    "histogram",
+    "causes",
+)
+CAUSE_REPETITIONS = 5
 Say = Callable[[str], None]
 
 
@@ -56,6 +68,7 @@ class Results:
     settings: Settings
     scores: list[Score] = field(default_factory=list)
     histogram: list[HistogramScore] = field(default_factory=list)
+    causes: list[Cause] = field(default_factory=list)
 
     def of(self, label: str, epsilon: float) -> Score | None:
         """One method at one epsilon, if it was run."""
@@ -76,6 +89,7 @@ def study(stage: Stage, settings: Settings, out: Path, say: Say = lambda _: None
         "samples": ("Figure 7, other l", cases.SAMPLES, every, False),
         "chapter": ("the chapter", cases.CHAPTER, (middle,), True),
         "readings": ("other readings", cases.READINGS, (middle,), False),
+        "options": ("options of the corrected form", cases.OPTIONS, every, False),
     }
     for name, (title, methods, epsilons, emd) in plan.items():
         if name not in settings.studies:
@@ -89,6 +103,11 @@ def study(stage: Stage, settings: Settings, out: Path, say: Say = lambda _: None
     if "histogram" in settings.studies:
         say("Figure 6")
         found.histogram += histogram_study(stage, every, repetitions)
+        _write(stage, found, out)
+    if "causes" in settings.studies:
+        say("causes of differences")
+        few = min(repetitions, CAUSE_REPETITIONS)
+        found.causes += causes_study(stage, middle, few, settings.emd_every or stage.grid.slots)
         _write(stage, found, out)
     return found
 

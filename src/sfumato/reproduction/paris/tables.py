@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from sfumato.reproduction.paris.study import Results
 
 MARK = "INTERNAL: made from true counts (of made-up people, if the city is synthetic)."
+_OTHERS = (
+    *(*cases.SAMPLES, *cases.VARIANTS, *cases.CHAPTER),
+    *(*cases.READINGS, *cases.OPTIONS),
+)
 _PLACES = {"mre": 3, "pearson": 3, "emd": 0}
 
 
@@ -57,6 +62,10 @@ def as_json(stage: Stage, found: Results) -> str:
             {"epsilon": h.epsilon, "sampling": h.sampling, "js": h.divergence, "mre": h.mre}
             for h in found.histogram
         ],
+        "causes": [
+            {key: _finite(v) if key == "emd" else v for key, v in asdict(one).items()}
+            for one in found.causes
+        ],
     }
     return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -76,6 +85,7 @@ def as_markdown(stage: Stage, found: Results) -> str:
         _cover(stage),
         _hours(found),
         _histogram(found),
+        _causes(found),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -101,7 +111,7 @@ def _main(found: Results, epsilon: float) -> str:
 def _others(found: Results) -> str:
     rows = [
         [case.label, f"{one.epsilon:g}", *(_cell(one, name) for name in FIGURES)]
-        for case in (*cases.SAMPLES, *cases.VARIANTS, *cases.CHAPTER, *cases.READINGS)
+        for case in _OTHERS
         for one in found.scores
         if one.label == case.label
     ]
@@ -180,6 +190,26 @@ def _histogram(found: Results) -> str:
     ]
     head = ["ε′", "visits taken", "Jensen-Shannon (bits)", "MRE of totals"]
     return _table("**Histogram of towers (Figure 6)**", head, rows)
+
+
+def _causes(found: Results) -> str:
+    methods = list(dict.fromkeys(one.method for one in found.causes))
+    known = {(one.variation, one.method): one for one in found.causes}
+    rows = []
+    for variation in dict.fromkeys(one.variation for one in found.causes):
+        row = [variation]
+        for method in methods:
+            one = known.get((variation, method))
+            row.append("" if one is None else _three(one.mre, one.pearson, one.emd))
+        rows.append(row)
+    title = (
+        f"**What moves the figures at ε = {found.settings.middle:g}** (MRE / Pearson / EMD in m)"
+    )
+    return _table(title, ["", *methods], rows)
+
+
+def _three(mre: float, pearson: float, emd: float) -> str:
+    return f"{mre:.3f} / {pearson:.3f} / " + (f"{emd:.0f}" if math.isfinite(emd) else "–")
 
 
 def _table(title: str, head: list[str], rows: list[list[str]]) -> str:
