@@ -9,11 +9,11 @@ import geopandas
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
+from tests.adapters.told import FIRST, Town
 from typer.testing import CliRunner
 
 from sfumato.city import CityPlan, write_city
 from sfumato.cli.main import app
-from tests.adapters.told import FIRST, Town
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
+from tests.adapters.test_multimno import commands
+from tests.adapters.told import FIRST, GRID, Town, flow_tables, write, write_export
 
 from sfumato.adapters.flowkit.aggregates import read_aggregates, write_aggregates
 from sfumato.adapters.published import PublishedCounts
@@ -25,8 +27,6 @@ from sfumato.io.zones import read_zones
 from sfumato.model.bound import Counting
 from sfumato.model.errors import InputError, UsageError
 from sfumato.model.time_grid import TimeGrid
-from tests.adapters.test_multimno import commands
-from tests.adapters.told import FIRST, GRID, Town, flow_tables, write, write_export
 
 PAGE = Path(__file__).parents[2] / "docs" / "adapters" / "flowkit.md"
 
@@ -131,7 +131,7 @@ def test_regions_of_a_table_of_their_own(town: Town, export: Path, tmp_path: Pat
     assert len(found) == regions.num_rows
 
 
-def test_what_is_missing_is_named(town: Town, export: Path, tmp_path: Path) -> None:
+def test_what_is_missing_is_named(export: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"infrastructure\.cells"):
         open_pipeline("flowkit", str(tmp_path), GRID)
     with pytest.raises(UsageError, match="admin regions"):
@@ -211,7 +211,5 @@ def test_intervals_follow_the_clock(tmp_path: Path) -> None:
     daily = TimeGrid.between(FIRST, FIRST + timedelta(days=3), "1d", "UTC")
     assert rows(daily, "towers")[1] == {"location_id": "a", "date": "2024-03-31", "value": 1.5}
     quarters = TimeGrid.between(FIRST, FIRST + timedelta(days=1), "15min", "UTC")
-    assert rows(quarters)[5] == {
-        **{"pcod": "a", "date": "2024-03-30", "hour": 1, "min": 15},
-        "value": 5.5,
-    }
+    fifth = {"pcod": "a", "date": "2024-03-30", "hour": 1, "min": 15, "value": 5.5}
+    assert rows(quarters)[5] == fifth

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.adapters.told import FIRST, GRID, Town, day_folder, write, write_lakehouse
 
 from sfumato.adapters.multimno.lakehouse import day_for, midnight
 from sfumato.adapters.multimno.population import read_population
@@ -25,7 +26,6 @@ from sfumato.io.zones import read_zones
 from sfumato.model.bound import Counting
 from sfumato.model.errors import InputError, UsageError
 from sfumato.model.places import ALWAYS_FROM, ALWAYS_TO
-from tests.adapters.told import FIRST, GRID, Town, day_folder, write, write_lakehouse
 
 PAGE = Path(__file__).parents[2] / "docs" / "adapters" / "multimno.md"
 NETWORK = "silver/network_coverage/mno_network"
@@ -134,7 +134,7 @@ def test_a_zoning_that_cannot_be_read(text: str | None) -> None:
         Zoning.parse(text)
 
 
-def test_what_is_missing_is_named(town: Town, lakehouse: Path, tmp_path: Path) -> None:
+def test_what_is_missing_is_named(lakehouse: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="geographic_zones"):
         open_pipeline("multimno", str(tmp_path), GRID, "nuts:3")
     with pytest.raises(InputError, match="no zoning data set 'lau'"):
