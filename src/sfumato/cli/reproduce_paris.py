@@ -23,6 +23,9 @@ def paris(
         typer.Option(envvar="SFUMATO_DATA", help="Folder with the real map, for --geometry paris."),
     ] = None,
     repetitions: Annotated[int, typer.Option(help="Draws of samples and noise.")] = 20,
+    other_repetitions: Annotated[
+        int | None, typer.Option(help="Draws away from epsilon 0.3 and of variants; as many.")
+    ] = None,
     epsilons: Annotated[str, typer.Option(help="Values of epsilon.")] = "0.1,0.3,0.5,1",
     emd_every: Annotated[int, typer.Option(help="Earth mover's distance every so many hours.")] = 7,
     studies: Annotated[
@@ -37,7 +40,7 @@ def paris(
     from sfumato.reproduction.paris.stage import make_city, open_city
     from sfumato.reproduction.paris.study import STUDIES, TABLE, Settings, study
 
-    if repetitions < 1 or emd_every < 0:
+    if min(repetitions, other_repetitions or 1) < 1 or emd_every < 0:
         raise UsageError("There is at least one repetition, and no negative number of hours.")
     if geometry not in tuple(Geometry):
         raise UsageError(
@@ -48,7 +51,9 @@ def paris(
         raise UsageError(
             f"There is no study {', '.join(unknown)}.", remedy=f"Choose from {', '.join(STUDIES)}."
         )
-    settings = Settings(_numbers(epsilons), repetitions, emd_every, studies=wanted)
+    settings = Settings(
+        _numbers(epsilons), repetitions, other_repetitions, emd_every, studies=wanted
+    )
 
     def say(text: str) -> None:
         if not quiet:

@@ -42,18 +42,27 @@ class Settings:
 
     epsilons: tuple[float, ...] = (0.1, 0.3, 0.5, 1.0)
     repetitions: int = 20
+    """Draws of samples and noise for the papers' own comparison at the middle epsilon."""
+    other_repetitions: int | None = None
+    """Draws everywhere else; as many, if not given."""
     emd_every: int = 7
     """Of 168 hours every seventh meets each hour of the day once; 6 or 12 would favour some."""
     emd_repetitions: int = 5
     """Distances are slow: away from the middle epsilon the first so many repetitions have them."""
     studies: tuple[str, ...] = STUDIES
 
-    def effort(self, epsilon: float, emd: bool) -> Effort:
-        """What is done at one epsilon."""
+    @property
+    def others(self) -> int:
+        return self.repetitions if self.other_repetitions is None else self.other_repetitions
+
+    def effort(self, study: str, epsilon: float, emd: bool) -> Effort:
+        """What is done for one method at one epsilon."""
+        full = study in ("main", "corrected") and epsilon == self.middle
+        draws = self.repetitions if full else self.others
         if not emd:
-            return Effort(self.repetitions)
-        some = self.repetitions if epsilon == self.middle else self.emd_repetitions
-        return Effort(self.repetitions, self.emd_every, some)
+            return Effort(draws)
+        some = draws if epsilon == self.middle else min(draws, self.emd_repetitions)
+        return Effort(draws, self.emd_every, some)
 
     @property
     def middle(self) -> float:
@@ -81,7 +90,7 @@ class Results:
 def study(stage: Stage, settings: Settings, out: Path, say: Say = lambda _: None) -> Results:
     """Run everything; write numbers, table and figures to `out`."""
     found = Results(settings)
-    every, repetitions, middle = settings.epsilons, settings.repetitions, settings.middle
+    every, middle = settings.epsilons, settings.middle
     plan = {
         "main": ("Figures 7 to 11, l = 30", cases.MAIN, every, True),
         "corrected": ("corrected schemes", cases.CORRECTED, every, True),
@@ -97,16 +106,16 @@ def study(stage: Stage, settings: Settings, out: Path, say: Say = lambda _: None
         say(title)
         for epsilon in epsilons:
             for case in methods:
-                effort = settings.effort(epsilon, emd)
+                effort = settings.effort(name, epsilon, emd)
                 found.scores.append(kept_score(stage, case, epsilon, effort, out / SCORES))
             _write(stage, found, out)
     if "histogram" in settings.studies:
         say("Figure 6")
-        found.histogram += histogram_study(stage, every, repetitions)
+        found.histogram += histogram_study(stage, every, settings.others)
         _write(stage, found, out)
     if "causes" in settings.studies:
         say("causes of differences")
-        few = min(repetitions, CAUSE_REPETITIONS)
+        few = min(settings.others, CAUSE_REPETITIONS)
         found.causes += causes_study(stage, middle, few, settings.emd_every or stage.grid.slots)
         _write(stage, found, out)
     return found

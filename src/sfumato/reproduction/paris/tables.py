@@ -14,7 +14,7 @@ from sfumato.reproduction.paris.scores import FIGURES, Score
 from sfumato.reproduction.paris.stage import Stage
 
 if TYPE_CHECKING:
-    from sfumato.reproduction.paris.study import Results
+    from sfumato.reproduction.paris.study import Results, Settings
 
 MARK = "INTERNAL: made from true counts (of made-up people, if the city is synthetic)."
 _OTHERS = (
@@ -43,6 +43,7 @@ def as_json(stage: Stage, found: Results) -> str:
         "users": stage.users,
         "seed": stage.seed,
         "repetitions": found.settings.repetitions,
+        "other_repetitions": found.settings.others,
         "emd_every_hours": found.settings.emd_every,
         "cover": cover_figures(stage),
         "paper": {"cover": paper.COVER, "averages": paper.PRINTED},
@@ -74,10 +75,7 @@ def as_markdown(stage: Stage, found: Results) -> str:
     """The tables, most important first."""
     parts = [
         f"<!-- {MARK} -->",
-        f"{stage.users:,} users, {found.settings.repetitions} repetitions (mean ± standard "
-        f"deviation, samples and noise drawn anew); EMD in one hour of "
-        f"{found.settings.emd_every}, away from ε {found.settings.middle:g} in "
-        f"{found.settings.emd_repetitions} repetitions.",
+        _effort(stage, found.settings),
         *(_main(found, epsilon) for epsilon in sorted(found.settings.epsilons)),
         _others(found),
         _differences(found),
@@ -88,6 +86,15 @@ def as_markdown(stage: Stage, found: Results) -> str:
         _causes(found),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _effort(stage: Stage, settings: Settings) -> str:
+    return (
+        f"{stage.users:,} users; at ε = {settings.middle:g} {settings.repetitions} repetitions of "
+        f"the main and the corrected methods, {settings.others} of everything else and at other ε "
+        "(mean ± standard deviation, samples and noise drawn anew); earth mover's distance in one "
+        f"hour of {settings.emd_every}, which changes with the repetition."
+    )
 
 
 def _main(found: Results, epsilon: float) -> str:
