@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from sfumato.stream.study.cities import City
     from sfumato.stream.study.compare import Row
 
+Say = Callable[[str], None]
+
 
 def moving(
     out: Annotated[Path, typer.Option(help="Folder for the numbers, the table and the plots.")],
@@ -20,9 +23,13 @@ def moving(
         Path | None, typer.Option(help="Cabspotting: its folder, or its Parquet file.")
     ] = None,
     tdrive: Annotated[Path | None, typer.Option(help="The T-Drive folder, if you have it.")] = None,
+    c2tm: Annotated[Path | None, typer.Option(help="C2TM: hourly users of clusters.")] = None,
+    hangzhou: Annotated[Path | None, typer.Option(help="Hangzhou call records.")] = None,
+    city: Annotated[Path | None, typer.Option(help="A folder made by `sfumato city`.")] = None,
     seeds: Annotated[int, typer.Option(help="Draws of noise to average over.")] = 20,
     days: Annotated[int, typer.Option(help="Days of the crowd; the last seven are scored.")] = 15,
-    people: Annotated[int, typer.Option(help="People in the crowd.")] = 130_000,
+    people: Annotated[int, typer.Option(help="People in the crowd; 0 leaves it out.")] = 130_000,
+    crowd_seed: Annotated[int, typer.Option(help="Which crowd.")] = 7,
     epsilon: Annotated[list[float] | None, typer.Option(help="Default 0.4 and 1.")] = None,
     figures: Annotated[bool, typer.Option(help="Also the figures of the paper.")] = True,
     peers: Annotated[bool, typer.Option(help="Also the schemes that came before.")] = True,
@@ -30,54 +37,98 @@ def moving(
 ) -> None:
     """Streams of a crowd and of taxis: every scheme, printed and corrected. Internal results."""
     from sfumato.stream.study.cities import cabspotting_city, crowd_city, tdrive_city
+    from sfumato.stream.study.elsewhere import c2tm_city, hangzhou_city, masts_city
 
     def say(text: str) -> None:
         if not quiet:
             typer.echo(text, err=True)
 
-    cities = [crowd_city(days, people)]
-    if cabspotting is not None:
-        cities.append(cabspotting_city(cabspotting))
-    if tdrive is not None:
-        cities.append(tdrive_city(tdrive))
+    made: list[Callable[[], City]] = []
+    if people:
+        made.append(lambda: crowd_city(days, people, crowd_seed))
+    for path, open_city in (
+        (cabspotting, cabspotting_city),
+        (tdrive, tdrive_city),
+        (c2tm, c2tm_city),
+        (hangzhou, hangzhou_city),
+        (city, masts_city),
+    ):
+        if path is not None:
+            made.append(lambda path=path, open_city=open_city: open_city(path))  # type: ignore[misc]
     out.mkdir(parents=True, exist_ok=True)
-    rows, studies = [], {}
-    for city in cities:
-        rows += _table(city, tuple(epsilon or (0.4, 1.0)), seeds, peers, say)
-        (out / "moving.internal.json").write_text(json.dumps([_flat(r) for r in rows], indent=1))
-        (out / "moving.internal.md").write_text(markdown(rows))
+    epsilons = tuple(epsilon or (0.4, 1.0))
+    rows: list[Row] = []
+    for open_one in made:
+        one = open_one()
+        own = _table(one, epsilons, seeds, peers, say)
+        own += _finished(one, epsilons, seeds, say)
+        rows += own
+        _write(out / "moving", rows)
         if figures:
-            studies[city.name] = _figures(city, min(seeds, 3), say)
-            (out / "figures.internal.json").write_text(json.dumps(studies, indent=1))
-    if figures:
-        _draw(studies, out)
+            _figures(one, own, epsilons, min(seeds, 3), out, say)
     if not quiet:
         typer.echo(f"Read {out / 'moving.internal.md'}.")
 
 
-def _table(city: City, epsilons: tuple[float, ...], seeds: int, peers: bool, say: Any) -> list[Row]:
-    from sfumato.stream.study.compare import BASELINES, CORRECTED, PEERS, corrected, printed
+def _write(stem: Path, rows: list[Row]) -> None:
+    stem.with_suffix(".internal.json").write_text(json.dumps([_flat(r) for r in rows], indent=1))
+    stem.with_suffix(".internal.md").write_text(markdown(rows))
+
+
+def _table(city: City, epsilons: tuple[float, ...], seeds: int, peers: bool, say: Say) -> list[Row]:
+    from sfumato.stream.study.compare import (
+        BASELINES,
+        CORRECTED,
+        DEFAULTS,
+        PEERS,
+        corrected,
+        printed,
+    )
 
     rows = []
     for epsilon in epsilons:
-        main = (*BASELINES[:3], *CORRECTED, "rhythm")
+        main = (*DEFAULTS, *BASELINES[:3], *CORRECTED)
         rows += corrected(city, epsilon, main, range(seeds), say=say)
         if peers:
-            rows += corrected(city, epsilon, PEERS, range(min(seeds, 5)), say=say)
+            rows += corrected(city, epsilon, PEERS, range(seeds), say=say)
         rows += printed(city, epsilon, range(seeds))
+        say(f"{city.name}, epsilon {epsilon:g}: as printed")
     return rows
 
 
-def _figures(city: City, seeds: int, say: Any) -> dict[str, Any]:
-    from sfumato.stream.study import moving as study
+def _finished(city: City, epsilons: tuple[float, ...], seeds: int, say: Say) -> list[Row]:
+    from sfumato.stream.study.compare import finished
 
-    say(f"{city.name}: figures")
-    return {
+    rows = []
+    for epsilon in epsilons:
+        for days in (1, min(7, city.counts.shape[0])):
+            rows += finished(city, epsilon, days, range(seeds))
+    say(f"{city.name}: finished periods")
+    return rows
+
+
+def _figures(
+    city: City, rows: list[Row], epsilons: tuple[float, ...], seeds: int, out: Path, say: Say
+) -> None:
+    from sfumato.stream.study import moving as study
+    from sfumato.stream.study import plots
+    from sfumato.stream.study.compare import by_day
+
+    found = {
         "distances": study.distances_by_hour(city),
         "day": study.chosen_day(city, 1.0),
         "threshold": study.utility_by_threshold(city, range(seeds)),
         "epsilon": study.utility_by_epsilon(city, range(seeds)),
     }
+    names = ("rhythm", "profile", "mean", "sample")
+    errors = {f"{epsilon:g}": by_day(city, epsilon, names, range(seeds)) for epsilon in epsilons}
+    numbers = json.dumps(found | {"by_day": errors}, indent=1)
+    (out / f"{city.name}-figures.internal.json").write_text(numbers)
+    plots.paper_figures(city.name, found, out / f"{city.name}-paper.internal.png")
+    table = [row for row in rows if "user-period" not in row.form]
+    plots.comparison(table, out / f"{city.name}-schemes.internal.png")
+    plots.learning(city.name, errors, out / f"{city.name}-days.internal.png")
+    say(f"{city.name}: figures")
 
 
 def _flat(row: Row) -> dict[str, Any]:
@@ -87,37 +138,22 @@ def _flat(row: Row) -> dict[str, Any]:
 
 
 def markdown(rows: list[Row]) -> str:
-    """One table a city and epsilon, best first on the busiest cells."""
+    """One table a city and epsilon, best first on the busiest cells; finished periods apart."""
     text = "Internal: computed with the truth.\n"
-    for city, epsilon in dict.fromkeys((row.city, row.epsilon) for row in rows):
-        text += f"\n**{city}, epsilon {epsilon:g}**\n\n"
+    for city, epsilon, period in dict.fromkeys(map(_key, rows)):
+        text += f"\n**{city}, epsilon {epsilon:g}{', ' if period else ''}{period}**\n\n"
         text += "| scheme | form | MAE, 200 busiest | MAE, all cells | relative error, busiest |\n"
         text += "|---|---|---|---|---|\n"
-        chosen = [row for row in rows if (row.city, row.epsilon) == (city, epsilon)]
+        chosen = [row for row in rows if _key(row) == (city, epsilon, period)]
         for row in sorted(chosen, key=lambda row: row.score.busiest):
             s = row.score
+            form = "corrected" if period else row.form
             text += (
-                f"| {row.scheme} | {row.form} | {s.busiest:.2f} | {s.all_cells:.3f} "
+                f"| {row.scheme} | {form} | {s.busiest:.2f} | {s.all_cells:.3f} "
                 f"| {s.relative:.3f} |\n"
             )
     return text
 
 
-def _draw(studies: dict[str, Any], out: Path) -> None:
-    """Distances by hour and utility against epsilon, where matplotlib is installed."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        typer.echo("Plots need matplotlib: pip install 'sfumato[plots]'.", err=True)
-        return
-    for name, study in studies.items():
-        figure = Figure(figsize=(9, 3.2), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        left.plot(study["distances"]["hours"], study["distances"]["distances"])
-        left.set(xlabel="hour", ylabel="people moved (L1)", title=f"{name}: distances")
-        for scheme in dict.fromkeys(point["scheme"] for point in study["epsilon"]):
-            points = [p for p in study["epsilon"] if p["scheme"] == scheme and p["processed"]]
-            right.plot([p["epsilon"] for p in points], [p["mae"] for p in points], label=scheme)
-        right.set(xlabel="epsilon", ylabel="MAE, all cells", title="as printed", yscale="log")
-        right.legend(fontsize=7)
-        figure.savefig(out / f"{name}.internal.png", dpi=110)
+def _key(row: Row) -> tuple[str, float, str]:
+    return row.city, row.epsilon, row.form if "user-period" in row.form else ""

@@ -49,7 +49,10 @@ def stream(
     slot: Annotated[str, typer.Option(help="Length of a time slot: 15min, 1h.")] = "1h",
     towers: Annotated[Path | None, typer.Option(help="Antennas that the events name.")] = None,
     zones: Annotated[Path | None, typer.Option(help="Zones that the coordinates fall in.")] = None,
-    scheme: Annotated[str, typer.Option(help="How the numbers are made.")] = "rhythm",
+    scheme: Annotated[
+        str | None,
+        typer.Option(help="How the numbers are made; default: rhythm, or profile for few days."),
+    ] = None,
     expected_users: Annotated[
         int | None, typer.Option(help="How many people, from public knowledge, rounded.")
     ] = None,
@@ -74,6 +77,7 @@ def stream(
 ) -> None:
     """Publish counts while people move. Killed and resumed, it goes on with the same numbers."""
     from sfumato.stream.live import LiveStream
+    from sfumato.stream.registry import default_name
 
     pipe = events == "-"
     if end is None and not (unit.startswith("w-event") or unit in ("event", "user-day")):
@@ -84,6 +88,7 @@ def stream(
     grid = _grid(start, end, slot, tz)
     places = _places(towers, zones, tz)
     facts = _facts(places, grid, epsilon, delta, unit, expected_users)
+    scheme = scheme or default_name(facts, finished=not (pipe or follow))
     request = _request(dataset, name, scheme, facts, grid, places, out, whole, delay)
     book, names = open_ledger(ledger, ledger_key), _columns(column)
     if request.scheme.finished and (pipe or follow):
@@ -145,9 +150,16 @@ def _facts(
     from sfumato.privacy.units import Unit
     from sfumato.stream.calendar import Calendar
     from sfumato.stream.facts import StreamFacts
+    from sfumato.stream.lattice import grid_columns
 
     return StreamFacts(
-        len(places), Calendar.of(grid), epsilon, delta, Unit.parse(unit), expected_users
+        len(places),
+        Calendar.of(grid),
+        epsilon,
+        delta,
+        Unit.parse(unit),
+        expected_users,
+        grid_columns(places),
     )
 
 

@@ -72,6 +72,13 @@ class StreamFacts:
         return 1 if self.unit.kind is UnitKind.EVENT else self.slots
 
     @property
+    def windows(self) -> int:
+        """How many windows the stream is long, side by side."""
+        if self.unit.kind is UnitKind.USER_DAY:
+            return int(self.calendar.day[-1] - self.calendar.day[0]) + 1
+        return -(-self.slots // self.window)
+
+    @property
     def l1(self) -> int:
         """What one unit changes in one slot, in L1."""
         return 2 if self.unit.kind is UnitKind.EVENT else 1

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sfumato.model.errors import UsageError
 from sfumato.stream.contract import StreamScheme
+from sfumato.stream.facts import StreamFacts
 from sfumato.stream.schemes.baselines import Mean, Sample, Zeros
 from sfumato.stream.schemes.counters import Counter
 from sfumato.stream.schemes.direct import Direct
@@ -14,15 +15,20 @@ from sfumato.stream.schemes.dsat import Dsat
 from sfumato.stream.schemes.fan import FanSpatial, FanTemporal
 from sfumato.stream.schemes.fast import Fast
 from sfumato.stream.schemes.hybrid import Hybrid
+from sfumato.stream.schemes.profile import Profile
 from sfumato.stream.schemes.rescue.scheme import Rescue
 from sfumato.stream.schemes.rhythm.scheme import Rhythm
 from sfumato.stream.schemes.threshold import Threshold
 from sfumato.stream.schemes.w_event import WEvent
 
 DEFAULT = "rhythm"
+FINISHED = "profile"
+_FEW_WINDOWS = 5
+"""From so many windows on `rhythm` has learned enough to be better than `profile`."""
 
 _SCHEMES: dict[str, Callable[[], StreamScheme]] = {
     "rhythm": Rhythm,
+    "profile": Profile,
     "zeros": Zeros,
     "sample": Sample,
     "mean": Mean,
@@ -52,3 +58,8 @@ def stream_scheme(name: str) -> StreamScheme:
     if name not in _SCHEMES:
         raise UsageError(f"There is no scheme {name!r}.", remedy=f"Choose from {', '.join(NAMES)}.")
     return _SCHEMES[name]()
+
+
+def default_name(facts: StreamFacts, finished: bool) -> str:
+    """The default: `rhythm`, or `profile` for a finished history of few windows."""
+    return FINISHED if finished and facts.windows < _FEW_WINDOWS else DEFAULT

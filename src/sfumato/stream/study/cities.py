@@ -30,7 +30,8 @@ class City:
     """day x slot x cell"""
     people: int
     """As is publicly known, rounded."""
-    columns: int
+    columns: int | None
+    """Width of the grid, where the cells are one."""
     first_weekday: int
     first_hour: float
     slot_hours: float
@@ -57,8 +58,8 @@ def crowd_city(days: int, people: int = 130_000, seed: int = 1) -> City:
     return City("crowd", counts, people, plan.columns, plan.start.weekday(), plan.first_hour, 1.0)
 
 
-def cabspotting_city(path: Path, days: int = 14) -> City:
-    """537 cabs of San Francisco, from Monday 19 May 2008 on."""
+def cabspotting_city(path: Path, days: int = 21) -> City:
+    """537 cabs of San Francisco, from Monday 19 May 2008 on; the last week ends on 8 June."""
     events, _ = read_cabspotting(path)
     start = date(2008, 5, 19)
     return _fleet("cabspotting", events, SAN_FRANCISCO, "America/Los_Angeles", start, days, 540)

@@ -28,6 +28,7 @@ from sfumato.stream.study.scores import Score, mean_score, score
 DELTA = 1e-6
 BASELINES = ("zeros", "sample", "mean", "uniform")
 CORRECTED = ("direct", "threshold", "static-hybrid", "dynamic-hybrid")
+DEFAULTS = ("rhythm", "profile")
 PEERS = ("bd", "ba", "fast", "dsft", "dsat", "rescuedp", "fan-temporal", "fan-spatial")
 LEARNING = ("rhythm", "dynamic-hybrid")
 SCORED_DAYS = 7
@@ -80,12 +81,14 @@ def corrected(
     rows, seeds = [], list(seeds)
     slots = city.counts.shape[1]
     for name in names:
+        if name == "fan-spatial" and city.columns is None:
+            continue  # its quadtree needs a grid
         days = city.counts.shape[0] if name in LEARNING else min(SCORED_DAYS, city.counts.shape[0])
         facts = facts_of(city, epsilon, days)
         counts = city.stream[-days * slots :]
         truth = city.stream[-min(SCORED_DAYS, days) * slots :]
         scheme = scheme_for(name, city)
-        made = how if name not in ("rhythm", "zeros") else Consistency.NONE
+        made = how if name not in (*DEFAULTS, "zeros") else Consistency.NONE
         found = [
             score(truth, run_scheme(scheme, facts, counts, seed, made).values[-len(truth) :])
             for seed in (seeds if name != "zeros" else seeds[:1])
@@ -93,6 +96,47 @@ def corrected(
         rows.append(Row(city.name, epsilon, name, "corrected", made.value, mean_score(found)))
         say(f"{city.name}, epsilon {epsilon:g}: {name} {rows[-1].score.busiest:.2f}")
     return rows
+
+
+def finished(
+    city: City,
+    epsilon: float,
+    days: int,
+    seeds: Iterable[int],
+    names: Iterable[str] = ("zeros", "sample", "mean", "uniform", "rhythm", "profile"),
+) -> list[Row]:
+    """The last days as one finished period: the unit is all that a person did in it."""
+    facts = facts_of(city, epsilon, days, "user-period")
+    truth, seeds = city.stream[-facts.slots :], list(seeds)
+    rows = []
+    for name in names:
+        made = Consistency.NONE if name in (*DEFAULTS, "zeros") else Consistency.NEAREST
+        scheme = scheme_for(name, city)
+        found = [
+            score(truth, run_scheme(scheme, facts, truth, seed, made).values)
+            for seed in (seeds if name != "zeros" else seeds[:1])
+        ]
+        form = f"{days} day{'s' if days > 1 else ''}, user-period"
+        rows.append(Row(city.name, epsilon, name, form, made.value, mean_score(found)))
+    return rows
+
+
+def by_day(
+    city: City, epsilon: float, names: Iterable[str], seeds: Iterable[int]
+) -> dict[str, list[float]]:
+    """Mean absolute error on the busiest cells, day by day from the first."""
+    days, slots, cells = city.counts.shape
+    facts, seeds = facts_of(city, epsilon, days), list(seeds)
+    found: dict[str, list[float]] = {}
+    for name in names:
+        made = Consistency.NONE if name in DEFAULTS else Consistency.NEAREST
+        errors = np.zeros(days)
+        for seed in seeds:
+            run = run_scheme(scheme_for(name, city), facts, city.stream, seed, made)
+            shaped = run.values.reshape(days, slots, cells)
+            errors += [score(city.counts[d], shaped[d]).busiest for d in range(days)]
+        found[name] = (errors / len(seeds)).tolist()
+    return found
 
 
 def printed(

@@ -16,6 +16,7 @@ noisy snapshots and public times: post-processing.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,18 +57,34 @@ class Kernel:
     today: float
     length: float
 
-    def between(self, a: Times, b: Times) -> Values:
-        apart = np.abs(a.phase[:, None] - b.phase[None]) / a.length
-        apart = np.minimum(apart, 1.0 - np.minimum(apart, 1.0))
+    def lasting(self, a: Times, b: Times) -> Values:
+        """What comes back on other days."""
+        apart = _apart(a, b)
         alike = np.exp(-0.5 * np.square(apart / self.length))
         same_kind = a.free[:, None] == b.free[None]
-        same_day = a.day[:, None] == b.day[None]
         return np.asarray(
-            self.constant
-            + (self.daily + self.kind * same_kind) * alike
-            + self.today * same_day * np.exp(-apart / 0.3),
-            dtype=np.float64,
+            self.constant + (self.daily + self.kind * same_kind) * alike, dtype=np.float64
         )
+
+    def of_today(self, a: Times, b: Times) -> Values:
+        """What two slots of one and the same day share besides."""
+        same_day = a.day[:, None] == b.day[None]
+        return np.asarray(self.today * same_day * np.exp(-_apart(a, b) / 0.3), dtype=np.float64)
+
+    def between(self, a: Times, b: Times) -> Values:
+        return self.lasting(a, b) + self.of_today(a, b)
+
+
+def _apart(a: Times, b: Times) -> Values:
+    """Shares of a day between the phases, on the circle."""
+    apart = np.abs(a.phase[:, None] - b.phase[None]) / a.length
+    return np.asarray(np.minimum(apart, 1.0 - np.minimum(apart, 1.0)), dtype=np.float64)
+
+
+class Covariance(Protocol):
+    """Anything that says how much the counts at two sets of times have in common."""
+
+    def between(self, a: Times, b: Times) -> Values: ...
 
 
 def likelihood(kernel: Kernel, times: Times, moments: Values, noise: float) -> float:
@@ -111,19 +128,24 @@ class Posterior:
     large the noise is beside their level.
     """
 
-    kernel: Kernel
+    kernel: Covariance
     times: Times
     values: Values
     vectors: Values
 
     @classmethod
-    def given(cls, kernel: Kernel, times: Times) -> Posterior:
+    def given(cls, kernel: Covariance, times: Times) -> Posterior:
         values, vectors = np.linalg.eigh(kernel.between(times, times))
         return cls(kernel, times, np.maximum(values, 0.0), vectors)
 
     def weights(self, now: Times, noise: Values) -> tuple[Values, Values]:
         """Weights (band x snapshot) in the posterior mean at `now`, and its variance by band."""
-        cross = self.vectors.T @ self.kernel.between(now, self.times)[0]
-        shrunk = cross / (self.values + noise[:, None])
-        variance = self.kernel.between(now, now)[0, 0] - shrunk @ cross
-        return shrunk @ self.vectors.T, np.maximum(variance, 0.0)
+        common = self.kernel.between(now, self.times)[0]
+        share = self.shares(common, noise)
+        variance = self.kernel.between(now, now)[0, 0] - share @ common
+        return share, np.maximum(variance, 0.0)
+
+    def shares(self, common: Values, noise: Values) -> Values:
+        """Weights (band x snapshot) for what has these covariances with the snapshots."""
+        shrunk = (self.vectors.T @ common) / (self.values + noise[:, None])
+        return np.asarray(shrunk @ self.vectors.T)

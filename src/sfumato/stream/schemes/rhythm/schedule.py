@@ -12,21 +12,24 @@ import math
 from sfumato.privacy.units import UnitKind
 from sfumato.stream.facts import StreamFacts
 
-_PER_ROOT = 0.7
+_PER_ROOT, _PER_PERSON = 0.7, 0.035
 """Samples a window at epsilon 1 and one expected person a cell; see `samples`."""
+_RHYTHM_SHOWS = 1.6
+"""Epsilon times the root of the expected people a cell, from which on hours can be told apart."""
 
 
 def samples(facts: StreamFacts) -> int:
     """How many slots of a window to measure, from public facts alone.
 
-    The noise of k samples has sd of about 1.4 k / epsilon; a count of n people varies by about
-    sqrt(n) from day to day. More samples pay until the former reaches the latter. Fewer than
-    three do not show a day's rhythm, so there are three wherever there may be one to see.
+    The noise of k samples has sd of about 1.4 k / epsilon; a count of n people varies from day
+    to day by about sqrt(n) and, where n is large, by about a twentieth of it. More samples
+    pay until the former reaches the latter. Fewer than three do not show a day's rhythm, so
+    there are three wherever there may be one to see.
     """
-    people = facts.expected_users or 4 * facts.cells
-    signal = facts.epsilon * math.sqrt(people / facts.cells)
-    wanted = round(_PER_ROOT * signal)
-    least = min(3, max(facts.window // 4, 1)) if signal >= 1 else 1
+    people = (facts.expected_users or 4 * facts.cells) / facts.cells
+    signal = facts.epsilon * math.sqrt(people)
+    wanted = round(max(_PER_ROOT * signal, _PER_PERSON * facts.epsilon * people))
+    least = min(3, max(facts.window // 4, 1)) if signal >= _RHYTHM_SHOWS else 1
     return min(max(wanted, least), facts.window)
 
 
