@@ -8,6 +8,7 @@ driver makes sure that no bucket was seen twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -34,6 +35,7 @@ _KERNELS: dict[str, Callable[..., int]] = {
     "exact": kernels.exact,
 }
 _OUT = 1 << 16
+_HASHING = 256 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -56,7 +58,10 @@ def counted(batches: Iterator[Any], question: Question, user: UserEncoding) -> I
     total = np.zeros(question.shape, np.int64)
     buckets: list[NDArray[np.int64]] = []
     above = 0
-    with open_connection(threads=1, memory_limit=256 << 20) as connection:
+    with ExitStack() as stack:
+        connection: Any = None
+        if question.kernel == "sampled":  # the only one that hashes
+            connection = stack.enter_context(open_connection(threads=1, memory_limit=_HASHING))
         for batch in batches:
             for row in range(batch.num_rows):
                 if batch.column("buckets")[row].is_valid:
