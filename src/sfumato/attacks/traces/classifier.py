@@ -3,9 +3,15 @@
 As printed: three LSTM layers, one fully connected layer with ReLU, dropout 0.1, eleven classes
 (ten target users and the rest), trained on sanitised traces. Not printed, and chosen here: 64
 units, windows of 30 fixes, a linear output after the ReLU layer (without it the network
-cannot express a softmax), Adam at 0.003, a split by trip. Accuracy alone says little where
-classes are uneven, so what always guessing the largest class gets and the mean over classes
-stand beside it.
+cannot express a softmax), a split by trip, and how it is trained: orthogonal recurrent weights,
+open forget gates, clipped gradients, Adam with a rate that rises to 0.003 and falls again (Smith
+& Topin 2019). Three layers from default weights stay at the largest class for longer than a few
+hundred trips last. All this was chosen on made-up commuters, and the number of steps on one
+split of real traces that no figure is reported for.
+
+Accuracy alone says little where classes are uneven. Beside it stand what always guessing the
+largest class gets, the mean over classes, and the class of the training window whose mean place
+is nearest, which needs no training.
 """
 
 from __future__ import annotations
@@ -16,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from sfumato.attacks.traces.windows_of_trips import FEATURES, Windows, choose_targets, windows_of
 from sfumato.model.errors import UsageError
@@ -27,8 +34,10 @@ from sfumato.traces.model import Traces
 
 UNITS = 64
 DROPOUT = 0.1
+STEPS = 600
 _RATE = 3e-3
-_BATCH = 32
+_BATCH = 64
+_CLIP = 1.0
 
 
 def available() -> bool:
@@ -37,7 +46,7 @@ def available() -> bool:
 
 
 def classify(
-    traces: Traces, noise_m: float, *, window_s: int = 300, seed: int = 1, epochs: int = 12
+    traces: Traces, noise_m: float, *, window_s: int = 300, seed: int = 1, steps: int = STEPS
 ) -> dict[str, Any]:
     """Accuracies and confusion matrices for independent noise and for windows."""
     strength, root = Strength.from_noise(noise_m), SeededStream(seed).child("classifier")
@@ -49,17 +58,19 @@ def classify(
         ),
     }
     return {
-        name: evaluate(windows_of(form, targets, seed), seed=seed, epochs=epochs)
+        name: evaluate(windows_of(form, targets, seed), seed=seed, steps=steps)
         for name, form in forms.items()
     }
 
 
-def evaluate(windows: Windows, *, seed: int, epochs: int, units: int = UNITS) -> dict[str, Any]:
+def evaluate(
+    windows: Windows, *, seed: int, steps: int = STEPS, units: int = UNITS
+) -> dict[str, Any]:
     """Train on the training trips, test on the others."""
     truth = windows.classes[~windows.training]
     if truth.size == 0 or not windows.training.any():
         raise UsageError("There are too few trips to train and to test on.")
-    guess = _train(windows, seed, epochs, units)
+    guess = _train(windows, seed, steps, units)
     classes = windows.targets.size + 1
     confusion = np.zeros((classes, classes), np.int64)
     np.add.at(confusion, (truth, guess), 1)
@@ -70,12 +81,13 @@ def evaluate(windows: Windows, *, seed: int, epochs: int, units: int = UNITS) ->
         "accuracy": float((truth == guess).mean()),
         "balanced": float(each.mean()),
         "majority": float((truth == largest).mean()),
+        "nearest": float((truth == _nearest(windows)).mean()),
         "windows": int(truth.size),
         "confusion": confusion.tolist(),
     }
 
 
-def _train(windows: Windows, seed: int, epochs: int, units: int) -> NDArray[np.int64]:
+def _train(windows: Windows, seed: int, steps: int, units: int) -> NDArray[np.int64]:
     """Classes that the trained network gives the test windows."""
     torch = _torch()
     before, threads = torch.get_rng_state(), torch.get_num_threads()
@@ -87,13 +99,16 @@ def _train(windows: Windows, seed: int, epochs: int, units: int) -> NDArray[np.i
         labels = torch.from_numpy(windows.classes)
         rows = torch.from_numpy(np.flatnonzero(windows.training))
         optimiser = torch.optim.Adam(model.parameters(), lr=_RATE)
+        rate = torch.optim.lr_scheduler.OneCycleLR(optimiser, _RATE, total_steps=steps)
         loss = torch.nn.CrossEntropyLoss()
         model.train()
-        for _ in range(epochs):
-            for batch in rows[torch.randperm(rows.numel())].split(_BATCH):
-                optimiser.zero_grad()
-                loss(model(values[batch]), labels[batch]).backward()
-                optimiser.step()
+        for _ in range(steps):
+            batch = rows[torch.randint(rows.numel(), (_BATCH,))]
+            optimiser.zero_grad()
+            loss(model(values[batch]), labels[batch]).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
+            optimiser.step()
+            rate.step()
         model.eval()
         with torch.no_grad():
             tested = values[torch.from_numpy(~windows.training)]
@@ -102,6 +117,13 @@ def _train(windows: Windows, seed: int, epochs: int, units: int) -> NDArray[np.i
     finally:
         torch.set_rng_state(before)
         torch.set_num_threads(threads)
+
+
+def _nearest(windows: Windows) -> NDArray[np.int64]:
+    """Class of the training window with the nearest mean place, for every test window."""
+    middle = windows.values[:, :, :2].mean(axis=1)
+    _, at = cKDTree(middle[windows.training]).query(middle[~windows.training])
+    return windows.classes[windows.training][at]
 
 
 def _torch() -> Any:
@@ -120,6 +142,13 @@ def _network(torch: Any, classes: int, units: int) -> Any:
             self.memory = torch.nn.LSTM(
                 FEATURES, units, num_layers=3, dropout=DROPOUT, batch_first=True
             )
+            for name, weights in self.memory.named_parameters():
+                if name.startswith("weight_hh"):
+                    torch.nn.init.orthogonal_(weights)
+                elif name.startswith("weight_ih"):
+                    torch.nn.init.xavier_uniform_(weights)
+                else:  # two biases add up: a forget gate begins at one
+                    weights.data[units : 2 * units] = 0.5
             self.head = torch.nn.Sequential(
                 torch.nn.Dropout(DROPOUT),
                 torch.nn.Linear(units, units),

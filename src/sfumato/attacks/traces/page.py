@@ -40,10 +40,10 @@ def page(found: dict[str, Any]) -> str:
 
 def _classifier(found: dict[str, Any]) -> str:
     rows = [
-        [name, f"{row['accuracy']:.1%}", f"{row['balanced']:.1%}", f"{row['majority']:.1%}"]
+        [name, *(f"{row[key]:.1%}" for key in ("accuracy", "balanced", "nearest", "majority"))]
         for name, row in found.items()
     ]
-    columns = ["reports", "accuracy", "mean over classes", "always the largest class"]
+    columns = ["reports", "accuracy", "mean over classes", "nearest window", "largest class"]
     return "<h2>The recurrent classifier</h2>" + table(columns, rows)
 
 

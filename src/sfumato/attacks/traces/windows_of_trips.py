@@ -3,8 +3,10 @@
 Ten users are drawn as targets, all others are class 0. A trip is cut into windows of equal
 length; the split into training and test is by *trip*, so that no test window has neighbours
 that were trained on. Features of a fix: east and north of the middle of all reports and the
-step from the fix before, in units of their spread, hour of the day as sine and cosine, and
-whether it is a weekend.
+step from the fix before, in units of their spread, hour of the day as sine and cosine,
+whether it is a weekend, and the place once more as sines and cosines of four wavelengths from
+four spreads down to half of one. Without these a network has to bend a plane around every home,
+and a few hundred trips do not teach it to.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from sfumato.traces.model import MICROSECONDS, Traces
 
 TARGETS = 10
 LENGTH = 30
-FEATURES = 7
+WAVES = (1, 2, 4, 8)
+FEATURES = 7 + 4 * len(WAVES)
 _HOUR_US = 3600 * MICROSECONDS
 _DAY_US = 24 * _HOUR_US
 _TRAINED = 0.7
@@ -78,9 +81,12 @@ def _features(reports: Traces) -> NDArray[np.float32]:
     step[reports.starts[:-1]] = 0.0
     hour = (reports.time % _DAY_US) / _DAY_US * 2 * np.pi
     weekend = ((reports.time // _DAY_US + 3) % 7) >= 5
+    scaled = place / max(float(place.std()), 1.0)
+    turns = [scaled * (wave * np.pi / 2) for wave in WAVES]
     columns = [
-        place / max(float(place.std()), 1.0),
+        scaled,
         step / max(float(step.std()), 1.0),
         np.column_stack((np.sin(hour), np.cos(hour), weekend)),
+        *(function(turn) for turn in turns for function in (np.sin, np.cos)),
     ]
     return np.concatenate(columns, axis=1).astype(np.float32)

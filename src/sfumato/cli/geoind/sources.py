@@ -24,9 +24,9 @@ PERIOD = ("2008-11-01", "2009-01-01")
 _CABS = "cabspotting_sf/cabspotting_sf_2008.parquet"
 _PHONES = "saopaulo_gps/saopaulo_emission_2017.parquet"
 _MONDAY_S = 1_211_180_400  # 2008-05-19 00:00 in San Francisco
-_HOURS = 3
-_CABS_AT_ONCE = 20
-_GROUPS = 6
+_SPREADING_S = _MONDAY_S + 9 * 86_400 + 8 * 3600  # Wednesday of the week after, 08:00
+_SPREADING_LENGTH_S = 3600
+_GROUPS = 5
 _GAP_S = 300.0
 
 
@@ -87,22 +87,23 @@ def _geolife(folder: Path) -> Source:
 
 def _cabs(path: Path) -> Source:
     day = _read_cabs(path, _MONDAY_S, _MONDAY_S + 86_400)
-    morning = day.between((_MONDAY_S + 8 * 3600) * 10**6, (_MONDAY_S + (8 + _HOURS) * 3600) * 10**6)
-    stride = max(day.names.size // _CABS_AT_ONCE, 1)
-    groups = []
-    for first in range(min(_GROUPS, stride)):
-        chosen = morning.pick(morning.user % stride == first)
-        groups.append(compact(resample(chosen, 5.0)))
     inside = compact(day.within(*SAN_FRANCISCO.bounds))
+    hour = compact(_read_cabs(path, _SPREADING_S, _SPREADING_S + _SPREADING_LENGTH_S))
+    groups = tuple(
+        compact(resample(hour.pick(hour.user % _GROUPS == number), 5.0))
+        for number in range(_GROUPS)
+    )
     notes = (
         f"{inside.names.size} cabs on Monday 19 May 2008, {len(inside):,} fixes in the box, one a "
         "minute.",
-        f"Spreading: {len(groups)} groups of about {_CABS_AT_ONCE} cabs for {_HOURS} hours, drawn "
-        "in between fixes every 5 seconds because Geolife is sampled so densely. Of eleven "
-        "groupings tried this one is closest to the published curves. On the raw fixes, one a "
-        "minute, noise only lowers the reach: few fixes are left within 50 m of each other.",
+        f"Spreading: {hour.names.size} cabs on Wednesday 28 May, 8 to 9 o'clock, in {_GROUPS} "
+        "groups, drawn in between fixes every 5 seconds because Geolife is sampled so densely. "
+        "Hour and size of the groups were chosen on Monday 19 May and without noise, so that a "
+        "message reaches about as many as in the paper: in a day all cabs meet and nothing can "
+        "rise. On the raw fixes, one a minute, noise only lowers the reach: few are left within "
+        "50 m of each other.",
     )
-    return Source("Cabspotting", inside, SAN_FRANCISCO, tuple(groups), notes)
+    return Source("Cabspotting", inside, SAN_FRANCISCO, groups, notes)
 
 
 def _read_cabs(path: Path, start_s: int, end_s: int) -> Traces:
