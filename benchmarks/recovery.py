@@ -33,9 +33,10 @@ LIMITS = {1_000: "10 s", 100_000: "15 min, 4 GiB"}
 def measure(people: int, solver: Solver, predict: bool) -> dict[str, Any]:
     """Attack a crowd of that size and score it."""
     plan = CrowdPlan(people=people, days=1, slots=48, first_hour=0, step_minutes=30)
-    truth = truth_of(plan)
+    truth = truth_of(plan, others=0)
     counts, method = truth.counts, Method(predict=predict, solver=solver)
-    warm = truth_of(CrowdPlan(people=50, days=1, slots=48, first_hour=0, step_minutes=30))
+    small = CrowdPlan(people=50, days=1, slots=48, first_hour=0, step_minutes=30)
+    warm = truth_of(small, others=0)
     recover(warm.counts, warm.ground, warm.clock, method)
     start = time.process_time()
     found = recover(counts, truth.ground, truth.clock, method)

@@ -15,8 +15,13 @@ from sfumato.attacks.recovery.study import Study
 from sfumato.model.errors import UsageError
 
 _ATTACK = "#b3261e"
-_BASE = {"random": "#9aa5b1", "stay": "#5f7d95", "average": "#1b6e53"}
-_WORDS = {"random": "linked by lot", "stay": "everybody stays", "average": "knows nothing"}
+_BASE = {"random": "#9aa5b1", "stay": "#5f7d95", "map": "#7fb59b", "average": "#1b6e53"}
+_WORDS = {
+    "random": "linked by lot",
+    "stay": "everybody stays",
+    "map": "knows the map",
+    "average": "knows nothing",
+}
 
 
 def canvas(size: tuple[float, float]) -> Any:
@@ -41,10 +46,10 @@ def save_study(study: Study, path: Path) -> None:
     reached = [one.scores["greedy"] for one in study.outcomes]
     means = np.array([100 * s.mean for s in reached])
     spread = np.array([[100 * (s.mean - s.low), 100 * (s.high - s.mean)] for s in reached]).T
-    bars.bar(at - 0.3, means, 0.2, yerr=spread, color=_ATTACK, label="attack", capsize=2)
+    bars.bar(at - 0.32, means, 0.16, yerr=spread, color=_ATTACK, label="attack", capsize=2)
     for k, (name, colour) in enumerate(_BASE.items()):
         values = [100 * one.baselines[name]["greedy"] for one in study.outcomes]
-        bars.bar(at - 0.1 + 0.2 * k, values, 0.2, color=colour, label=_WORDS[name])
+        bars.bar(at - 0.16 + 0.16 * k, values, 0.16, color=colour, label=_WORDS[name])
     bars.set_xticks(at, [one.name for one in study.outcomes], rotation=20, ha="right")
     bars.set_ylabel("greedy accuracy, %")
     bars.set_ylim(0, 100)

@@ -16,7 +16,9 @@ INTERNAL = "INTERNAL: this compares with the truth and must not be published."
 WORDS = (
     "Accuracy is the share of person-slots whose place the attack got right, with recovered "
     "trajectories matched to people afterwards. Read it beside the baselines: linking at random, "
-    "letting everybody stay, and people drawn from the average map of others, which knows nothing.",
+    "letting everybody stay, people held where the true average map has them (*the map*: what a "
+    "release is meant to tell), and people drawn from the average map of others, which knows "
+    "*nothing* of the table.",
     "High accuracy means that counts alone give trajectories away: such a table is personal data.",
     "Low accuracy means that *this* attack failed. It is no guarantee: another attack, more "
     "knowledge or a second table may do better. A guarantee comes from the release's own "
@@ -26,6 +28,7 @@ WORDS = (
     "trained adversary scores about coins that are not the person's; *allowed* is the most that "
     "the guarantee lets any adversary reach.",
 )
+BASELINES = ("random", "stay", "map", "average")
 _COLUMNS = ("greedy", "assignment", "best", "night", "day")
 
 
@@ -103,7 +106,8 @@ def header() -> list[str]:
         "error m",
         "random",
         "stays",
-        "average",
+        "the map",
+        "nothing",
         "learned",
         "chance",
     ]
@@ -118,7 +122,7 @@ def rows(study: Study) -> list[list[str]]:
             f"{_percent(one.scores['greedy'].low)}–{_percent(one.scores['greedy'].high)}",
             *(_percent(one.scores[key].mean) for key in _COLUMNS[1:]),
             f"{one.scores['error_m'].mean:,.0f}",
-            *(_percent(one.baselines[key]["greedy"]) for key in ("random", "stay", "average")),
+            *(_percent(one.baselines[key]["greedy"]) for key in BASELINES),
             "–" if one.identified is None else _percent(one.identified.learned),
             "–" if one.identified is None else _percent(one.identified.chance),
         ]

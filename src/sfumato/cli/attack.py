@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from sfumato.cli.attack_traces import traces
 from sfumato.cli.options import Columns, columns_of
-from sfumato.model.errors import UsageError
+from sfumato.model.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -115,7 +115,15 @@ def recovery(
         tables |= {one.label: one.values for one in given}
         study = attack_tables(people, tables, method, seeds=seeds, progress=tell)
         membership, allowed = play_all(
-            people, given, places, below, group=group, rounds=rounds, bound=bound, tell=tell
+            people,
+            given,
+            places,
+            below,
+            group=group,
+            rounds=rounds,
+            bound=bound,
+            tell=tell,
+            console=console,
         )
     folder = out or releases[0].absolute().parent / f"internal-{releases[0].absolute().name}"
     written = write(study, membership, allowed, folder, console if not quiet else None)
@@ -137,6 +145,7 @@ def play_all(
     rounds: int,
     bound: str | None,
     tell: Callable[[str, float], None],
+    console: Console,
 ) -> tuple[dict[str, Membership], dict[str, float]]:
     """The membership game on true and suppressed counts and on each release's scheme.
 
@@ -153,10 +162,12 @@ def play_all(
     ways |= {f"suppressed below {k}": publish_counts(cells, partial(_below, k)) for k in below}
     limits = None if bound is None else parse_bound(bound)
     ways |= {one.label: one.like(places, size, limits) for one in given}
-    found = {
-        name: play(people.cells, game, publish, partial(tell, f"{name}: membership"))
-        for name, publish in ways.items()
-    }
+    found = {}
+    for name, publish in ways.items():
+        try:
+            found[name] = play(people.cells, game, publish, partial(tell, f"{name}: membership"))
+        except InputError as error:  # a scheme that cannot publish so few people
+            console.print(f"{name}: no membership game. {error.problem}", highlight=False)
     return found, {one.label: allowed(one.epsilon, one.delta) for one in given if one.whole_record}
 
 

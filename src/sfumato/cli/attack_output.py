@@ -79,7 +79,8 @@ def panel(
             measure="greedy accuracy",
             reached=one.scores["greedy"].mean,
             guessing=one.baselines["average"]["greedy"],
-            note=f"everybody stays: {one.baselines['stay']['greedy']:.3f}; "
+            note=f"knows the map: {one.baselines['map']['greedy']:.3f}; "
+            f"everybody stays: {one.baselines['stay']['greedy']:.3f}; "
             f"linked by lot: {one.baselines['random']['greedy']:.3f}",
         )
         for one in study.outcomes

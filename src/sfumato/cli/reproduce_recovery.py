@@ -23,7 +23,17 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str, float], None]
 Curves = dict[str, tuple[list[float], list[float]]]
-PARTS = ("crowd", "taxis", "protected", "readings", "schemes", "noise", "suppression", "membership")
+PARTS = (
+    "crowd",
+    "taxis",
+    "protected",
+    "readings",
+    "schemes",
+    "stream",
+    "noise",
+    "suppression",
+    "membership",
+)
 SEED = 101
 """First of the crowds that figures are reported for."""
 _SIDE = 30
@@ -201,7 +211,7 @@ def scheme_tables(
 ) -> dict[str, Any]:
     """Schemes of this package, noise alone, and suppression, on a map of 30 x 30 cells."""
     from sfumato.attacks.plot import save_curves
-    from sfumato.attacks.studies.schemes import Attacked
+    from sfumato.attacks.studies.schemes import STREAM, Attacked
     from sfumato.city.crowd import CrowdPlan
 
     def town(size: int) -> Attacked:
@@ -212,9 +222,16 @@ def scheme_tables(
         small = town(people)
         rows = small.unprotected(seeds=seeds)
         for k, name in enumerate(names):
-            rows += [small.accuracy(name, budget, range(seeds)) for budget in budgets]
+            draws = range(max(10, seeds) if name == STREAM else seeds)
+            rows += [small.accuracy(name, budget, draws) for budget in budgets]
             tell("schemes", (k + 1) / len(names))
         found["schemes"] = [asdict(row) for row in rows]
+    if "stream" in parts:
+        tell("stream", 0.0)
+        whole = Attacked(CrowdPlan(people=people, days=1, seed=SEED), DELTA)
+        rows = whole.unprotected(seeds=seeds)
+        rows += [whole.accuracy(STREAM, budget, range(max(10, seeds))) for budget in budgets]
+        found["stream"] = [asdict(row) for row in rows]
     if "noise" in parts:
         small, rows = town(people), []
         curves: Curves = {}

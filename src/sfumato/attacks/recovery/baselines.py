@@ -2,8 +2,12 @@
 
 * *random*: the table's own people, linked by lot in every slot;
 * *stay*: the table's first slot of each day, held all day, days linked by lot;
+* *map*: the true average map of these very people, which a release is meant to tell, and nobody's
+  way: people held for the whole period at cells in proportion to it. An attack that is no better
+  has found the map and no person;
 * *average*: knows nothing of the table and nobody in it. People are held for the whole period
-  at cells drawn from the average map of *other* people, the kind of thing a census tells.
+  at cells drawn from the average map of *other* people of the same town, the kind of thing a
+  census tells.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.attacks.recovery.clock import Clock
+from sfumato.attacks.recovery.tables import Fill, whole_people
 
 
 def random_linking(counts: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int32]:
@@ -38,6 +43,15 @@ def population_average(
 ) -> NDArray[np.int32]:
     """`average`: a non-negative map of other people, not all zero."""
     homes = rng.choice(average.size, size=people, p=average / average.sum())
+    return np.repeat(homes[:, None], slots, axis=1).astype(np.int32)
+
+
+def known_map(
+    average: NDArray[np.float64], people: int, slots: int, rng: np.random.Generator
+) -> NDArray[np.int32]:
+    """`average`: the true mean counts, cell by cell, made whole by largest remainder."""
+    held = whole_people(average[:, None], rng, fill=Fill.SCALE, people=people)[:-1, 0]
+    homes = rng.permutation(np.repeat(np.arange(average.size), held))
     return np.repeat(homes[:, None], slots, axis=1).astype(np.int32)
 
 

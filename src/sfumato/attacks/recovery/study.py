@@ -21,6 +21,7 @@ from sfumato.attacks.recovery.accuracy import (
 )
 from sfumato.attacks.recovery.baselines import (
     everybody_stays,
+    known_map,
     population_average,
     random_linking,
 )
@@ -58,6 +59,8 @@ class People:
     clock: Clock
     filled: float = 0.0
     """Share of slots without a record of the person, filled with the last known place."""
+    others: Rows | None = None
+    """Other people of the same town whom no table counts: what a census would tell."""
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -195,6 +198,7 @@ def baselines(
     guesses = {
         "random": random_linking(counts, rng),
         "stay": everybody_stays(counts, clock, rng),
+        "map": known_map(people.counts.mean(axis=1), len(truth), clock.slots, rng),
     }
     result = {}
     for name, guess in guesses.items():
@@ -207,8 +211,17 @@ def baselines(
 def average_baseline(
     people: People, rng: np.random.Generator
 ) -> tuple[dict[str, float], NDArray[np.float64]]:
-    """Each half of the people guessed from the average map of the other half."""
+    """People drawn from the average map of others, for the whole period.
+
+    Where no others are known, each half is guessed from the average map of the other half. That
+    understates the baseline where people are few: a half has half the chances of a lucky guess.
+    """
     truth, ground = people.cells, people.ground
+    if people.others is not None:
+        average = counts_of(people.others, ground.cells).sum(axis=1).astype(np.float64)
+        guess = population_average(average, len(truth), truth.shape[1], rng)
+        score = accuracy(truth, guess, ground, assignment_limit=0)
+        return _shown(score), score.by_slot
     if len(truth) < 2:
         unknown = dict.fromkeys(("greedy", "best", "error_m"), float("nan"))
         return unknown, np.full(truth.shape[1], np.nan)

@@ -60,7 +60,8 @@ def only_seen(people: People, past: Counts) -> tuple[People, Counts]:
     to = np.full(people.ground.cells, -1, np.int32)
     to[used] = np.arange(used.size)
     ground = Ground(people.ground.centres[used])
-    return replace(people, cells=to[people.cells], ground=ground), past[:, :, used]
+    few = replace(people, cells=to[people.cells], ground=ground, others=None)
+    return few, past[:, :, used]
 
 
 def readings(

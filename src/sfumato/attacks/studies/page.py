@@ -29,6 +29,7 @@ def as_markdown(found: Found) -> str:
         "protected": _protected,
         "readings": _readings,
         "schemes": _protected,
+        "stream": _protected,
         "noise": _protected,
         "suppression": _protected,
         "membership": _membership,
@@ -47,6 +48,7 @@ TITLES = {
     "protected": "The schemes of Chen et al. as printed, 19 points, 8,010 cells",
     "readings": "Readings of their Figure 6",
     "schemes": "Schemes of this package, 19 points, 900 cells",
+    "stream": "The default stream, 19 points, 8,010 cells",
     "noise": "More noise (gaussian, 900 cells)",
     "suppression": "Suppression in a dense town",
     "membership": "Membership, 400 cells",
@@ -86,7 +88,7 @@ def _taxis(found: Mapping[str, Mapping[Any, Sequence[Found]]]) -> list[str]:
 
 def _protected(rows: Sequence[Found]) -> list[str]:
     head = ["scheme", "ε", "greedy", "± (draws)", "knows nothing", "points above"]
-    head += ["random", "stays", "learned", "chance"]
+    head += ["knows the map", "random", "stays", "learned", "chance"]
     body = [
         [
             row["scheme"],
@@ -95,7 +97,7 @@ def _protected(rows: Sequence[Found]) -> list[str]:
             f"{100 * row['spread']:.1f} ({row['draws']})",
             percent(row["average"]),
             f"{100 * (row['greedy'] - row['average']):+.1f}",
-            *(percent(row[key]) for key in ("random", "stay", "learned", "chance")),
+            *(percent(row[key]) for key in ("map", "random", "stay", "learned", "chance")),
         ]
         for row in rows
     ]

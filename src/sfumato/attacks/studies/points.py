@@ -40,17 +40,26 @@ class Point:
     people: int = 0
 
 
-def truth_of(plan: crowd.CrowdPlan) -> People:
-    """The first day of a crowd as the attack's truth."""
+OTHERS = 20_000
+"""People of the same town, not in any table, whom the baseline's average map is of."""
+
+
+def truth_of(plan: crowd.CrowdPlan, others: int = OTHERS) -> People:
+    """The first day of a crowd as the attack's truth, and other people of the same town."""
     cell = np.arange(plan.cells)
     centres = np.column_stack([cell % plan.columns, cell // plan.columns]).astype(np.float64)
     clock = Clock.plain(1, plan.slots, plan.first_hour, plan.step_minutes / 60)
-    return People(crowd.generate(plan).cells[:, 0], Ground(centres * plan.cell_m), clock)
+    # A person's way depends on the seed and their number alone, so the first stay who they are.
+    cells = crowd.generate(replace(plan, people=plan.people + others)).cells[:, 0]
+    known, rest = cells[: plan.people].copy(), cells[plan.people :].copy()
+    return People(known, Ground(centres * plan.cell_m), clock, others=rest if others else None)
 
 
 def first_points(people: People, points: int) -> People:
     """The same people, their first `points` slots."""
-    return replace(people, cells=people.cells[:, :points].copy(), clock=people.clock.first(points))
+    rest = None if people.others is None else people.others[:, :points].copy()
+    cells = people.cells[:, :points].copy()
+    return replace(people, cells=cells, clock=people.clock.first(points), others=rest)
 
 
 def score_readings(

@@ -45,6 +45,7 @@ class Protected:
     draws: int
     random: float
     stay: float
+    map: float
     average: float
     learned: float
     chance: float
@@ -64,6 +65,7 @@ class Protected:
             len(greedy),
             beside("random"),
             beside("stay"),
+            beside("map"),
             beside("average"),
             float(np.mean([found.learned for found in known])),
             float(np.mean([found.chance for found in known])),

@@ -1,0 +1,73 @@
+"""Schemes attacked on a small crowd: what the default ones leave, and what noise does."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from sfumato.attacks.membership import Game, allowed
+from sfumato.attacks.studies.registered import Stage
+from sfumato.attacks.studies.schemes import STREAM, Attacked, Protected, play_schemes
+from sfumato.attacks.studies.streamed import StreamStage
+from sfumato.city.crowd import CrowdPlan
+
+PLAN = CrowdPlan(people=120, days=1, columns=12, rows=12, seed=77)
+DELTA = 1e-6
+
+
+@pytest.fixture(scope="module")
+def town() -> Attacked:
+    return Attacked(PLAN, DELTA)
+
+
+def test_bayes_at_epsilon_one_leaves_no_more_than_chance(town: Attacked) -> None:
+    found, unprotected = town.accuracy("bayes", 1.0, range(3)), town.unprotected(seeds=1)[0]
+    assert found.above <= 3, "points above what knows nothing"
+    assert unprotected.above > 10
+
+
+def test_the_default_stream_at_epsilon_one_leaves_no_more_than_chance() -> None:
+    """1,000 people on the 8,010 cells of Chen et al., seven days behind the one attacked."""
+    whole = Attacked(CrowdPlan(people=1_000, days=1, seed=77), DELTA)
+    found = whole.accuracy(STREAM, 1.0, range(1))
+    assert found.above <= 3
+    assert found.map > found.greedy, "not even the map is told exactly"
+
+
+def test_accuracy_does_not_rise_as_noise_grows(town: Attacked) -> None:
+    """Ten draws each; a rise must stay within two standard errors of the difference."""
+    found = [town.accuracy("gaussian", epsilon, range(10)) for epsilon in (100.0, 10.0, 0.5)]
+    for less, more in pairwise(found):
+        error = math.hypot(less.spread, more.spread) / math.sqrt(10)
+        assert more.greedy <= less.greedy + 2 * error
+    assert found[0].greedy > found[-1].greedy + 0.1
+
+
+def test_membership_shows_in_true_counts_and_stays_within_the_guarantee() -> None:
+    plan = CrowdPlan(people=500, days=1, columns=10, rows=10, seed=77)
+    game = Game(group=250, targets=60, rounds=16)
+    found = play_schemes(plan, 1.0, DELTA, game, schemes=("gaussian", "bayes", STREAM))
+    assert found["no protection"].worst.low > 0.65
+    for name in ("gaussian", "bayes", STREAM):
+        assert found[name].worst.low < allowed(1.0, DELTA), name
+        assert found[name].worst.value < 0.65, name
+
+
+def test_both_stages_publish_the_same_places_and_slots() -> None:
+    """With a huge budget both publish the counts of the people they were given."""
+    town = Attacked(PLAN, DELTA)
+    counts = town.truth.counts
+    noiseless = Stage.of_crowd(PLAN).published("gaussian", town.truth.cells, 1e4, DELTA, 0)
+    np.testing.assert_allclose(noiseless, counts, atol=1.5)
+    stream = StreamStage(PLAN.cells, PLAN.columns, PLAN.slots)
+    streamed = stream.published(town.truth.cells, 1e6, DELTA, 0, scheme="direct")
+    np.testing.assert_allclose(streamed, counts, atol=1)
+    assert np.abs(streamed - counts).mean() < 0.01
+
+
+def test_points_above_what_knows_nothing() -> None:
+    row = Protected("x", 1.0, 0.31, 0.0, 1, 0.1, 0.2, 0.4, 0.30, 0.1, 0.1)
+    assert row.above == pytest.approx(1.0)
