@@ -96,6 +96,43 @@ def test_geolife_folder(tmp_path: Path) -> None:
     assert len(some) == 6
 
 
+NATIVE_HEAD = (
+    "Geolife trajectory",
+    "WGS 84",
+    "Altitude is in Feet",
+    "Reserved 3",
+    "0,2,255,My Track,0,0,2,8421376",
+    "0",
+)
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\n"])
+def test_geolife_as_it_is_published(tmp_path: Path, end: str) -> None:
+    """Line ends of Windows, invalid altitudes, ids with zeros, transport labels beside tracks."""
+    fixes = (
+        "39.984702,116.318417,0,492,39744.1201851852,2008-10-23,02:53:04",
+        "39.984683,116.31845,0,-777,39744.1202546296,2008-10-23,02:53:10",
+        "39.984686,116.318417,0,492.126,39744.1203125,2008-10-23,02:53:15",
+    )
+    for user in ("000", "081"):
+        home = tmp_path / "Geolife Trajectories 1.3" / "Data" / user
+        (home / "Trajectory").mkdir(parents=True)
+        text = end.join((*NATIVE_HEAD, *fixes)) + end
+        (home / "Trajectory" / "20081023025304.plt").write_bytes(text.encode())
+        (home / "labels.txt").write_bytes(
+            b"Start Time\tEnd Time\tTransportation Mode\r\n"
+            b"2008/10/23 02:53:04\t2008/10/23 11:11:12\ttaxi\r\n"
+        )
+    for folder in (tmp_path, tmp_path / "Geolife Trajectories 1.3" / "Data"):
+        traces, found = read_traces(folder)
+        assert traces.names.tolist() == ["000", "081"]
+        assert traces.lon[:3].tolist() == [116.318417, 116.31845, 116.318417]
+        assert traces.lat[:3].tolist() == [39.984702, 39.984683, 39.984686]
+        assert (np.diff(traces.time[:3]) // 1_000_000).tolist() == [6, 5]
+        assert traces.time[0] == 1_224_730_384_000_000  # 2008-10-23 02:53:04 GMT
+        assert found.dropped == 0
+
+
 def test_geolife_duplicates_are_found(tmp_path: Path) -> None:
     groups = duplicated_tracks(geolife(tmp_path))
     assert len(groups) == 1
