@@ -20,17 +20,17 @@ lint: $(STAMP)   ## ruff, mypy (strict) and the import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-parts: $(STAMP)  ## PostgreSQL and Chromium for the tests that drive them, where we may
+parts: $(STAMP)  ## PostgreSQL, Chromium and Java for the tests that drive them, where we may
 	@bash tools/ensure_parts.sh $(VENV)
 
 test: lint parts ## everything CI runs
-	$(BIN)/pytest -n 2 -m 'not slow'
+	$(BIN)/pytest -n 2 --dist loadgroup -m 'not slow'
 
 bench: $(STAMP)  ## speed against the named baselines; writes docs/benchmarks
 	$(BIN)/python -m benchmarks
 
 audit: $(STAMP) parts ## the whole privacy audit and the fault tests; writes docs/audit.md
-	$(BIN)/pytest -n 2 -m slow
+	$(BIN)/pytest -n 2 --dist loadgroup -m slow
 
 docs: $(STAMP)   ## the JSON schema of the manifest
 	$(BIN)/python -c 'from sfumato.privacy.manifest import json_schema; print(json_schema(), end="")' \
