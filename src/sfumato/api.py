@@ -33,7 +33,14 @@ from sfumato.privacy.manifest import MANIFEST_NAME, read_manifest
 from sfumato.privacy.transaction import publish
 from sfumato.privacy.wall import Wall
 from sfumato.release_folder import write_release
-from sfumato.release_request import Request, bound_text, day_of, parse_bound, request
+from sfumato.release_request import (
+    Request,
+    bound_text,
+    day_of,
+    parse_bound,
+    period_of,
+    request,
+)
 from sfumato.released import Release
 
 if TYPE_CHECKING:
@@ -45,6 +52,7 @@ __all__ = [
     "bound_text",
     "day_of",
     "parse_bound",
+    "period_of",
     "publish_request",
     "release",
     "request",

@@ -125,7 +125,7 @@ def request(
                 "The period is missing: it is a public choice and never read from the data.",
                 remedy="Give --from, --to, --slot and --tz.",
             )
-        grid = TimeGrid.between(day_of(start), day_of(end), slot, tz)
+        grid = period_of(start, end, slot, tz)
     to = (
         None
         if zones is None
@@ -207,6 +207,11 @@ def _finish(
 
 def _places(source: object, read: Callable[[object], Places]) -> Places:
     return source if isinstance(source, Places) else read(source)
+
+
+def period_of(start: date | str, end: date | str, slot: str, tz: str) -> TimeGrid:
+    """The slots of the days from `start` (included) to `end` (excluded)."""
+    return TimeGrid.between(day_of(start), day_of(end), slot, tz)
 
 
 def day_of(day: date | str) -> date:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,11 +16,16 @@ from sfumato.cli.options import (
     Columns,
     DropBadTowers,
     Layer,
+    Pipeline,
     RepairZones,
     TimeUnit,
     ZoneId,
+    ZoningOf,
     columns_of,
+    opened,
+    pipeline_inputs,
 )
+from sfumato.model.errors import UsageError
 
 if TYPE_CHECKING:
     from sfumato.holder import Comparison
@@ -43,8 +48,10 @@ SHOWN = {
 def evaluate(
     releases: Annotated[list[Path], typer.Argument(help="Release folders of one period.")],
     events: Annotated[str, typer.Option(help="The events they were made from.")],
-    zones: Annotated[Path, typer.Option(help="The zones they were made for.")],
+    zones: Annotated[Path | None, typer.Option(help="The zones they were made for.")] = None,
     towers: Annotated[Path | None, typer.Option(help="The towers, if events name towers.")] = None,
+    pipeline: Pipeline = None,
+    zoning: ZoningOf = None,
     tz: Annotated[str | None, typer.Option(help="Zone of naive event times.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for internal results; default: beside the first.")
@@ -66,13 +73,21 @@ def evaluate(
     from sfumato import holder
 
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=quiet or as_json) as bar:
+    places: dict[str, Any] = {"towers": towers, "zones": zones}
+    inputs = pipeline_inputs(
+        pipeline, zoning, events, places, lambda: holder.read_published(releases[0]).grid
+    )
+    if places["zones"] is None:
+        raise UsageError("The zones are missing.", remedy="Give --zones, or --zoning.")
+    with (
+        Progress(console=console, transient=True, disable=quiet or as_json) as bar,
+        opened(inputs, events, None) as described,
+    ):
         task = bar.add_task("comparing slot by slot", total=None)
         found = holder.evaluate(
             list(releases),
-            events,
-            zones=zones,
-            towers=towers,
+            described,
+            **places,
             tz=tz,
             columns=columns_of(column),
             time_unit=time_unit,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ from sfumato.model.errors import UsageError
 if TYPE_CHECKING:
     from sfumato.adapters.inputs import Inputs
     from sfumato.model.source import Progress
+    from sfumato.model.time_grid import TimeGrid
 
 ZoneId = Annotated[str | None, typer.Option("--zone-id", help="Column of the zones' ids.")]
 ZoneName = Annotated[str | None, typer.Option("--zone-name", help="Column of the zones' names.")]
@@ -48,9 +49,13 @@ ZoningOf = Annotated[
 
 
 def pipeline_inputs(
-    name: str | None, zoning: str | None, where: str, settings: dict[str, Any]
+    name: str | None,
+    zoning: str | None,
+    where: str,
+    settings: dict[str, Any],
+    grid: Callable[[], TimeGrid],
 ) -> Inputs | None:
-    """What a pipeline holds; its places go into the settings of the release."""
+    """What a pipeline holds about a period; its towers and zones go into the settings."""
     if name is None:
         if zoning is not None:
             raise UsageError("--zoning goes with --pipeline.", remedy="Give --zones FILE instead.")
@@ -58,12 +63,8 @@ def pipeline_inputs(
     if settings["towers"] is not None or settings["zones"] is not None:
         raise UsageError("A pipeline brings its own towers and zones.", remedy="Leave them out.")
     from sfumato.adapters.registry import open_pipeline
-    from sfumato.model.time_grid import TimeGrid
-    from sfumato.release_request import day_of
 
-    first, last = day_of(settings["start"]), day_of(settings["end"])
-    grid = TimeGrid.between(first, last, settings["slot"], settings["tz"])
-    found = open_pipeline(name, where, grid, zoning)
+    found = open_pipeline(name, where, grid(), zoning)
     settings |= {"towers": found.towers, "zones": found.zones}
     return found
 

@@ -136,7 +136,9 @@ def release(
         "integers": integers,
     }
     book = open_ledger(ledger, ledger_key)
-    found = pipeline_inputs(pipeline, zoning, events, settings)
+    found = pipeline_inputs(
+        pipeline, zoning, events, settings, lambda: api.period_of(start, end, slot, tz)
+    )
     if dry_run:
         _dry(api.request(**settings), book, as_json)
         return
