@@ -13,6 +13,7 @@ noise; to see a scheme's own bias, measure with the smallest scale that can be d
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,14 @@ _BRANCH = "measurement"
 """Keeps the noise apart from whatever else is derived from a release key."""
 
 _SAMPLING = "sampling order"
+
+
+class _Paid(TypedDict):
+    """What every mechanism is given: its name, its bits, and who is asked to pay first."""
+
+    label: str
+    stream: BitStream
+    charger: Charger
 
 
 class _Once:
@@ -90,20 +99,11 @@ class Wall:
         touched: int | None = None,
     ) -> Measurement:
         """Discrete Gaussian noise on a whole array; see `mechanisms.gaussian`."""
-        return measure_gaussian(
-            box,
-            sigma2=sigma2,
-            touched=touched,
-            label=label,
-            stream=self._root.child(label),
-            charger=self._charger,
-        )
+        return measure_gaussian(box, sigma2=sigma2, touched=touched, **self._paid(label))
 
     def laplace(self, box: Private[Counts], *, scale: Fraction | int, label: str) -> Measurement:
         """Discrete Laplace noise on a whole array; see `mechanisms.laplace`."""
-        return measure_laplace(
-            box, scale=scale, label=label, stream=self._root.child(label), charger=self._charger
-        )
+        return measure_laplace(box, scale=scale, **self._paid(label))
 
     def select(
         self,
@@ -115,12 +115,7 @@ class Wall:
     ) -> Selection:
         """The exponential mechanism over integer costs; see `mechanisms.exponential`."""
         return exponential_choice(
-            box,
-            softness=softness,
-            range_units=range_units,
-            label=label,
-            stream=self._root.child(label),
-            charger=self._charger,
+            box, softness=softness, range_units=range_units, **self._paid(label)
         )
 
     def select_in_rows(
@@ -133,12 +128,7 @@ class Wall:
     ) -> Selections:
         """One choice in every row of a table of integer costs; see `mechanisms.choices`."""
         return exponential_choices(
-            box,
-            softness=softness,
-            range_units=range_units,
-            label=label,
-            stream=self._root.child(label),
-            charger=self._charger,
+            box, softness=softness, range_units=range_units, **self._paid(label)
         )
 
     def noisy_max(
@@ -150,14 +140,7 @@ class Wall:
         label: str,
     ) -> Selection:
         """Permute-and-flip over integer costs; see `mechanisms.noisy_max`."""
-        return noisy_max(
-            box,
-            softness=softness,
-            range_units=range_units,
-            label=label,
-            stream=self._root.child(label),
-            charger=self._charger,
-        )
+        return noisy_max(box, softness=softness, range_units=range_units, **self._paid(label))
 
     def sparse_vector(
         self,
@@ -178,9 +161,7 @@ class Wall:
             threshold_scale=threshold_scale,
             query_scale=query_scale,
             histograms=histograms,
-            label=label,
-            stream=self._root.child(label),
-            charger=self._charger,
+            **self._paid(label),
         )
 
     def distances(
@@ -191,10 +172,11 @@ class Wall:
             most=most,
             sensitivity=sensitivity,
             sigma2=sigma2,
-            label=label,
-            stream=self._root.child(label),
-            charger=self._charger,
+            **self._paid(label),
         )
+
+    def _paid(self, label: str) -> _Paid:
+        return {"label": label, "stream": self._root.child(label), "charger": self._charger}
 
     def __repr__(self) -> str:
         return "<wall with predictable noise, for tests>" if self.tainted else "<wall>"
