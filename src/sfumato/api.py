@@ -24,6 +24,7 @@ from sfumato.density.registry import scheme_named
 from sfumato.engine.local import LocalSource
 from sfumato.engine.spark.session import is_spark_frame
 from sfumato.io.events import read_events
+from sfumato.io.postgres.address import is_address
 from sfumato.model.errors import SfumatoError, UsageError
 from sfumato.model.events import Events
 from sfumato.model.source import Progress
@@ -136,6 +137,11 @@ def engine_of(
     if on_spark and engine == "local":
         raise UsageError(
             "A Spark DataFrame is counted on Spark.", remedy="Leave the engine out, or give a path."
+        )
+    if on_spark and is_address(events):
+        raise UsageError(
+            "A table in PostgreSQL is counted on this machine, not on Spark.",
+            remedy="Leave --engine out, or give Spark an export of it.",
         )
     if not on_spark and (master is not None or spark):
         raise UsageError(

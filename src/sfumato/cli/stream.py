@@ -267,7 +267,8 @@ def _replay(
     from sfumato.stream.source import SlotSource
     from sfumato.stream.windows import begins_window, window_end
 
-    source = LocalSource(read_events(events, columns=names, tz=tz), places, request.grid)
+    described = read_events(events, columns=names, tz=tz, period=request.grid.period)
+    source = LocalSource(described, places, request.grid)
     try:
         bound = replace(request, fingerprint=source.fingerprint(book.fingerprint_key()))
         _ = source.drops  # a fault in the events is found before anything is reserved
@@ -283,6 +284,7 @@ def _replay(
             return _finish(live, request.grid), {}
     finally:
         source.close()
+        described.close()
 
 
 def _finish(live: LiveStream, grid: TimeGrid) -> tuple[bool, int]:

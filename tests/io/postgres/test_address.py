@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato.api import engine_of
 from sfumato.io.locate import locate
 from sfumato.io.postgres.address import Address, Table, is_address, parse_address
 from sfumato.io.towers import read_towers
@@ -90,3 +91,10 @@ def test_files_are_not_addresses() -> None:
     assert not is_address("events.parquet")
     assert not is_address("/data/postgresql/x.csv")
     assert not is_address(["postgresql://h/d/t"])
+
+
+def test_spark_is_not_given_an_address() -> None:
+    """Its errors would repeat it."""
+    with pytest.raises(UsageError, match="on this machine") as caught:
+        engine_of("postgresql://me:secret@host/db/a.b", "spark", None, None)
+    assert "secret" not in str(caught.value)
