@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from sfumato.cli.options import Quiet
+
 app = typer.Typer(help="Attacks on sanitised traces; results are internal.")
 
 
@@ -27,7 +29,7 @@ def traces(
     classifier: Annotated[
         bool, typer.Option("--classifier", help="Train the recurrent network too (extra `rnn`).")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Sanitise the traces as a release would, then take the noise off and recognise people."""
     from sfumato.attacks.traces.page import page

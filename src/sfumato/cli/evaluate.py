@@ -17,6 +17,7 @@ from sfumato.cli.options import (
     DropBadTowers,
     Layer,
     Pipeline,
+    Quiet,
     RepairZones,
     TimeUnit,
     ZoneId,
@@ -65,7 +66,7 @@ def evaluate(
     layer: Layer = None,
     repair_zones: RepairZones = False,
     drop_bad_towers: DropBadTowers = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
     config: Config = None,  # noqa: ARG001 - read by its callback
 ) -> None:

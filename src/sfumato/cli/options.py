@@ -31,6 +31,13 @@ Columns = Annotated[
 TimeUnit = Annotated[
     str | None, typer.Option("--time-unit", help="Unit of epoch numbers: s, ms, us or ns.")
 ]
+ReleaseName = Annotated[
+    str | None, typer.Option("--name", help="Name of the release; default: that of the folder.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what it would cost; read and spend nothing.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 Parameters = Annotated[
     list[str] | None,
     typer.Option("--parameter", help="A setting of the scheme's own, such as tolerance=0.01."),

@@ -17,9 +17,12 @@ from sfumato.cli.ledger import AsJson, KeyFile, Where, open_ledger
 from sfumato.cli.options import (
     Columns,
     DropBadTowers,
+    DryRun,
     Layer,
     Parameters,
     Pipeline,
+    Quiet,
+    ReleaseName,
     RepairZones,
     TimeUnit,
     ZoneId,
@@ -66,9 +69,7 @@ def release(
     expected_users: Annotated[
         int | None, typer.Option(help="How many people, from public knowledge, rounded.")
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the release; default: that of the folder.")
-    ] = None,
+    name: ReleaseName = None,
     column: Columns = None,
     time_unit: TimeUnit = None,
     zone_id: ZoneId = None,
@@ -86,9 +87,7 @@ def release(
     integers: Annotated[bool, typer.Option("--integers", help="Whole numbers only.")] = False,
     ledger: Where = None,
     ledger_key: KeyFile = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what it would cost; read and spend nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     keep_key: Annotated[
         bool, typer.Option("--keep-key", help="Keep the key, with which the noise can be redrawn.")
     ] = False,
@@ -103,7 +102,7 @@ def release(
         list[str] | None,
         typer.Option("--spark-conf", help="A setting of Spark: spark.executor.memory=8g."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
     config: Config = None,  # noqa: ARG001 - read by its callback
 ) -> None:

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from sfumato.cli.options import Quiet
+
 
 def report(
     releases: Annotated[list[Path], typer.Argument(help="Release folders, one or more.")],
@@ -18,7 +20,7 @@ def report(
     figures: Annotated[
         Path | None, typer.Option(help="Also draw figures (PNG and SVG) into this folder.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    quiet: Quiet = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was written as JSON.")
     ] = False,

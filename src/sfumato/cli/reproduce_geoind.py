@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.cli.options import Quiet
+
 
 def geoind(
     data: Annotated[
@@ -22,7 +24,7 @@ def geoind(
     classifier: Annotated[
         bool, typer.Option(help="Train the recurrent network where torch is installed.")
     ] = True,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Placement of hot spots, gossip and recognition with sanitised traces. Internal results."""
     from sfumato.cli.geoind.studies import NOISES

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli.ledger import AsJson, KeyFile, Where, open_ledger
+from sfumato.cli.options import DryRun, Quiet, ReleaseName, columns_of
 from sfumato.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,9 +56,7 @@ def sanitise(
     daily_level: Annotated[
         str | None, typer.Option(help="Most level within 200 m on any day, such as ln10.")
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the release; default: that of the folder.")
-    ] = None,
+    name: ReleaseName = None,
     tz: Annotated[str | None, typer.Option(help="Zone of times that carry none.")] = None,
     column: Annotated[
         list[str] | None, typer.Option(help="Which column is what: user=uid, time=ts, lon=x.")
@@ -65,10 +64,8 @@ def sanitise(
     gap: Annotated[str, typer.Option(help="A pause so long ends a trip.")] = "20min",
     ledger: Where = None,
     ledger_key: KeyFile = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what it would cost; read and spend nothing.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    dry_run: DryRun = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Publish sanitised traces. Killed and run again, it finishes the same release, paid once."""
@@ -100,11 +97,9 @@ def sanitise(
         _cost(asked, as_json)
         return
     book = open_ledger(ledger, ledger_key)
-    pairs = [text.partition("=") for text in column or []]
-    if any(not (role and sign and what) for role, sign, what in pairs):
-        raise UsageError("A column is named as role=name.", remedy="Write --column user=uid.")
-    columns = {role: what for role, _, what in pairs}
-    read, found = read_traces(traces, columns=columns, tz=tz, gap_s=float(parse_seconds(gap)))
+    read, found = read_traces(
+        traces, columns=columns_of(column), tz=tz, gap_s=float(parse_seconds(gap))
+    )
     made = publish(read, asked, book, out.absolute())
     if as_json:
         typer.echo(json.dumps(_summary(made, found.lines()), indent=2, sort_keys=True))
