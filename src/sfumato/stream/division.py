@@ -10,9 +10,9 @@ person can move U from 0 to 22.5 where 2.4 is claimed). Here:
 * `from_distances`: the distances between successive slots are measured (sensitivity 2 each),
   and any choice made from them is free; the choice is the largest *sum of (distance - theta)*,
   theta a level between the quiet and the busy distances: long, evenly busy windows win.
-* `scores`: that same sum as the score of an exponential mechanism. Two windows' scores move
-  apart by at most the sum of |change of a distance| <= 2 l1 (S - 1), so the choice is of
-  bounded range with no factor 2 to pay.
+* `window_costs`: the same sum, theta being public, as the cost of an exponential mechanism. Two
+  windows' sums move apart by at most the sum of |change of a distance| <= 2 l1 (S - 1), so the
+  choice is of bounded range with no factor 2 to pay.
 """
 
 from __future__ import annotations
@@ -45,6 +45,15 @@ def window_scores(distances: Values, theta: float, windows: list[Window]) -> Val
     return np.asarray(sums[pairs[:, 1]] - sums[pairs[:, 0]], dtype=np.float64)
 
 
+def window_costs(
+    distances: NDArray[np.int64], theta: int, windows: list[Window]
+) -> NDArray[np.int64]:
+    """Minus the sums over windows, as integers: the costs that the mechanism chooses by."""
+    sums = np.concatenate(([0], np.cumsum(distances - theta)))
+    pairs = np.array(windows, dtype=np.int64)
+    return np.asarray(sums[pairs[:, 0]] - sums[pairs[:, 1]], dtype=np.int64)
+
+
 def from_distances(distances: Values) -> Window:
     """The best daytime by noisy distances."""
     windows = candidates(distances.size + 1)
@@ -57,13 +66,14 @@ def printed_utility(distances: Values, alpha: float, windows: list[Window]) -> V
 
     Where simVar is not positive it is set to 1, as the text says.
     """
-    out = np.empty(len(windows))
-    for k, (i, j) in enumerate(windows):
-        inside, length = distances[i:j], j - i + 1
-        average = inside.sum() / length
-        spread = np.abs(average - inside).sum() / length
-        out[k] = np.log(length) / np.log(alpha) * average / (spread if spread > 0 else 1.0)
-    return out
+    pairs = np.array(windows, dtype=np.int64)
+    slot = np.arange(distances.size)
+    inside = (slot >= pairs[:, :1]) & (slot < pairs[:, 1:])
+    length = pairs[:, 1] - pairs[:, 0] + 1
+    average = inside @ distances / length
+    spread = (np.abs(average[:, None] - distances) * inside).sum(axis=1) / length
+    spread = np.where(spread > 0, spread, 1.0)
+    return np.asarray(np.log(length) / np.log(alpha) * average / spread, dtype=np.float64)
 
 
 def predicted(past: list[Window], slots: int) -> Window:

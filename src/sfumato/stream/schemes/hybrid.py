@@ -5,47 +5,38 @@ only what has moved is (see `thresholding`). Where the day begins and ends:
 
 * `static-hybrid`: the distances between successive slots of the finished window are measured
   and the division follows from them; the night's threshold is a quarter of their mean, which
-  the paper takes from the raw data for nothing.
+  the paper takes from the raw data for nothing. Or the division is chosen by the exponential
+  mechanism on a score of bounded range (`by_score`, see `division`), the threshold being public.
 * `dynamic-hybrid`: each day's distances are measured as the day goes by; today's division
   is predicted from the past days' by a line through each end. Every day is charged: under the
   unit `user-day` to the day, under `user-period` to the one budget of all days. That days are
   "parallel", as the paper has it, holds for different people, not for different days.
-
-Shares of a day's budget: division 1/20, night distances 1/20, day 1/2, night 4/10.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from sfumato.model.counts import Counts
+from sfumato.model.errors import UsageError
 from sfumato.model.private import Private
-from sfumato.privacy.calibration import gaussian_sigma2, laplace_scale
-from sfumato.privacy.events import GaussianEvent, LaplaceEvent
-from sfumato.privacy.units import UnitKind
+from sfumato.privacy.calibration import selection_softness
 from sfumato.privacy.wall import Wall
 from sfumato.stream.contract import Publication, Publisher, State, StreamPlan, Values
 from sfumato.stream.distances import PrivateHistogram, distance, histogram, successive
-from sfumato.stream.division import Window, from_distances, predicted
+from sfumato.stream.division import Window, candidates, from_distances, predicted, window_costs
 from sfumato.stream.facts import StreamFacts
-from sfumato.stream.meter import Account, Meter
-from sfumato.stream.noise import Noise, NoiseKind, noise_of
+from sfumato.stream.meter import Meter
+from sfumato.stream.noise import Noise, NoiseKind
 from sfumato.stream.schemes.base import Repeating
-from sfumato.stream.schemes.threshold import within_one_window
-from sfumato.stream.schemes.thresholding import Asking, Test
-from sfumato.stream.windows import window_begin
+from sfumato.stream.schemes.hybrid_terms import Terms
+from sfumato.stream.schemes.threshold import public_threshold
+from sfumato.stream.schemes.thresholding import Asking
+from sfumato.stream.windows import window_begin, window_end
 
-SHARES = {
-    "division": Fraction(1, 20),
-    "distance": Fraction(1, 20),
-    "day": Fraction(1, 2),
-    "night": Fraction(2, 5),
-}
 _PAST = 28
 """Days that a division is predicted from, at most."""
 
@@ -57,93 +48,39 @@ class Hybrid:
     finished: bool
     cutoff: int | None = None
     noise: NoiseKind = NoiseKind.BEST
+    by_score: bool = False
+    """Static form only: choose the division by its score instead of from noisy distances."""
 
     @property
     def name(self) -> str:
         return "static-hybrid" if self.finished else "dynamic-hybrid"
 
     def plan(self, facts: StreamFacts) -> StreamPlan:
-        terms = Terms.of(self, facts)
+        terms = self.terms(facts)
+        source = "the noisy distances" if self.finished else "past days’ noisy distances"
+        if self.by_score:
+            source = "an exponential mechanism"
         line = (
             f"By day every slot, by night at most {terms.cutoff} histograms, {terms.kind} noise; "
-            f"the division from {'the' if self.finished else 'past days’'} noisy distances."
+            f"the division from {source}."
         )
         return StreamPlan(self.name, terms.accounts(), (line,))
 
     def publisher(self, facts: StreamFacts) -> Publisher:
-        return _Hybrid(facts, Terms.of(self, facts), self.finished)
+        return _Hybrid(facts, self.terms(facts), self)
 
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What a day may spend, and on what. `days` share one budget under `user-period`."""
-
-    facts: StreamFacts
-    kind: NoiseKind
-    days: int
-    length: int
-    cutoff: int
-    test: Test
-
-    @classmethod
-    def of(cls, scheme: Hybrid, facts: StreamFacts) -> Terms:
-        within_one_window(facts, scheme.name)
-        whole = facts.unit.kind is UnitKind.USER_PERIOD and not scheme.finished
-        days = int(facts.calendar.day.max()) + 1 if whole else 1
-        length = facts.calendar.longest_day if whole else facts.window
-        cutoff = scheme.cutoff or max(2, math.ceil(length / 8))
-        # Half of the slots are by day, on every day that shares the budget.
-        kind = noise_of(facts, scheme.noise, max(days * length // 2, 1), SHARES["day"]).kind
-        share = cls._amount(facts, kind) * SHARES["distance"] / days
-        make = Test.gaussian if kind is NoiseKind.GAUSSIAN else Test.pure
-        test = make(facts, max(length - 1, 1), cutoff, share)
-        return cls(facts, kind, days, length, cutoff, test)
-
-    @staticmethod
-    def _amount(facts: StreamFacts, kind: NoiseKind) -> Fraction:
-        return Fraction(repr(facts.rho if kind is NoiseKind.GAUSSIAN else facts.epsilon))
-
-    def part(self, name: str) -> Fraction:
-        """One day's epsilon or rho for a part."""
-        return self._amount(self.facts, self.kind) * SHARES[name] / self.days
-
-    def division_noise(self) -> Noise:
-        """On each of a day's distances, sensitivity 2 l1 apiece."""
-        most = max(self.length - 1, 1)
-        if self.kind is NoiseKind.LAPLACE:
-            scale = laplace_scale(2.0 * self.facts.l1 * most, self.part("division"))
-            return Noise(self.kind, scale)
-        l2 = 2.0 * self.facts.l1 * most**0.5
-        return Noise(self.kind, gaussian_sigma2(l2, self.part("division")))
-
-    def histogram_noise(self, name: str, times: int) -> Noise:
-        share = self.part(name) / max(times, 1)
-        if self.kind is NoiseKind.LAPLACE:
-            return Noise(self.kind, laplace_scale(self.facts.l1, share))
-        return Noise(self.kind, gaussian_sigma2(self.facts.l2, share))
-
-    def accounts(self) -> tuple[Account, ...]:
-        whole = [
-            _lump(name, self.part(name) * self.days, self.kind)
-            for name in ("division", "day", "night")
-        ]
-        if self.kind is NoiseKind.GAUSSIAN:
-            return (*whole, _lump("distance", self.part("distance") * self.days, self.kind))
-        return (*whole, _lump("distance", self.part("distance") * self.days, self.kind, run=True))
-
-
-def _lump(name: str, amount: Fraction, kind: NoiseKind, run: bool = False) -> Account:
-    """An account that holds an amount of epsilon or rho, however it is divided."""
-    if kind is NoiseKind.LAPLACE:
-        return Account(name, LaplaceEvent(1.0, 1 / amount), run)
-    return Account(name, GaussianEvent(1.0, 1 / (2 * amount), 1 << 20), run)
+    def terms(self, facts: StreamFacts) -> Terms:
+        if self.by_score and not self.finished:
+            raise UsageError("Only the static form chooses by score: it sees the whole window.")
+        return Terms.of(facts, self.name, self.finished, self.cutoff, self.noise)
 
 
 class _Hybrid(Repeating):
-    def __init__(self, facts: StreamFacts, terms: Terms, finished: bool) -> None:
+    def __init__(self, facts: StreamFacts, terms: Terms, scheme: Hybrid) -> None:
         super().__init__(facts)
         self._terms = terms
-        self._static = finished
+        self._static = scheme.finished
+        self._by_score = scheme.by_score
         self._daytime: Window = (0, 0)
         self._threshold = 1
         self._past: list[Window] = []
@@ -154,10 +91,30 @@ class _Hybrid(Repeating):
         self._before: PrivateHistogram | None = None
 
     def prepare(self, whole: Private[Counts], first: int, wall: Wall) -> None:
-        """Static: measure the finished window's distances and divide it."""
+        """Static: measure the finished window's distances and divide it, or choose by score."""
+        if self._by_score:
+            self._choose(whole, first, wall)
+            return
         noise, apart = self._terms.division_noise(), successive(whole, self.facts.l1)
         found = noise.measure(wall, apart, f"division@{first}")
         self._divide(found.estimate())
+
+    def _choose(self, whole: Private[Counts], first: int, wall: Wall) -> None:
+        """Bounded range 2 l1 (S - 1) over every daytime; theta and threshold are public."""
+        slots = window_end(self.facts, first) - first
+        self._threshold = public_threshold(None, self.facts)
+        if slots < 2:
+            self._daytime = (0, 0)
+            return
+        theta, windows = 2 * self._threshold, candidates(slots)
+        costs = successive(whole, self.facts.l1).map(
+            lambda apart: window_costs(apart.values, theta, windows), "costs of divisions"
+        )
+        most = 2 * self.facts.l1 * (slots - 1)
+        softness = selection_softness(most, self._terms.division_range())
+        found = wall.select(costs, softness=softness, range_units=most, label=f"division@{first}")
+        self.tainted = self.tainted or found.tainted
+        self._daytime = windows[found.index]
 
     def publish(self, slot: int, box: Private[Counts], wall: Wall, meter: Meter) -> Publication:
         del meter

@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.stream.division import candidates, from_distances, printed_utility
 from sfumato.stream.published.basic import distances
 from sfumato.stream.published.hybrid import ALPHA, division
-from sfumato.stream.schemes.hybrid import Hybrid, Terms
+from sfumato.stream.schemes.hybrid import Hybrid
 from sfumato.stream.study.cities import City
 from sfumato.stream.study.compare import facts_of, printed
 
@@ -36,7 +36,7 @@ def chosen_day(city: City, epsilon: float, draws: int = 200, seed: int = 0) -> d
     raw, rng = city.counts[-1], np.random.default_rng(seed)
     windows = candidates(raw.shape[0])
     best = windows[int(np.argmax(printed_utility(distances(raw), ALPHA, windows)))]
-    terms = Terms.of(Hybrid(finished=True), facts_of(city, epsilon, 1))
+    terms = Hybrid(finished=True).terms(facts_of(city, epsilon, 1))
     sd = terms.division_noise().sd
     as_printed = [division(raw, 0.1 * epsilon, rng)[0] for _ in range(draws)]
     corrected = [

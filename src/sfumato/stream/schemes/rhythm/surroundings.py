@@ -1,8 +1,8 @@
 """Prior mean and level of every cell from a noisy mean histogram, and whole counts at the end.
 
-The prior mean of a cell is the level of the cells around it, without its own: a blur of the
-width, of a few tried, that foretells the cells best, or the city's mean where none does better
-or the cells are no grid. The level is the cell's own mean shrunk towards that, as much as the
+The prior mean of a cell is foretold by the level of the cells around it, without its own: a
+blur of the width, of a few tried, that foretells the cells best by a line, which is flat where
+surroundings say nothing; or the city's mean where the cells are no grid. The level is the cell's own mean shrunk towards that, as much as the
 noise asks for (James & Stein 1961). Both are computed from noisy numbers: post-processing.
 """
 
@@ -20,32 +20,42 @@ _LEAST = 0.05
 """No cell's level is below this share of the mean."""
 _SHARE, _FEW = 0.1, 50
 """Share of the cells that count as busy, and the fewest of them."""
+_FIRM = 0.5
+"""Share of the cells' spread that must be more than noise for their own means to be levels."""
 
 
 def neighbourhood(mean: Values, columns: int | None) -> Values:
     """What the cells around foretell of each cell."""
-    whole = np.full(mean.size, max(float(mean.mean()), 0.0))
+    middle = max(float(mean.mean()), 0.0)
+    best, error = np.full(mean.size, middle), float(np.square(mean - middle).mean())
     if columns is None:
-        return whole
-    best, error = whole, float(np.square(mean - whole).mean())
+        return best
     grid = mean.reshape(-1, columns)
     here = np.zeros((13, 13))
     here[6, 6] = 1.0
     for width in _BLURS:
         own = float(gaussian_filter(here, width, mode="constant", truncate=3.0)[6, 6])
         around = gaussian_filter(grid, width, mode="nearest", truncate=3.0)
-        blurred = np.maximum((around - own * grid) / (1 - own), 0.0).ravel()
-        reached = float(np.square(mean - blurred).mean())
+        blurred = ((around - own * grid) / (1 - own)).ravel()
+        # A blur of noise foretells nothing: its slope is near 0, and so is what is left of it.
+        apart = blurred - blurred.mean()
+        slope = float(apart @ (mean - middle)) / max(float(apart @ apart), 1e-12)
+        guess = np.maximum(middle + min(max(slope, 0.0), 1.0) * apart, 0.0)
+        reached = float(np.square(mean - guess).mean())
         if reached < error:
-            best, error = blurred, reached
+            best, error = guess, reached
     return best
 
 
 def levels(mean: Values, prior: Values, variance: float) -> Values:
-    """Every cell's level as a multiple of the mean level; `variance` is the noise in a mean."""
+    """Every cell's level as a multiple of the mean level; `variance` is the noise in a mean.
+
+    While most of what sets cells apart is noise, levels are those of the surroundings, which do
+    not contain the cell: its own noise would pass for how much it varies.
+    """
     spread = float(np.square(mean - prior).mean())
     trust = max(0.0, 1 - variance / spread) if spread > 0 else 0.0
-    level = prior + trust * (mean - prior)
+    level = prior + trust * (mean - prior) if trust > _FIRM else prior
     return np.asarray(np.clip(level / max(float(level.mean()), 1e-9), _LEAST, None))
 
 
