@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from sfumato.density.layout import Layout
 from sfumato.geography.overlay import Overlay
 from sfumato.model.bound import Counting, SampleBound, WeightBound
-from sfumato.model.counts import Counts
+from sfumato.model.counts import Counts, norms_digest
 from sfumato.model.private import Private
 from sfumato.model.source import Source
 from sfumato.model.time_grid import TimeGrid
@@ -51,12 +52,15 @@ class TiledSource:
         counting: Counting,
         event_norms: NDArray[np.int64] | None = None,
     ) -> Private[Counts]:
-        """Event norms that differ between copies are averaged: near enough for a forecast."""
-        norms = None
-        if event_norms is not None:
-            each = event_norms.reshape(self.copies, -1, event_norms.shape[1])
-            norms = np.rint(each.mean(axis=0)).astype(np.int64)
-        return self._stacked(self.source.weighted(bound, counting, norms))
+        """With event norms, which differ between copies, every copy is counted by itself."""
+        if event_norms is None:
+            return self._stacked(self.source.weighted(bound, counting))
+        each = event_norms.reshape(self.copies, -1, event_norms.shape[1])
+        boxes = [
+            self.source.weighted(bound, counting, np.ascontiguousarray(norms)) for norms in each
+        ]
+        whole = reduce(lambda above, below: above.map_with(below, _below, below.label), boxes)
+        return whole.map(lambda counts: replace(counts, norms=norms_digest(event_norms)))
 
     def place_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
         return self._stacked(self.source.place_totals(bound, counting))
@@ -78,6 +82,10 @@ class TiledSource:
 
     def _multiplied(self, box: Private[Counts]) -> Private[Counts]:
         return _with_values(box, lambda values: values * self.copies)
+
+
+def _below(above: Counts, below: Counts) -> Counts:
+    return replace(below, values=np.concatenate((above.values, below.values)))
 
 
 def tiled(values: NDArray[np.int64], copies: int) -> NDArray[np.int64]:

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from sfumato.engine.weights import MASS_CEILING
 from sfumato.model.bound import WEIGHT_UNITS, Counting, SampleBound, WeightBound
-from sfumato.model.counts import Counts
+from sfumato.model.counts import Counts, norms_digest
 from sfumato.model.errors import UsageError
 from sfumato.model.private import Private
 from sfumato.model.time_grid import TimeGrid
@@ -59,13 +59,15 @@ def weighted_counts(
     bound: WeightBound,
     counting: Counting,
     grid: TimeGrid,
-    with_norms: bool,
+    event_norms: NDArray[np.int64] | None,
 ) -> Private[Counts]:
     what = f"place x slot of {counting}, weighted to norm {bound.limit:g}"
-    if with_norms:
+    norms = ""
+    if event_norms is not None:
         what += "; sensitivity of the counts multiplied by the event norms"
+        norms = norms_digest(event_norms)
     l1, l2 = bound.l1(grid.slots), bound.l2(grid.slots)
-    return _boxed(values, WEIGHT_UNITS, l1, l2, counting, what)
+    return Private(Counts(values, WEIGHT_UNITS, l1, l2, counting, what, norms), what)
 
 
 def place_total_counts(

@@ -96,7 +96,7 @@ class LocalSource(Asked):
         rule = _rule(bound, units, WEIGHT_UNITS * bound.limit * units)
         arguments = (norms, with_norms, counting is Counting.PEOPLE, rule)
         values = self._count(self._shape, kernels.weighted, lambda _: arguments)
-        return answers.weighted_counts(values, bound, counting, self._grid, with_norms)
+        return answers.weighted_counts(values, bound, counting, self._grid, event_norms)
 
     def place_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
         people = counting is Counting.PEOPLE

@@ -97,7 +97,7 @@ class RelationalSource(Asked):
             )
         rule = WeightRule.of(bound.limit, 1 if event_norms is None else NORM_UNITS)
         values = self._table(definition.weighted(rule, counting, event_norms is not None))
-        return answers.weighted_counts(values, bound, counting, self._grid, event_norms is not None)
+        return answers.weighted_counts(values, bound, counting, self._grid, event_norms)
 
     def place_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
         units = TOTAL_UNITS if counting is Counting.PEOPLE else 1

@@ -5,6 +5,7 @@ It travels inside `Private` until a measurement has been paid for.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +13,12 @@ from numpy.typing import NDArray
 
 from sfumato.model.bound import Counting
 from sfumato.model.errors import UsageError
+
+
+def norms_digest(norms: NDArray[np.int64]) -> str:
+    """What tells one table of event norms (public numbers) from another."""
+    table = np.ascontiguousarray(norms, dtype="<i8")
+    return hashlib.sha256(repr(table.shape).encode() + table.tobytes()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,7 +30,9 @@ class Counts:
     survive any non-negative map of places whose columns sum to at most one. Totals over slots
     and counts weighted by event norms do not have that property: measure them as they are.
     Infinite sensitivities mean that nothing bounds the counts, and nothing will measure them.
-    The values are never part of the repr.
+    With `norms`, the sensitivities are those of the counts *multiplied by event norms*, and
+    say nothing about the counts themselves: these pass the wall through the map that the norms
+    are of, and in no other way. The values are never part of the repr.
     """
 
     values: NDArray[np.int64] = field(repr=False)
@@ -32,6 +41,8 @@ class Counts:
     l2: float
     counting: Counting
     what: str
+    norms: str = ""
+    """Digest of the event norms that people were weighted for; empty without any."""
 
     def __post_init__(self) -> None:
         if self.values.dtype != np.int64:

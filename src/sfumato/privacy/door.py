@@ -43,8 +43,14 @@ class PublicFacts:
 
 
 def public_facts(box: Private[Counts]) -> PublicFacts:
-    """Shape, lattice and sensitivities of boxed counts; none of their numbers."""
+    """Shape, lattice and sensitivities of boxed counts; none of their numbers.
+
+    Counts that were weighted for event norms are bounded after their map only: as they are,
+    their sensitivity is infinite, and nothing measures them.
+    """
     counts = box._through_the_door()
+    if counts.norms:  # its sensitivities are about another array
+        return PublicFacts(counts.shape, counts.units_per_count, math.inf, math.inf)
     return PublicFacts(counts.shape, counts.units_per_count, counts.l1, counts.l2)
 
 

@@ -1,6 +1,7 @@
 """Linear queries in fixed point: exact sums, brute-force sensitivities, refusals."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,13 +11,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sfumato.model.bound import WEIGHT_UNITS, Counting
-from sfumato.model.counts import Counts
+from sfumato.model.counts import Counts, norms_digest
 from sfumato.model.errors import InputError, UsageError
 from sfumato.model.private import Private
 from sfumato.model.source import NORM_UNITS
 from sfumato.privacy.door import open_private, public_facts
 from sfumato.privacy.mechanisms.linear import apply_map, quantise_map, round_aggregate
 from sfumato.privacy.mechanisms.slot_linear import apply_weighted_map, event_norms
+from sfumato.privacy.wall import Wall
 
 quick = settings(deadline=None, derandomize=True, max_examples=60)
 UNITS = 1 << 8
@@ -139,9 +141,8 @@ def test_weighted_maps_keep_the_bound_of_the_norms(seed: int) -> None:
     crowd = rng.integers(0, 50, (towers, slots)) * WEIGHT_UNITS
 
     def query(values: NDArray[np.int64]) -> Counts:
-        box = Private(
-            Counts(values, WEIGHT_UNITS, 1e9, limit * WEIGHT_UNITS, Counting.VISITS, "t"), "t"
-        )
+        l2, tag = limit * WEIGHT_UNITS, norms_digest(norms)
+        box = Private(Counts(values, WEIGHT_UNITS, 1e9, l2, Counting.VISITS, "t", tag), "t")
         return open_private(apply_weighted_map(box, area, weights, norms, UNITS, "zones"))
 
     without, with_ = query(crowd), query(crowd + weight * visits)
@@ -157,12 +158,32 @@ def test_norms_of_another_map_are_refused() -> None:
     area = csr_array(np.eye(3))
     weights = np.ones((3, 2))
     norms = event_norms(area, weights, UNITS)
-    box = boxed(np.zeros((3, 2), np.int64))
+    plain = boxed(np.zeros((3, 2), np.int64))
+    box = plain.map(lambda counts: replace(counts, norms=norms_digest(norms)))
     apply_weighted_map(box, area, weights, norms, UNITS, "zones")
     with pytest.raises(InputError, match="not those of this map"):
         apply_weighted_map(box, area, 1.1 * weights, norms, UNITS, "zones")
     with pytest.raises(InputError):
         apply_weighted_map(box, area, -weights, norms, UNITS, "zones")
+    with pytest.raises(UsageError, match="not weighted for these"):
+        apply_weighted_map(plain, area, weights, norms, UNITS, "zones")
+    with pytest.raises(UsageError, match="not weighted for these"):
+        apply_weighted_map(box, area, weights, norms + 1, UNITS, "zones")
+
+
+def test_counts_weighted_for_norms_pass_in_no_other_way() -> None:
+    """Their stated sensitivity is that of the mapped counts; they themselves have none."""
+    norms = np.ones((3, 2), np.int64)
+    box = boxed(np.zeros((3, 2), np.int64)).map(
+        lambda counts: replace(counts, norms=norms_digest(norms))
+    )
+    wall = Wall.seeded(1)
+    with pytest.raises(UsageError, match="no bound"):
+        wall.gaussian(box, sigma2=100, label="a")
+    with pytest.raises(UsageError, match="no bound"):
+        wall.laplace(box, scale=100, label="b")
+    with pytest.raises(UsageError, match="the map of the norms"):
+        apply_map(box, quantise_map(csr_array(np.eye(3)), 4), 4, "zones", mass_per_slot=True)
 
 
 def test_a_pair_that_is_listed_twice_is_refused() -> None:
@@ -176,7 +197,7 @@ def test_rounding_an_aggregate_is_paid_for() -> None:
     found = open_private(
         round_aggregate(
             Private(values, "means"),
-            units=10,
+            units=16,
             l1=3.0,
             l2=1.0,
             touched=4,
@@ -184,8 +205,8 @@ def test_rounding_an_aggregate_is_paid_for() -> None:
             what="means",
         )
     )
-    assert found.values.tolist() == [2, 15, -3]
-    assert (found.l1, found.l2) == (34.0, 12.0)
+    assert found.values.tolist() == [3, 24, -5]
+    assert (found.l1, found.l2) == (52.0, 18.0)
 
 
 @quick
@@ -199,7 +220,7 @@ def test_the_rounding_that_was_paid_covers_what_happens(seed: int) -> None:
         open_private(
             round_aggregate(
                 Private(values, "x"),
-                units=3,
+                units=4,
                 l1=float(l1),
                 l2=float(l2),
                 touched=4,
@@ -214,14 +235,23 @@ def test_the_rounding_that_was_paid_covers_what_happens(seed: int) -> None:
     assert np.abs(change).sum() <= one.l1
 
 
-def test_aggregates_must_be_finite() -> None:
-    with pytest.raises(InputError):
-        round_aggregate(
-            Private(np.array([math.inf]), "x"),
-            units=3,
+def test_aggregates_beyond_the_lattice_are_cut_because_a_refusal_would_tell() -> None:
+    """Also with a lattice that is no power of two: its scaling would round a second time."""
+
+    def rounded(value: float, units: int = 4) -> int:
+        box = round_aggregate(
+            Private(np.array([value]), "x"),
+            units=units,
             l1=1.0,
             l2=1.0,
             touched=1,
             counting=Counting.PEOPLE,
             what="x",
         )
+        return int(open_private(box).values[0])
+
+    assert rounded(math.inf) == rounded(1e300) == rounded(2.0**50) == 1 << 52
+    assert rounded(-math.inf) == -(1 << 52)
+    assert rounded(2.0**50 - 1) == (1 << 52) - 4
+    with pytest.raises(UsageError, match="power of two"):
+        rounded(1.0, units=3)

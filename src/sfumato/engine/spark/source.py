@@ -126,7 +126,7 @@ class SparkSource:
         rule = _rule(bound, units, WEIGHT_UNITS * bound.limit * units)
         arguments = (norms, with_norms, counting is Counting.PEOPLE, rule)
         values = self._ask("weighted", self._shape, arguments)
-        return answers.weighted_counts(values, bound, counting, self.grid, with_norms)
+        return answers.weighted_counts(values, bound, counting, self.grid, event_norms)
 
     def place_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
         people = counting is Counting.PEOPLE

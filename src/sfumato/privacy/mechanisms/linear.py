@@ -13,8 +13,10 @@ Claims about the new sensitivities (any unit; neighbours add or remove its contr
   L2 grows by `units` and no more. The result is no longer bounded in that way.
 * `round_aggregate`, where an aggregate of real numbers must be rounded after all: each of
   the d cells that a unit touches moves by less than one lattice unit more, so L2 grows by
-  sqrt(d) and L1 by d. Cells that it does not touch must be computed to the same bits with and
-  without it.
+  sqrt(d) and L1 by d. `units` is a power of two, so that scaling is exact and rounding happens
+  once. Numbers beyond a public limit are cut to it, which moves no two neighbours apart; to
+  refuse them would be an answer about the data. Cells that a unit does not touch must be
+  computed to the same bits with and without it, and no cell may be computed as not a number.
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ from sfumato.model.counts import Counts
 from sfumato.model.errors import InputError, UsageError
 from sfumato.model.private import Private
 from sfumato.privacy.mechanisms.addition import LARGEST, bounded
+
+_FURTHEST = 2.0**52
+"""The largest rounded aggregate, in lattice units."""
 
 
 def quantise_map(shares: csr_array, units: int) -> csr_array:
@@ -71,6 +76,8 @@ def apply_map(
 
     def mapped(counts: Counts) -> Counts:
         same_places(counts, whole.shape[1])
+        if counts.norms:
+            raise UsageError("Counts weighted for event norms pass through the map of the norms.")
         # Cut where a sum could wrap: a public limit that moves no two neighbours apart.
         held = bounded(counts.values, LARGEST // widest)
         values = np.asarray(whole @ held, dtype=np.int64)
@@ -99,13 +106,12 @@ def round_aggregate(
 
     `l1` and `l2` are those of the aggregate itself, in counts.
     """
-    if units < 1 or touched < 1:
-        raise UsageError("Rounding needs a lattice and at least one touched cell.")
+    if units < 1 or units & (units - 1) or touched < 1:
+        raise UsageError("Rounding needs a power of two as lattice and a touched cell.")
 
     def rounded(values: NDArray[np.float64]) -> Counts:
-        scaled = np.floor(np.asarray(values, dtype=np.float64) * units)
-        if scaled.size and not np.abs(scaled).max() < 2.0**52:
-            raise InputError("An aggregate is not finite or too large for its lattice.")
+        known = np.nan_to_num(np.asarray(values, dtype=np.float64), nan=0.0)
+        scaled = np.floor(np.clip(known, -_FURTHEST / units, _FURTHEST / units) * units)
         return Counts(
             values=scaled.astype(np.int64),
             units_per_count=units,

@@ -6,7 +6,8 @@ slot, M_t = floor(units * A o b_t), so that sums are exact and nothing is rounde
 
 Claim about the sensitivity (any unit; neighbours add or remove its contribution x): the
 source weighted each unit so that the L2 norm over slots of (sum over places of q x) is at
-most its bound C, q being the event norms. Each column of M_t has norm at most units * q_t
+most its bound C, q being the event norms; the counts carry a digest of the norms they were
+weighted for, and any others are refused. Each column of M_t has norm at most units * q_t
 (checked here in exact integers), so by the triangle inequality ||M_t x_t||_2 <= units * sum of
 q x, and the whole output moves by at most units * C in L2.
 """
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from sfumato.model.counts import Counts
+from sfumato.model.counts import Counts, norms_digest
 from sfumato.model.errors import InputError, UsageError
 from sfumato.model.private import Private
 from sfumato.model.source import NORM_UNITS
@@ -70,11 +71,14 @@ def apply_weighted_map(
             remedy="Compute them with event_norms from the same area, weights and units.",
         )
     rows = np.repeat(np.arange(area.shape[0]), np.diff(area.indptr))
+    weighted_for = norms_digest(norms)
     widest = max(int(entries.max(initial=0)), 1)
     crowd = int(np.diff(area.indptr).max(initial=1)) or 1
 
     def mapped(counts: Counts) -> Counts:
         same_places(counts, area.shape[1])
+        if counts.norms != weighted_for:
+            raise UsageError("The counts were not weighted for these event norms.")
         if counts.values.ndim != 2 or counts.values.shape[1] != weights.shape[1]:
             raise UsageError("A map by slots is for place x slot counts.")
         held = bounded(counts.values, LARGEST // (widest * crowd))
