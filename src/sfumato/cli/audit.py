@@ -7,45 +7,29 @@ the released table, with a fresh release key in every run.
 
 from __future__ import annotations
 
-import copy
 import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from sfumato.api import parse_bound
+from sfumato.cli.audit_schemes import EXPECTED_USERS, exact_rows, scheme_subjects, world_of
+from sfumato.cli.options import Parameters, parameters_of
 from sfumato.density.registry import SCHEMES, scheme_named
-from sfumato.density.scheme import Density, Plan, PublicFacts, Scheme
-from sfumato.engine.local import LocalSource
-from sfumato.model.bound import Bound, Counting
+from sfumato.model.bound import Counting
 from sfumato.model.errors import UsageError
 from sfumato.privacy.audit.mechanisms import mechanism_subjects
-from sfumato.privacy.audit.pipeline import pipeline
 from sfumato.privacy.audit.plot import save_plot
-from sfumato.privacy.audit.recall import SAMPLES
 from sfumato.privacy.audit.report import as_json, as_markdown, as_table
-from sfumato.privacy.audit.run import Audit, Subject, worst
+from sfumato.privacy.audit.run import Audit, Row
 from sfumato.privacy.audit.run import audit as run_audit
-from sfumato.privacy.audit.stage import Stage
-from sfumato.privacy.audit.statistics import best_of, known_direction, projection
 
 MECHANISMS = "mechanisms"
-_LARGEST_CROWD = 400
-_LOUD, _LISTEN = 200.0, 32
-"""An epsilon at which the noise hardly hides the shift, and runs to hear it from."""
-_EXPECTED_USERS = 500
-"""What schemes that plan for a number of users are told."""
-_SCOUTING_SHARE, _LEAST_SCOUTING, _SCOUTING_SAMPLES = 20, 200, 6
-
-Released = Callable[[Density], NDArray[np.float64]]
+_SCOUTING_SHARE, _LEAST_SCOUTING = 20, 200
 
 
 def audit(
@@ -59,6 +43,10 @@ def audit(
     runs: Annotated[int, typer.Option(help="Runs on each of the two inputs.")] = 4_000,
     bound: Annotated[str, typer.Option(help="sample:L or weight:C.")] = "weight:3",
     count: Annotated[Counting, typer.Option(help="What is counted.")] = Counting.VISITS,
+    expected_users: Annotated[
+        int, typer.Option(help="What schemes that ask for a number of people are told.")
+    ] = EXPECTED_USERS,
+    parameter: Parameters = None,
     measurements: Annotated[
         bool, typer.Option("--measurements", help="Audit the noisy measurements, too.")
     ] = False,
@@ -92,6 +80,7 @@ def audit(
         def say(what: str) -> None:
             bar.update(task, description=what, advance=1)
 
+        exact: list[Row] = []
         if scheme == MECHANISMS:
             subjects = [s for e in epsilons for s in mechanism_subjects(e, delta)]
         else:
@@ -100,12 +89,20 @@ def audit(
                     f"There is no scheme {scheme!r}.",
                     remedy=f"Choose from {', '.join([*sorted(SCHEMES), MECHANISMS])}.",
                 )
-            subjects = scheme_subjects(
+            world = world_of(
                 scheme_named(scheme),
                 epsilons,
                 delta,
                 bound=parse_bound(bound),
                 counting=count,
+                expected_users=expected_users,
+                parameters=parameters_of(parameter),
+            )
+            say("exact shifts behind the wall")
+            exact = exact_rows(world, epsilons, seed)
+            subjects = scheme_subjects(
+                world,
+                epsilons,
                 measurements=measurements,
                 scouting=scouting or max(_LEAST_SCOUTING, runs // _SCOUTING_SHARE),
                 seed=seed,
@@ -113,99 +110,7 @@ def audit(
             )
         bar.update(task, total=len(subjects), completed=0)
         result = run_audit(subjects, runs=runs, confidence=confidence, seed=seed, progress=say)
-    _hand_over(result, out, quiet=quiet, as_json_=as_json_)
-
-
-def scheme_subjects(
-    scheme: Scheme,
-    epsilons: Sequence[float],
-    delta: float,
-    *,
-    bound: Bound,
-    counting: Counting = Counting.VISITS,
-    measurements: bool = False,
-    scouting: int = _LEAST_SCOUTING,
-    seed: int = 0,
-    progress: Callable[[str], None] | None = None,
-    only: str = "",
-) -> list[Subject]:
-    """The scheme at every epsilon, on the pair that looks worst at the largest of them.
-
-    `only` restricts the search to pairs whose name holds this text.
-    """
-    stage = Stage.for_bound(bound)
-    facts = {e: _facts(stage, e, delta, bound, counting) for e in epsilons}
-    plans = {e: scheme.plan(known) for e, known in facts.items()}
-    crowd = min(_LARGEST_CROWD, math.ceil(6 * plans[min(epsilons)].sd))
-    views: dict[str, Released] = {"table": _table}
-    if measurements:
-        views["measurements"] = _measurements
-    subjects: list[Subject] = []
-    sources = {
-        pair.name: (
-            LocalSource(pair.with_user, stage.places, stage.grid, threads=1),
-            LocalSource(pair.without_user, stage.places, stage.grid, threads=1),
-        )
-        for pair in stage.pairs(crowd)
-        if only in pair.name
-    }
-
-    def subject(pair: str, e: float, view: str, samples: int = SAMPLES) -> Subject:
-        recipe = _planned_once(scheme, plans[e])
-        return pipeline(
-            f"{scheme.name} {view}",
-            pair,
-            *sources[pair],
-            lambda source, wall: views[view](recipe.run(source, wall, facts[e])),
-            plans[e].events,
-            delta,
-            samples,
-        )
-
-    facts[_LOUD] = _facts(stage, _LOUD, delta, bound, counting)
-    plans[_LOUD] = scheme.plan(facts[_LOUD])
-    for view in views:
-        candidates = [
-            subject(pair, max(epsilons), view, samples=_SCOUTING_SAMPLES) for pair in sources
-        ]
-        pair = worst(candidates, runs=scouting, seed=seed, progress=progress).pair
-        loud = subject(pair, _LOUD, view)
-        shift = (loud.draw(True, _LISTEN, seed) - loud.draw(False, _LISTEN, seed + 1)).mean(axis=0)
-        guess = best_of(known_direction(shift), projection)
-        subjects += [replace(subject(pair, e, view), shift=guess) for e in epsilons]
-    return subjects
-
-
-def _facts(
-    stage: Stage, epsilon: float, delta: float, bound: Bound, counting: Counting
-) -> PublicFacts:
-    return PublicFacts(
-        place_ids=stage.places.ids,
-        grid=stage.grid,
-        epsilon=epsilon,
-        delta=delta,
-        expected_users=min(_EXPECTED_USERS, math.floor(1 / delta)),
-        bound=bound,
-        counting=counting,
-    )
-
-
-def _planned_once(scheme: Scheme, plan: Plan) -> Scheme:
-    """The scheme with its plan remembered: it follows from public facts, the same each run."""
-    remembered = copy.copy(scheme)
-    try:
-        object.__setattr__(remembered, "plan", lambda _facts: plan)
-    except AttributeError:  # a scheme with slots plans anew in every run: slower, the same
-        return scheme
-    return remembered
-
-
-def _table(density: Density) -> NDArray[np.float64]:
-    return density.values.astype(np.float64)
-
-
-def _measurements(density: Density) -> NDArray[np.float64]:
-    return np.concatenate([m.values.ravel() for m in density.measurements]).astype(np.float64)
+    _hand_over(result.plus(exact), out, quiet=quiet, as_json_=as_json_)
 
 
 def _hand_over(result: Audit, out: Path | None, *, quiet: bool, as_json_: bool) -> None:

@@ -12,7 +12,8 @@ district is more of a patchwork than a city is. docs/commands/plan.md has foreca
 what was then measured.
 
 Where even a district has more people per zone than are made up, the noise is scaled down in
-proportion by raising epsilon, which keeps the ratio of signal to noise.
+proportion by raising epsilon, which keeps the ratio of signal to noise; a scheme that asks for
+the number of people is told as many fewer.
 
 This module opens nothing: the source of counts and the measure of error are handed in.
 """
@@ -51,6 +52,7 @@ PEOPLE = 100_000
 """Made-up people at most."""
 FEWEST_ZONES = 40
 SIZES = (3, 10, 30, 100, 300, 1000, 3000)
+_MANY_CELLS = 50_000
 _HALF_STEP = 10**0.25
 _KM2_PER_ZONE = 105 / 989
 _SEED = 101
@@ -100,6 +102,7 @@ class Rehearsal:
             facts.grid,
             facts.epsilon * self.boost,
             facts.delta,
+            expected_users=max(1, round(users / self.boost)),
             unit=facts.unit,
             bound=facts.bound,
             counting=facts.counting,
@@ -115,15 +118,19 @@ class Rehearsal:
         *,
         epsilon: float | None = None,
         bound: Bound | None = None,
-        draws: int = 2,
+        draws: int | None = None,
     ) -> Forecast:
-        """Expected errors at the facts' epsilon and bound, or at others."""
+        """Expected errors at the facts' epsilon and bound, or at others.
+
+        Small releases differ more from draw to draw, and cost less: more draws are made.
+        """
         facts = self._facts
         if epsilon is not None:
             facts = replace(facts, epsilon=epsilon * self.boost)
         if bound is not None:
             facts = replace(facts, bound=bound)
-        drawn = [self._errors(scheme, facts, draw) for draw in range(draws)]
+        times = draws or (2 if self._truth.size > _MANY_CELLS else 8)
+        drawn = [self._errors(scheme, facts, draw) for draw in range(times)]
         errors = np.asarray(np.mean(drawn, axis=0), dtype=np.float64)
         actual = self._truth * self.boost
         by_size = {}

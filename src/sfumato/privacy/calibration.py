@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from sfumato.model.errors import UsageError
 from sfumato.privacy.accounting import (
@@ -79,6 +80,12 @@ def calibrate_gaussians(epsilon: float, delta: float, parts: Sequence[GaussianPa
     The parts' shares divide rho (a part's sigma is l2 / sqrt(2 share rho)). They are fixed
     here, before any answer is seen, which is what the exact curve's composition asks for.
     """
+    return _calibrated(epsilon, delta, tuple(parts))
+
+
+@lru_cache(maxsize=64)
+def _calibrated(epsilon: float, delta: float, parts: tuple[GaussianPart, ...]) -> Calibration:
+    """The same question is asked by a plan, by the run after it, and by every run of an audit."""
     shares = [exact(part.share) for part in parts]
     if not parts or min(shares) <= 0 or total(shares) > 1:
         raise UsageError("Parts have positive shares that sum to at most 1.")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from sfumato.cli.audit import scheme_subjects
+from sfumato.cli.audit_schemes import scheme_subjects, world_of
 from sfumato.cli.main import app
 from sfumato.density.gaussian import Gaussian
 from sfumato.density.registry import scheme_named
@@ -21,9 +21,8 @@ SEEDS = 20
 @pytest.mark.parametrize("bound", [WeightBound(3), SampleBound(6)])
 def test_the_gaussian_scheme_keeps_its_promise_end_to_end(bound):
     """20 seeds, all bounds together at 99.9 %; what is released is the table."""
-    subjects = scheme_subjects(
-        scheme_named("gaussian"), [8.0], 1e-6, bound=bound, scouting=64, only="crowd"
-    )
+    world = world_of(scheme_named("gaussian"), [8.0], 1e-6, bound=bound, only="crowd")
+    subjects = scheme_subjects(world, [8.0], scouting=64)
     for seed in range(SEEDS):
         result = audit(subjects, runs=150, confidence=1 - 0.001 / (2 * SEEDS), seed=seed)
         assert not result.violations, result.violations
@@ -56,10 +55,8 @@ class Unclipped(Gaussian):
 
 @pytest.mark.parametrize("scheme", [Understated(), Unclipped()])
 def test_a_scheme_that_bounds_less_than_it_says_is_caught_end_to_end(scheme):
-    subjects = scheme_subjects(
-        scheme, [8.0], 1e-6, bound=WeightBound(2), scouting=64, only="a crowd"
-    )
-    result = audit(subjects, runs=4_000, seed=1)
+    world = world_of(scheme, [8.0], 1e-6, bound=WeightBound(2), only="a crowd")
+    result = audit(scheme_subjects(world, [8.0], scouting=64), runs=4_000, seed=1)
     assert result.rows[1] in result.violations, result.rows
 
 
@@ -73,8 +70,11 @@ class Chatty(Gaussian):
 
 
 def test_a_scheme_that_measures_more_than_it_planned_is_refused():
+    world = world_of(Chatty(), [1.0], 1e-6, bound=WeightBound(3), only="one visit")
     with pytest.raises(UsageError, match="other than what it planned"):
-        scheme_subjects(Chatty(), [1.0], 1e-6, bound=WeightBound(3), scouting=64, only="one visit")
+        scheme_subjects(world, [1.0], scouting=64)
+    with pytest.raises(UsageError, match="other than what it planned"):
+        world.table("one visit, a crowd", 1.0).draw(True, 1, 0)
 
 
 def test_command_writes_table_json_and_plot(tmp_path):

@@ -24,6 +24,7 @@ AUDITED = {
     "measure_gaussian": "discrete Gaussian",
     "measure_laplace": "discrete Laplace",
     "exponential_choice": "exponential mechanism",
+    "exponential_choices": "exponential mechanism in rows",
     "noisy_max": "report noisy max",
     "SparseVector": "sparse vector",
     "NoisyDistances": "noisy distances",

@@ -102,7 +102,6 @@ def test_a_recalling_source_asks_once_and_gives_the_same_answers():
     recalling = RecallingSource(asked, samples=3)
     questions = [
         lambda s: s.weighted(WeightBound(2), Counting.VISITS),
-        lambda s: s.weighted(WeightBound(2), Counting.VISITS, np.full((3, 12), 300, np.int64)),
         lambda s: s.place_totals(WeightBound(2), Counting.PEOPLE),
         lambda s: s.slot_totals(WeightBound(2), Counting.PEOPLE),
         lambda s: s.capped_total(5, Counting.VISITS),
@@ -111,10 +110,36 @@ def test_a_recalling_source_asks_once_and_gives_the_same_answers():
         for ask in questions:
             assert (open_private(ask(recalling)).values == open_private(ask(local)).values).all()
     assert asked.asked == len(questions)
+    norms = np.full((3, 12), 300, np.int64)  # new in every run, so never remembered
+    for _ in range(2):
+        recalling.weighted(WeightBound(2), Counting.VISITS, norms)
+    assert asked.asked == len(questions) + 2
     keys = [bytes([i]) * 32 for i in range(40)]
     drawn = {open_private(recalling.sampled(SampleBound(4), k)).values.tobytes() for k in keys}
-    assert asked.asked == len(questions) + 3
+    assert asked.asked == len(questions) + 5
     assert len(drawn) == 3
     assert recalling.fingerprint(KEY) == local.fingerprint(KEY)
     assert (recalling.place_ids == local.place_ids).all()
     assert recalling.grid is local.grid
+
+
+def test_recalled_samples_of_neighbours_differ_in_one_user_alone():
+    """Whatever the keys: otherwise two handfuls of samples lie apart whoever is in the data."""
+    stage = Stage.for_bound(SampleBound(2))
+    (pair,) = [p for p in stage.pairs(crowd=2) if p.name == "one visit, some others"]
+    one, other = (
+        RecallingSource(LocalSource(events, stage.places, stage.grid, threads=1), samples=3)
+        for events in (pair.with_user, pair.without_user)
+    )
+    drawn = [
+        {
+            open_private(source.sampled(SampleBound(2), bytes([start + i]) * 32)).values.tobytes()
+            for i in range(40)
+        }
+        for source, start in ((one, 0), (other, 100))
+    ]
+    more, less = (
+        sorted(np.frombuffer(sample, np.int64).tolist() for sample in samples) for samples in drawn
+    )
+    apart = [[sum(abs(a - b) for a, b in zip(m, n, strict=True)) for n in less] for m in more]
+    assert [min(row) for row in apart] == [1, 1, 1]

@@ -52,7 +52,22 @@ class MuClaim:
         return f"μ ≤ {self.mu:.4g}"
 
 
-Claim = EpsilonClaim | MuClaim
+@dataclass(frozen=True, slots=True)
+class SensitivityClaim:
+    """One person moves a measurement by at most `limit` in its norm."""
+
+    limit: float
+    norm: str
+
+    @property
+    def value(self) -> float:
+        return self.limit
+
+    def __str__(self) -> str:
+        return f"{self.norm} ≤ {self.limit:.5g}"
+
+
+Claim = EpsilonClaim | MuClaim | SensitivityClaim
 
 
 def claims_of(events: Iterable[PrivacyEvent], delta: float) -> tuple[Claim, ...]:

@@ -7,17 +7,19 @@ one, each with a release key of its own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from sfumato.model.bound import Counting, SampleBound
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
+from sfumato.privacy.accounting import zcdp_rho
 from sfumato.privacy.audit.claims import claims_of
+from sfumato.privacy.audit.mechanism_maps import map_subjects
 from sfumato.privacy.audit.pairs import ArrayPair, array_pairs
 from sfumato.privacy.audit.pipeline import release_key
 from sfumato.privacy.audit.run import Subject
@@ -30,14 +32,12 @@ from sfumato.privacy.calibration import (
 )
 from sfumato.privacy.charging import Tab
 from sfumato.privacy.events import PrivacyEvent
-from sfumato.privacy.mechanisms.linear import apply_map, quantise_map
+from sfumato.privacy.noise import representable_softness
 from sfumato.privacy.wall import Wall
 
 _PLACES, _SLOTS, _VISITS = 3, 6, 4
 _LABEL = "audit"
 _RANGE = 20
-_ZONES = csr_array(np.array([[1.0, 0.25, 0.2], [0.0, 0.75, 0.7]]))
-_UNITS = 64
 
 OneRun = Callable[[Wall, bool], list[float]]
 
@@ -48,8 +48,9 @@ def mechanism_subjects(epsilon: float, delta: float) -> list[Subject]:
     return [
         *(_gaussian(pair, epsilon, delta) for pair in pairs),
         *(_laplace(pair, epsilon) for pair in pairs),
-        _mapped(pairs[0], epsilon, delta),
+        *map_subjects(pairs[0].name, _both(pairs[0]), epsilon, delta),
         *_choices(epsilon),
+        _in_rows(epsilon, delta),
         _sparse(epsilon),
         _distances(epsilon, delta),
     ]
@@ -66,6 +67,10 @@ def _boxed(values: NDArray[np.int64], runs: int = 1) -> Private[Counts]:
         "audit counts",
     )
     return Private(counts, "audit counts")
+
+
+def _both(pair: ArrayPair) -> dict[bool, Private[Counts]]:
+    return {True: _boxed(pair.with_user), False: _boxed(pair.without_user)}
 
 
 def _gaussian(pair: ArrayPair, epsilon: float, delta: float) -> Subject:
@@ -92,47 +97,6 @@ def _laplace(pair: ArrayPair, epsilon: float) -> Subject:
 
     ratio = Statistic("likelihood ratio", lambda _one, _other: score)
     return _at_once("discrete Laplace", pair, measure, 0.0, ratio)
-
-
-def _mapped(pair: ArrayPair, epsilon: float, delta: float) -> Subject:
-    """Towers shared out over zones in fixed point, then measured."""
-    whole = quantise_map(_ZONES, _UNITS)
-    l2 = _UNITS * _VISITS**0.5
-    touched = _ZONES.shape[0] * _SLOTS
-    (sigma2,) = gaussian_sigma2_for(epsilon, delta, l2, touched).sigma2
-
-    def draw(with_user: bool, runs: int, seed: int) -> Released:
-        values = pair.with_user if with_user else pair.without_user
-        box = _shared_out(values, whole).map(lambda c: _repeat(c, runs))
-        wall = Wall(Tab(), release_key(seed, 0))
-        noisy = wall.gaussian(box, sigma2=sigma2, touched=touched, label=_LABEL)
-        return noisy.values.reshape(runs, -1).astype(np.float64)
-
-    tab = Tab()
-    box = _shared_out(pair.without_user, whole)
-    Wall(tab, release_key(0, 0)).gaussian(box, sigma2=sigma2, touched=touched, label=_LABEL)
-    return Subject(
-        "fixed-point map, discrete Gaussian",
-        pair.name,
-        claims_of(tab.charged.values(), delta),
-        draw,
-    )
-
-
-def _shared_out(values: NDArray[np.int64], whole: csr_array) -> Private[Counts]:
-    """Sampled counts hold one unit of mass a slot, so the map may say so."""
-    return apply_map(_boxed(values), whole, _UNITS, "zones", mass_per_slot=True)
-
-
-def _repeat(counts: Counts, runs: int) -> Counts:
-    return Counts(
-        np.tile(counts.values, (runs, 1, 1)),
-        counts.units_per_count,
-        counts.l1,
-        counts.l2,
-        counts.counting,
-        counts.what,
-    )
 
 
 def _at_once(
@@ -172,6 +136,28 @@ def _choices(epsilon: float) -> list[Subject]:
         _one_by_one("exponential mechanism", pair, exponential),
         _one_by_one("report noisy max", pair, flip),
     ]
+
+
+def _in_rows(epsilon: float, delta: float) -> Subject:
+    """Four rows of choices; the user is in all of them, and the norm of the ranges is R."""
+    rows, apart = 4, 10
+    whole = rows**0.5 * apart
+    rho = zcdp_rho(epsilon, delta)
+    softness = representable_softness(Fraction(whole / math.sqrt(8 * rho)))
+    costs = np.tile(np.array([0, 0, 30], np.int64), (rows, 1))
+    moved = costs + np.array([apart, 0, apart])
+    boxes = {
+        side: Private(v.astype(np.int64), "costs") for side, v in ((False, costs), (True, moved))
+    }
+
+    def run(wall: Wall, side: bool) -> list[float]:
+        chosen = wall.select_in_rows(
+            boxes[side], softness=softness, range_units=math.ceil(whole), label=_LABEL
+        )
+        return [float(index) for index in chosen.indices]
+
+    pair = "in every row, candidates dearer by its range"
+    return _one_by_one("exponential mechanism in rows", pair, run, delta)
 
 
 def _sparse(epsilon: float) -> Subject:

@@ -44,6 +44,7 @@ from sfumato.privacy.audit.statistics import Statistic, as_released, projection
 Scores = NDArray[np.float64]
 _FIT_SHARE = 4
 _NORMAL_DF = 20_000
+_FAR = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +119,8 @@ def _smallest_noncentrality(t: float, df: int, alpha: float) -> float:
     """The non-centrality under which a value of t or more has probability alpha."""
     spread = math.sqrt(1 + t * t / (2 * df))
     guess = t - float(norm.isf(alpha)) * spread
-    if df > _NORMAL_DF:
-        return guess  # t is normal to four digits here
+    if df > _NORMAL_DF or abs(t) > _FAR:
+        return guess  # t is normal to four digits here, or so large that digits do not matter
     return float(brentq(lambda c: nct.sf(t, df, c) - alpha, guess - 2 * spread, guess + 2 * spread))
 
 

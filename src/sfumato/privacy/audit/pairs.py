@@ -1,17 +1,18 @@
 """Neighbouring inputs: made-up event tables with and without one user, as bad as they come.
 
 Every pair differs in one user's whole record. What the user does is chosen to strain one
-argument each: the bound per slot (every place in every slot), the bound over slots (one place
-all the time, a new place in every slot), totals (many visits in one place), the smallest
-trace (one visit), and how users are told apart (ids at the ends of their range, beside ids of
-others). Under it lies a small public: nobody, one person, some, or a crowd that keeps counts
-away from zero, where clipping would hide a difference.
+argument each: the bound per slot (every place in every slot, which also reaches every cap), the
+bound over slots (one place all the time, whether it is split over zones or lies in one; a new
+place in every slot), totals (many visits in one place), shapes (there for half of the time),
+the smallest trace (one visit), and how users are told apart (ids at the ends of their range,
+beside ids of others). Under it lies a small public: nobody, one person, some, or a crowd that
+keeps counts away from zero, where clipping would hide a difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ Trace = NDArray[np.int64]
 """Rows of (place index, slot)."""
 
 TARGET = np.iinfo(np.int64).max
+CROWD = "a crowd"
 EXTREME_IDS = (TARGET, np.iinfo(np.int64).min, 0, -1)
 
 
@@ -58,6 +60,8 @@ def traces(places: int, slots: int, limit: int) -> dict[str, Trace]:
         "every place in every slot": _trace(
             np.repeat(np.arange(places), slots), np.tile(every, places)
         ),
+        "the last place all the time": _trace(np.full(slots, places - 1), every),
+        "one place half of the time": _trace(np.zeros((slots + 1) // 2), every[: (slots + 1) // 2]),
         f"{some.size} visits to one place": _trace(np.zeros(some.size), some),
         f"{some.size} visits to different places": _trace(some % places, some),
     }
@@ -78,7 +82,7 @@ def publics(places: int, slots: int, crowd: int) -> dict[str, Visits]:
         "nobody else": np.empty((0, 3), np.int64),
         "one other person": np.array([(1, 0, slot) for slot in range(slots)], np.int64),
         "some others": np.array(some, np.int64).reshape(-1, 3),
-        "a crowd": np.column_stack((np.arange(1, len(visits) + 1), visits)),
+        CROWD: np.column_stack((np.arange(1, len(visits) + 1), visits)),
     }
 
 
@@ -88,8 +92,10 @@ def table_pairs(
     """All traces on all publics, then the extreme ids, as integers and as text."""
     places, slots = len(place_ids), grid.slots
     for where, others in publics(places, slots, crowd).items():
+        alone = events_of(others, place_ids, grid)
         for what, trace in traces(places, slots, limit).items():
-            yield _pair(f"{what}, {where}", others, trace, TARGET, place_ids, grid)
+            pair = _pair(f"{what}, {where}", others, trace, TARGET, place_ids, grid)
+            yield replace(pair, without_user=alone)  # one table for all: it is counted once
     beside = np.array([(e, 0, 0) for e in EXTREME_IDS], np.int64)
     first = traces(places, slots, limit)["one place all the time"]
     for target in EXTREME_IDS:

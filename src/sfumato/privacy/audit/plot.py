@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sfumato.model.errors import UsageError
-from sfumato.privacy.audit.claims import EpsilonClaim
+from sfumato.privacy.audit.claims import EpsilonClaim, MuClaim
 from sfumato.privacy.audit.run import Audit
 
 _HOLDS, _VIOLATED = "#1b6e53", "#b3261e"
@@ -27,7 +27,8 @@ def save_plot(result: Audit, path: Path) -> None:
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     for axes, name in zip(figure.subplots(1, 2), ("ε", "μ"), strict=True):
-        rows = [r for r in result.rows if isinstance(r.claim, EpsilonClaim) == (name == "ε")]
+        kind = EpsilonClaim if name == "ε" else MuClaim
+        rows = [row for row in result.rows if isinstance(row.claim, kind)]
         claims = [row.claim.value for row in rows]
         found = [row.measured for row in rows]
         edge = max([1e-3, *claims, *(m for m in found if m < 1e3)]) * 1.6

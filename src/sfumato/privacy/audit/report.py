@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
 
-from sfumato.privacy.audit.claims import EpsilonClaim
 from sfumato.privacy.audit.run import Audit, Row
 
 _HEADS = ("what", "neighbours", "claim", "measured at least", "verdict", "runs", "how")
@@ -45,11 +45,7 @@ def as_json(result: Audit) -> dict[str, Any]:
 
 
 def _plain(row: Row) -> dict[str, Any]:
-    claim = (
-        {"epsilon": row.claim.epsilon, "delta": row.claim.delta}
-        if isinstance(row.claim, EpsilonClaim)
-        else {"mu": row.claim.mu, "slack": row.claim.slack}
-    )
+    claim = asdict(row.claim)
     return {
         "subject": row.subject,
         "neighbours": row.pair,

@@ -13,12 +13,12 @@ does not weaken the confidence.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sfumato.model.errors import UsageError
-from sfumato.privacy.audit.claims import Claim, EpsilonClaim
+from sfumato.privacy.audit.claims import Claim, EpsilonClaim, MuClaim
 from sfumato.privacy.audit.epsilon import SMALLEST_SAMPLE, epsilon_lower_bound
 from sfumato.privacy.audit.mu import mu_lower_bound, parametric
 from sfumato.privacy.audit.statistics import (
@@ -82,6 +82,10 @@ class Audit:
     @property
     def violations(self) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.violated)
+
+    def plus(self, exact: Sequence[Row]) -> Audit:
+        """With rows that chance has no part in."""
+        return replace(self, rows=(*self.rows, *exact))
 
 
 def audit(
@@ -163,6 +167,8 @@ def _judge(
         return Row(
             subject.name, subject.pair, claim, proof.epsilon, proof.event, proof.runs, confidence
         )
+    if not isinstance(claim, MuClaim):
+        raise UsageError("A sensitivity is compared exactly, not by runs: see `shifts`.")
     shift = mu_lower_bound(
         one, other, confidence=confidence, statistic=subject.shift, slack=claim.slack
     )

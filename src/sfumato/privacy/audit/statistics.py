@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 Released = NDArray[np.float64]
 """Runs x released numbers."""
 Score = Callable[[Released], NDArray[np.float64]]
+_RUNS_PER_COLUMN = 2
+_RIDGE = 1e-10
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,32 @@ def _fit_projection(one: Released, other: Released) -> Score:
     constant = (spread == 0) & (shift != 0)
     axis[constant] = np.sign(shift[constant]) * 1e6
     return lambda rows: np.nan_to_num(rows) @ axis
+
+
+def _fit_discriminant(one: Released, other: Released) -> Score:
+    """Fisher's direction: the shift, whitened by the covariance of the noise.
+
+    With too few runs to know a covariance it is the plain projection.
+    """
+    first, second = np.nan_to_num(one), np.nan_to_num(other)
+    if len(first) < _RUNS_PER_COLUMN * first.shape[1]:
+        return _fit_projection(one, other)
+    shift = first.mean(axis=0) - second.mean(axis=0)
+    away = np.concatenate((first - first.mean(axis=0), second - second.mean(axis=0)))
+    scale = np.sqrt(np.square(away).mean(axis=0))
+    live = scale > 0
+    if not live.any() or (shift[~live] != 0).any():
+        return _fit_projection(one, other)
+    unit = away[:, live] / scale[live]
+    together = unit.T @ unit / len(unit) + _RIDGE * np.eye(int(live.sum()))
+    axis = np.zeros(shift.size)
+    axis[live] = np.linalg.solve(together, shift[live] / scale[live]) / scale[live]
+    return lambda rows: np.nan_to_num(rows) @ axis
+
+
+def column(number: int, name: str) -> Statistic:
+    """One released number as it is: for a score that was worked out beforehand."""
+    return Statistic(name, lambda _one, _other: lambda rows: np.nan_to_num(rows)[:, number])
 
 
 def best_of(*statistics: Statistic) -> Statistic:
@@ -117,6 +145,8 @@ def _absent(rows: Released) -> Released:
 
 projection = Statistic("projection on the learnt shift", _fit_projection)
 """Mean difference over variance, number by number: finds a shift of the whole vector."""
+discriminant = Statistic("linear discriminant", _fit_discriminant)
+"""Finds sums in which the noise cancels: the same noise used twice, or on two inputs."""
 atoms = Statistic("frequencies of distinct outputs", _fit_atoms)
 """For outputs with a small support: selections, transcripts, lattices that differ."""
 low_bits = Statistic("lowest bits of the floating-point numbers", _on_atoms_of(_low_bits))
