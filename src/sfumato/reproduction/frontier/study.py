@@ -1,0 +1,161 @@
+"""`sfumato reproduce frontier`: all methods, cities, sizes and epsilons, drawn and judged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from sfumato.density.scheme import Density
+from sfumato.io.writers import write_bytes
+from sfumato.reproduction.frontier.cities import SEEDS, SMALL_USERS, Kind, plan_of
+from sfumato.reproduction.frontier.crowd import crowd_bias, crowd_cells
+from sfumato.reproduction.frontier.methods import (
+    BAYES,
+    METHODS,
+    PAPER_STEPS,
+    PARIS,
+    PRINTED,
+    Found,
+    Method,
+    Setting,
+)
+from sfumato.reproduction.frontier.oracle import Oracle
+from sfumato.reproduction.frontier.plot import draw
+from sfumato.reproduction.frontier.real import FILE
+from sfumato.reproduction.frontier.real_study import real_study
+from sfumato.reproduction.frontier.record import Record, Row
+from sfumato.reproduction.frontier.tables import as_markdown
+from sfumato.reproduction.paris.stage import Stage, make_city, open_city
+from sfumato.utility import metrics
+from sfumato.utility.earth_mover import earth_mover_series
+from sfumato.utility.evaluation import interval_coverage
+
+Tell = Callable[[str, float], None]
+DELTA = 2e-6
+NUMBERS, TABLE, PLOT = (
+    "frontier.internal.jsonl",
+    "frontier.internal.md",
+    "frontier.internal.png",
+)
+BARRED = (PRINTED, PAPER_STEPS, PARIS, BAYES)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How much is to be done."""
+
+    users: tuple[int, ...] = (2_000_000, 200_000)
+    kinds: tuple[Kind, ...] = tuple(Kind)
+    epsilons: tuple[float, ...] = (0.1, 0.3, 1.0)
+    draws: int = 5
+    """Of the methods in the ordinary city that bars are stated for."""
+    draws_elsewhere: int = 2
+    emd_every: int = 7
+    """Of 168 hours every seventh meets each hour of the day once."""
+    towers: int = 1_303
+    zones: int = 989
+
+    def draws_of(self, kind: Kind, method: Method) -> int:
+        """More where a bar is stated: our own forms in the ordinary city."""
+        barred = kind is Kind.ORDINARY and method.labels[0] in BARRED
+        return max(self.draws, self.draws_elsewhere) if barred else self.draws_elsewhere
+
+
+@dataclass(frozen=True, slots=True)
+class _City:
+    kind: Kind
+    users: int
+    folder: Path
+
+
+def study(settings: Settings, out: Path, record: Record, tell: Tell) -> None:
+    """Draw what the record lacks; every draw is on the disk before the next one begins."""
+    todo = [city for city in _cities(settings, out) if _missing(settings, city, record)]
+    whole = sum(len(_missing(settings, city, record)) for city in todo)
+    done = 0
+    for city in todo:
+        name = f"{city.kind}, {city.users:,} people"
+        tell(name, done / whole)
+        plan = plan_of(city.kind, city.users, towers=settings.towers, zones=settings.zones)
+        make_city(plan, city.folder)
+        stage = open_city(city.folder, SEEDS[city.kind])
+        judge = Judge(stage, city, settings.emd_every)
+        for epsilon, method, number in _missing(settings, city, record):
+            tell(f"{name}: {method.labels[0]}, ε {epsilon:g}", done / whole)
+            setting = Setting(stage, judge.oracle, epsilon, DELTA, number)
+            start = time.process_time()
+            with threadpool_limits(1):
+                found = method.draw(setting)
+            spent = time.process_time() - start
+            record.add(judge.row(label, found[label], setting, spent) for label in found)
+            done += 1
+    tell("done", 1.0)
+
+
+def _cities(settings: Settings, out: Path) -> Iterator[_City]:
+    for kind in settings.kinds:
+        for users in (SMALL_USERS,) if kind is Kind.SMALL else settings.users:
+            yield _City(kind, users, out / "cities" / f"{kind.folder}-{users}")
+
+
+def _missing(settings: Settings, city: _City, record: Record) -> list[tuple[float, Method, int]]:
+    return [
+        (epsilon, method, draw)
+        for draw in range(max(settings.draws, settings.draws_elsewhere))
+        for epsilon in settings.epsilons
+        for method in METHODS
+        if draw < settings.draws_of(city.kind, method)
+        and not all(
+            record.has((city.kind.value, city.users, epsilon, label, draw))
+            for label in method.labels
+        )
+    ]
+
+
+def finish(
+    record: Record, out: Path, data: Path | None, tell: Tell, *, figures: bool = True
+) -> None:
+    """Real aggregates where they are, then the table and the plot."""
+    if data is not None and (data / FILE).is_file():
+        tell("real aggregates", 0.0)
+        real_study(data, record, tell)
+    write_bytes(out / TABLE, as_markdown(record.rows).encode())
+    if figures:
+        draw(record.rows, out / PLOT)
+
+
+class Judge:
+    """The truth of one city."""
+
+    def __init__(self, stage: Stage, city: _City, emd_every: int) -> None:
+        self._stage, self._city, self._every = stage, city, emd_every
+        self._crowd: NDArray[np.bool_] | None = crowd_cells(city.folder, stage.grid, stage.truth)
+        self.oracle = Oracle(stage.truth)
+
+    def row(self, label: str, found: Found, setting: Setting, cpu: float) -> Row:
+        """Figures of one table."""
+        truth, every = self._stage.truth, self._every
+        table = np.asarray(found.values if isinstance(found, Density) else found, dtype=np.float64)
+        moved = earth_mover_series(truth[:, ::every], table[:, ::every], self._stage.metres)
+        coverage = None
+        if isinstance(found, Density):
+            coverage = interval_coverage(truth, found.lower, found.upper).get("coverage_from_20")
+        return Row(
+            city=self._city.kind.value,
+            users=self._city.users,
+            epsilon=setting.epsilon,
+            method=label,
+            draw=setting.repetition,
+            mre=float(metrics.mean_relative_error(truth, table).mean()),
+            pearson=float(metrics.pearson(truth, table).mean()),
+            emd=float(np.nanmean(moved)),
+            coverage=coverage,
+            crowd=crowd_bias(truth, table, self._crowd),
+            cpu=cpu,
+        )
