@@ -119,6 +119,30 @@ def test_cells_that_move_and_come_have_their_time(town: Town, tmp_path: Path) ->
     ]
 
 
+def test_raw_events_are_read_on_the_clock_of_the_release(
+    town: Town, lakehouse: Path, tmp_path: Path
+) -> None:
+    """Bronze times are text; the city's own, written as the clocks of Paris show them."""
+    for place in ("silver/network_coverage", "bronze/spatial"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).symlink_to(lakehouse / place)
+    local = town.events["timestamp"].cast(pa.timestamp("us", "UTC")).to_pandas()
+    shown = local.dt.tz_convert("Europe/Paris").dt.strftime("%Y-%m-%d %H:%M:%S.%f")
+    raw = pa.table(
+        {
+            "user_id": [str(user).encode() for user in town.events["user_id"].to_pylist()],
+            "timestamp": shown.tolist(),
+            "cell_id": town.events["tower"].cast(pa.string()),
+        }
+    )
+    write(tmp_path / "bronze/mno_events/p.parquet", raw)
+    found = open_pipeline("multimno", str(tmp_path), GRID, "nuts:3")
+    ours = LocalSource(found.open_events(None), found.towers, GRID)
+    theirs = LocalSource(read_events(town.folder / "events.parquet"), found.towers, GRID)
+    one, two = (s.exact(Counting.VISITS)._through_the_door().values for s in (ours, theirs))
+    np.testing.assert_array_equal(one, two)
+
+
 def test_which_day_stands_for_which() -> None:
     days = [date(2024, 1, 2), date(2024, 1, 5)]
     wanted = [date(2024, 1, d) for d in (1, 2, 4, 5, 9)]

@@ -18,7 +18,9 @@ import shapely
 from sfumato.engine.fingerprint import fingerprint
 from sfumato.engine.local import LocalSource
 from sfumato.engine.relational import RelationalSource
+from sfumato.io.event_time import TimeReading
 from sfumato.io.events import read_events
+from sfumato.io.postgres.period import condition
 from sfumato.model.bound import Counting, SampleBound
 from sfumato.model.errors import InputError, UsageError
 from sfumato.model.events import Events, TimeEncoding, UserEncoding
@@ -302,3 +304,37 @@ def test_the_latest_moment_is_microseconds_exact(bureau: Any) -> None:
     assert pq.read_table(found.source.paths[0])["uid"].to_pylist() == [0]  # type: ignore[union-attr]
     assert LocalSource(found, TOWERS, GRID).drops.kept == 1
     found.close()
+
+
+def test_letters_of_another_encoding_are_the_same_letters(bureau: Any) -> None:
+    """A database in Latin-1 gives the user of a UTF-8 file."""
+    name = "latin_one"
+    bureau.run(
+        f"CREATE DATABASE {name} ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
+    )
+    with psycopg.connect(bureau.owner.replace(bureau.name, name), autocommit=True) as connection:
+        connection.execute("CREATE TABLE calls (uid text, t timestamptz, tower text)")
+        connection.execute("GRANT SELECT ON calls TO clerk_of_bureau")
+        connection.execute("INSERT INTO calls VALUES ('andr\u00e9', '2024-03-30 12:00+00', 't1')")
+    found = read_events(bureau.address("calls", name=name), period=GRID.period)
+    assert pq.read_table(found.source.paths[0])["uid"].to_pylist() == ["andr\u00e9"]  # type: ignore[union-attr]
+    found.close()
+    bureau.run(f"DROP DATABASE {name}")
+
+
+def test_partitions_outside_the_period_are_not_even_opened(bureau: Any) -> None:
+    """The condition is a constant, so the planner leaves them out."""
+    bureau.run(
+        "CREATE TABLE events.parted (uid text, t timestamptz, tower text) PARTITION BY RANGE (t)",
+        "CREATE TABLE events.march PARTITION OF events.parted "
+        "FOR VALUES FROM ('2024-03-01') TO ('2024-04-01')",
+        "CREATE TABLE events.may PARTITION OF events.parted "
+        "FOR VALUES FROM ('2024-05-01') TO ('2024-06-01')",
+        "INSERT INTO events.parted VALUES ('a', '2024-03-30 12:00+00', 't1'), "
+        "('b', '2024-05-02 12:00+00', 't1')",
+    )
+    where = condition("t", "", TimeReading(TimeEncoding.INSTANT, None, False), GRID.period)
+    plan = bureau.ask(f"EXPLAIN SELECT * FROM events.parted WHERE {where}")
+    told = " ".join(line for (line,) in plan)
+    assert "march" in told
+    assert "may" not in told

@@ -8,6 +8,8 @@ Infinite times are outside every period and have no place in an Arrow column: th
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 from sfumato.io.event_time import TimeReading
 from sfumato.io.postgres.address import quoted
 from sfumato.model.events import TimeEncoding
@@ -16,6 +18,7 @@ from sfumato.model.wall_clock import clock_offsets
 Period = tuple[int, int]
 """First instant and first instant after, in epoch microseconds."""
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PER_MICROSECOND = {
     TimeEncoding.EPOCH_S: (1, 1_000_000),
     TimeEncoding.EPOCH_MS: (1, 1_000),
@@ -51,9 +54,9 @@ def condition(column: str, type: str, time: TimeReading, period: Period | None) 
 
 
 def _moment(microseconds: int, aware: bool) -> str:
-    """An instant as an SQL expression, from whole numbers and so without any parsing."""
-    days, rest = divmod(microseconds, 86_400_000_000)
-    since = "timestamptz '1970-01-01 00:00:00+00'" if aware else "timestamp '1970-01-01 00:00:00'"
-    # An interval of hours, not of days: days depend on the session's time zone.
-    hours = days * 24
-    return f"({since} + interval '{hours} hours' + interval '{rest} microseconds')"
+    """An instant as an SQL constant, so that the server can leave out whole partitions."""
+    try:
+        text = (_EPOCH + timedelta(microseconds=microseconds)).isoformat(sep=" ")
+    except OverflowError:  # beyond the years 1 and 9999
+        text = "infinity" if microseconds > 0 else "-infinity"
+    return f"timestamptz '{text}'" if aware else f"timestamp '{text.removesuffix('+00:00')}'"

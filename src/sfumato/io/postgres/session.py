@@ -21,9 +21,11 @@ from sfumato.model.errors import UsageError
 _BATCH_BYTES = 8 << 20
 _BATCH_OPTION = "adbc.postgresql.batch_size_hint_bytes"
 _BEGIN = (
-    "SET standard_conforming_strings = on",
-    "SET TimeZone = 'UTC'",
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    # LOCAL: behind a pool of connections the next user must not find our settings.
+    "SET LOCAL standard_conforming_strings = on",
+    "SET LOCAL client_encoding = 'UTF8'",
+    "SET LOCAL TimeZone = 'UTC'",
 )
 
 
@@ -76,8 +78,9 @@ def open_session(address: Address) -> Iterator[Session]:
         label, lambda: driver.connect(address.connection, autocommit=True), connecting=True
     )
     try:
-        guarded(label, lambda: _begin(connection))
+        guarded(label, lambda: _run(connection, *_BEGIN))
         yield Session(connection, label)
+        guarded(label, lambda: _run(connection, "COMMIT"))
     finally:
         _quietly(connection)
 
@@ -95,9 +98,9 @@ def _driver() -> Any:
     return driver
 
 
-def _begin(connection: Any) -> None:
+def _run(connection: Any, *commands: str) -> None:
     with connection.cursor() as cursor:
-        for command in _BEGIN:
+        for command in commands:
             cursor.execute(command)
 
 
