@@ -28,7 +28,7 @@ def run(*flags: str) -> None:
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("paris")
     run(
-        *("--out", str(folder), "--users", "5000", "--towers", "60", "--zones", "40"),
+        *("--out", str(folder), "--users", "4000", "--towers", "40", "--zones", "30"),
         *("--repetitions", "2", "--epsilons", "0.3", "--emd-every", "24", "--quiet"),
     )
     return folder
@@ -74,7 +74,7 @@ def test_a_study_that_was_stopped_goes_on(out: Path, found: dict[str, Any]) -> N
     kept[0].unlink()
     before = {path: path.stat().st_mtime_ns for path in kept[1:]}
     run(
-        *("--out", str(out), "--users", "5000", "--towers", "60", "--zones", "40"),
+        *("--out", str(out), "--users", "4000", "--towers", "40", "--zones", "30"),
         *("--repetitions", "2", "--epsilons", "0.3", "--emd-every", "24", "--quiet"),
         *("--no-figures", "--studies", "main,corrected,variants,samples,chapter,readings,options"),
     )

@@ -26,6 +26,10 @@ def paris(
     other_repetitions: Annotated[
         int | None, typer.Option(help="Draws away from epsilon 0.3 and of variants; as many.")
     ] = None,
+    slow_repetitions: Annotated[
+        int | None,
+        typer.Option(help="Draws of bayes, which reads the records every time; as many."),
+    ] = None,
     epsilons: Annotated[str, typer.Option(help="Values of epsilon.")] = "0.1,0.3,0.5,1",
     emd_every: Annotated[int, typer.Option(help="Earth mover's distance every so many hours.")] = 7,
     studies: Annotated[
@@ -40,7 +44,8 @@ def paris(
     from sfumato.reproduction.paris.stage import make_city, open_city
     from sfumato.reproduction.paris.study import STUDIES, TABLE, Settings, study
 
-    if min(repetitions, other_repetitions or 1) < 1 or emd_every < 0:
+    draws = (repetitions, other_repetitions, slow_repetitions)
+    if any(n is not None and n < 1 for n in draws) or emd_every < 0:
         raise UsageError("There is at least one repetition, and no negative number of hours.")
     if geometry not in tuple(Geometry):
         raise UsageError(
@@ -51,9 +56,7 @@ def paris(
         raise UsageError(
             f"There is no study {', '.join(unknown)}.", remedy=f"Choose from {', '.join(STUDIES)}."
         )
-    settings = Settings(
-        _numbers(epsilons), repetitions, other_repetitions, emd_every, studies=wanted
-    )
+    settings = Settings(_numbers(epsilons), *draws, emd_every, studies=wanted)
 
     def say(text: str) -> None:
         if not quiet:

@@ -42,6 +42,8 @@ class Case:
     holds: bool
     """Whether the promised epsilon holds."""
     draw: Callable[[Stage, float, int], Table]
+    slow: bool = False
+    """Whether every draw reads the records again."""
 
 
 def printed(label: str, limit: int, make: Callable[[float], Printed]) -> Case:
@@ -65,7 +67,7 @@ def corrected(name: str, label: str | None = None, **parameters: Parameter) -> C
         density = scheme.run(stage.source, wall, facts)
         return np.asarray(density.values, dtype=np.float64)
 
-    return Case(shown, True, draw)
+    return Case(shown, True, draw, slow=name == "bayes")
 
 
 MAIN = (

@@ -45,6 +45,8 @@ class Settings:
     """Draws of samples and noise for the papers' own comparison at the middle epsilon."""
     other_repetitions: int | None = None
     """Draws everywhere else; as many, if not given."""
+    slow_repetitions: int | None = None
+    """At most so many draws of `bayes`, which reads the records again every time."""
     emd_every: int = 7
     """Of 168 hours every seventh meets each hour of the day once; 6 or 12 would favour some."""
     emd_repetitions: int = 5
@@ -55,10 +57,12 @@ class Settings:
     def others(self) -> int:
         return self.repetitions if self.other_repetitions is None else self.other_repetitions
 
-    def effort(self, study: str, epsilon: float, emd: bool) -> Effort:
+    def effort(self, study: str, case: cases.Case, epsilon: float, emd: bool) -> Effort:
         """What is done for one method at one epsilon."""
         full = study in ("main", "corrected") and epsilon == self.middle
         draws = self.repetitions if full else self.others
+        if case.slow and self.slow_repetitions is not None:
+            draws = min(draws, self.slow_repetitions)
         if not emd:
             return Effort(draws)
         some = draws if epsilon == self.middle else min(draws, self.emd_repetitions)
@@ -106,7 +110,7 @@ def study(stage: Stage, settings: Settings, out: Path, say: Say = lambda _: None
         say(title)
         for epsilon in epsilons:
             for case in methods:
-                effort = settings.effort(name, epsilon, emd)
+                effort = settings.effort(name, case, epsilon, emd)
                 found.scores.append(kept_score(stage, case, epsilon, effort, out / SCORES))
             _write(stage, found, out)
     if "histogram" in settings.studies:

@@ -44,6 +44,7 @@ def as_json(stage: Stage, found: Results) -> str:
         "seed": stage.seed,
         "repetitions": found.settings.repetitions,
         "other_repetitions": found.settings.others,
+        "slow_repetitions": found.settings.slow_repetitions,
         "emd_every_hours": found.settings.emd_every,
         "cover": cover_figures(stage),
         "paper": {"cover": paper.COVER, "averages": paper.PRINTED},
@@ -89,10 +90,12 @@ def as_markdown(stage: Stage, found: Results) -> str:
 
 
 def _effort(stage: Stage, settings: Settings) -> str:
+    slow = settings.slow_repetitions
+    few = "" if slow is None else f" (at most {slow} of bayes)"
     return (
         f"{stage.users:,} users; at ε = {settings.middle:g} {settings.repetitions} repetitions of "
-        f"the main and the corrected methods, {settings.others} of everything else and at other ε "
-        "(mean ± standard deviation, samples and noise drawn anew); earth mover's distance in one "
+        f"the main and the corrected methods{few}, {settings.others} of everything else and at "
+        "other ε (mean ± standard deviation, samples and noise drawn anew); earth mover's distance in one "
         f"hour of {settings.emd_every}, which changes with the repetition."
     )
 
