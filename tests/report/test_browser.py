@@ -391,6 +391,14 @@ def test_the_internal_page_shows_three_maps_in_step(browser: Any, tmp_path: Path
     assert "as printed" in browser.text("#note")
     assert "laplace, ε 1" in browser.text("#fails-note")
     assert "membership" in browser.text("#attacks")
+    assert "right in" in browser.text("#tracks-person")
+    lines = browser.pixels("#tracks-map")
+    browser.js(
+        "const t = document.getElementById('tracks-table'); t.value = '1';"
+        "t.dispatchEvent(new Event('change'))"
+    )
+    assert changed(lines, browser.pixels("#tracks-map")) > 0.005, "another table, another way"
+    assert browser.find("#by-slot").is_displayed()
     assert browser.find("#hours-emd").is_displayed()
     assert browser.requests() == []
     assert browser.complaints() == []

@@ -172,6 +172,8 @@ def play_all(
 
 
 def _below(k: int, counts: NDArray[np.int64], _rng: np.random.Generator) -> NDArray[np.float64]:
+    import numpy as np
+
     from sfumato.attacks.recovery import suppressed
 
     return suppressed(counts, k).astype(np.float64)

@@ -54,14 +54,15 @@ def recovery(
     seeds: Annotated[int, typer.Option(help="Tie-breaking seeds and draws of noise.")] = 3,
     epsilon: Annotated[list[float] | None, typer.Option(help="Default 0.1, 0.3, 1.")] = None,
     scheme: Annotated[
-        list[str] | None, typer.Option(help="Schemes to attack; default: all, and rhythm.")
+        list[str] | None,
+        typer.Option(help="Schemes to attack; default: all, and both default streams."),
     ] = None,
     part: Annotated[list[str] | None, typer.Option(help=f"Only {', '.join(PARTS)}.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Trajectories recovered from counts: by number of points, and after each scheme."""
     from sfumato.attacks.studies.page import as_markdown
-    from sfumato.attacks.studies.schemes import DENSITY, STREAM
+    from sfumato.attacks.studies.schemes import DENSITY, STREAMS
     from sfumato.density.registry import scheme_named
 
     if people < 4 or crowds < 1 or seeds < 1:
@@ -69,9 +70,9 @@ def recovery(
     parts = part or list(PARTS)
     if not set(parts) <= set(PARTS):
         raise UsageError("There is no such part.", remedy=f"Choose from {', '.join(PARTS)}.")
-    names = scheme if scheme is not None else [*DENSITY, STREAM]
+    names = scheme if scheme is not None else [*DENSITY, *STREAMS]
     for name in names:
-        if name != STREAM:
+        if name not in STREAMS:
             scheme_named(name)
     budgets = epsilon or [0.1, 0.3, 1.0]
     out.mkdir(parents=True, exist_ok=True)
@@ -211,7 +212,7 @@ def scheme_tables(
 ) -> dict[str, Any]:
     """Schemes of this package, noise alone, and suppression, on a map of 30 x 30 cells."""
     from sfumato.attacks.plot import save_curves
-    from sfumato.attacks.studies.schemes import STREAM, Attacked
+    from sfumato.attacks.studies.schemes import STREAMS, Attacked
     from sfumato.city.crowd import CrowdPlan
 
     def town(size: int) -> Attacked:
@@ -222,7 +223,7 @@ def scheme_tables(
         small = town(people)
         rows = small.unprotected(seeds=seeds)
         for k, name in enumerate(names):
-            draws = range(max(10, seeds) if name == STREAM else seeds)
+            draws = range(max(10, seeds) if name in STREAMS else seeds)
             rows += [small.accuracy(name, budget, draws) for budget in budgets]
             tell("schemes", (k + 1) / len(names))
         found["schemes"] = [asdict(row) for row in rows]
@@ -230,7 +231,8 @@ def scheme_tables(
         tell("stream", 0.0)
         whole = Attacked(CrowdPlan(people=people, days=1, seed=SEED), DELTA)
         rows = whole.unprotected(seeds=seeds)
-        rows += [whole.accuracy(STREAM, budget, range(max(10, seeds))) for budget in budgets]
+        for name in STREAMS:
+            rows += [whole.accuracy(name, budget, range(max(10, seeds))) for budget in budgets]
         found["stream"] = [asdict(row) for row in rows]
     if "noise" in parts:
         small, rows = town(people), []

@@ -10,7 +10,7 @@ import pytest
 
 from sfumato.attacks.membership import Game, allowed
 from sfumato.attacks.studies.registered import Stage
-from sfumato.attacks.studies.schemes import STREAM, Attacked, Protected, play_schemes
+from sfumato.attacks.studies.schemes import STREAMS, Attacked, Protected, play_schemes
 from sfumato.attacks.studies.streamed import StreamStage
 from sfumato.city.crowd import CrowdPlan
 
@@ -29,10 +29,11 @@ def test_bayes_at_epsilon_one_leaves_no_more_than_chance(town: Attacked) -> None
     assert unprotected.above > 10
 
 
-def test_the_default_stream_at_epsilon_one_leaves_no_more_than_chance() -> None:
+@pytest.mark.parametrize("scheme", STREAMS)
+def test_the_default_streams_at_epsilon_one_leave_no_more_than_chance(scheme: str) -> None:
     """1,000 people on the 8,010 cells of Chen et al., seven days behind the one attacked."""
     whole = Attacked(CrowdPlan(people=1_000, days=1, seed=77), DELTA)
-    found = whole.accuracy(STREAM, 1.0, range(1))
+    found = whole.accuracy(scheme, 1.0, range(1))
     assert found.above <= 3
     assert found.map > found.greedy, "not even the map is told exactly"
 
@@ -49,9 +50,9 @@ def test_accuracy_does_not_rise_as_noise_grows(town: Attacked) -> None:
 def test_membership_shows_in_true_counts_and_stays_within_the_guarantee() -> None:
     plan = CrowdPlan(people=500, days=1, columns=10, rows=10, seed=77)
     game = Game(group=250, targets=60, rounds=16)
-    found = play_schemes(plan, 1.0, DELTA, game, schemes=("gaussian", "bayes", STREAM))
+    found = play_schemes(plan, 1.0, DELTA, game, schemes=("gaussian", "bayes", *STREAMS))
     assert found["no protection"].worst.low > 0.65
-    for name in ("gaussian", "bayes", STREAM):
+    for name in ("gaussian", "bayes", *STREAMS):
         assert found[name].worst.low < allowed(1.0, DELTA), name
         assert found[name].worst.value < 0.65, name
 

@@ -48,7 +48,7 @@ TITLES = {
     "protected": "The schemes of Chen et al. as printed, 19 points, 8,010 cells",
     "readings": "Readings of their Figure 6",
     "schemes": "Schemes of this package, 19 points, 900 cells",
-    "stream": "The default stream, 19 points, 8,010 cells",
+    "stream": "The default streams, 19 points, 8,010 cells",
     "noise": "More noise (gaussian, 900 cells)",
     "suppression": "Suppression in a dense town",
     "membership": "Membership, 400 cells",

@@ -1,7 +1,8 @@
 """Every scheme attacked on the crowd: what recovery and membership inference make of it.
 
-Density schemes publish one day as a whole; `rhythm`, the default stream, has seven days behind
-it and is attacked on the eighth. Accuracy is a mean over draws of noise, with its spread, beside
+Density schemes publish one day as a whole, and so does `profile`, the default stream for a short
+history; `rhythm`, the default where slots are still to come, has seven days behind it and is
+attacked on the eighth. Accuracy is a mean over draws of noise, with its spread, beside
 the baselines; the adversary is told how many people there are. Membership is played on one day,
 which is then the whole record, so that the area has a ceiling in epsilon alone.
 """
@@ -23,10 +24,12 @@ from sfumato.attacks.studies.points import truth_of
 from sfumato.attacks.studies.registered import Stage
 from sfumato.attacks.studies.streamed import StreamStage
 from sfumato.city.crowd import CrowdPlan, generate
-from sfumato.stream.registry import DEFAULT
+from sfumato.stream.registry import DEFAULT, FINISHED
 
 UNPROTECTED = "no protection"
 STREAM = DEFAULT
+STREAMS = (DEFAULT, FINISHED)
+"""What `sfumato stream` takes where nothing is chosen."""
 DENSITY = ("laplace", "gaussian", "grouping", "paris", "bayes")
 _PAST = 7
 Rows = NDArray[np.int32]
@@ -91,8 +94,9 @@ class Attacked:
 
     def published(self, scheme: str, epsilon: float, seed: int) -> Table:
         """The last day as the scheme publishes it, cell x slot."""
-        if scheme == STREAM:
-            whole = self.stream.published(self.days, epsilon, self.delta, seed)
+        if scheme in STREAMS:
+            rows = self.days if scheme == STREAM else self.truth.cells
+            whole = self.stream.published(rows, epsilon, self.delta, seed, scheme=scheme)
             return whole[:, -self.truth.clock.slots :]
         return self.stage.published(scheme, self.truth.cells, epsilon, self.delta, seed)
 
@@ -149,8 +153,10 @@ def membership_ways(
     def by(scheme: str) -> Callable[[Rows, np.random.Generator], Table]:
         def publish(rows: Rows, rng: np.random.Generator) -> Table:
             seed = int(rng.integers(1 << 31))
-            if scheme == STREAM:
-                return stream.published(rows, epsilon, delta, seed, expected=expected)
+            if scheme in STREAMS:
+                return stream.published(
+                    rows, epsilon, delta, seed, scheme=scheme, expected=expected
+                )
             return stage.published(scheme, rows, epsilon, delta, seed, expected=expected)
 
         return publish
@@ -171,7 +177,7 @@ def play_schemes(
     delta: float,
     game: Game,
     *,
-    schemes: Sequence[str] = (*DENSITY, STREAM),
+    schemes: Sequence[str] = (*DENSITY, *STREAMS),
     suppress: Sequence[int] = (5,),
     progress: Callable[[float], None] | None = None,
 ) -> dict[str, Membership]:
