@@ -95,8 +95,8 @@ def _effort(stage: Stage, settings: Settings) -> str:
     return (
         f"{stage.users:,} users; at ε = {settings.middle:g} {settings.repetitions} repetitions of "
         f"the main and the corrected methods{few}, {settings.others} of everything else and at "
-        "other ε (mean ± standard deviation, samples and noise drawn anew); earth mover's distance in one "
-        f"hour of {settings.emd_every}, which changes with the repetition."
+        "other ε (mean ± standard deviation, samples and noise drawn anew); earth mover's distance "
+        f"in one hour of {settings.emd_every}, which changes with the repetition."
     )
 
 
