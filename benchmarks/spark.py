@@ -16,15 +16,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
-from datetime import date
-from importlib.metadata import version
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +29,7 @@ import duckdb
 import numpy as np
 import platformdirs
 from benchmarks import _spark_sql as spark_sql
+from benchmarks._spark_figures import Figure, memory_gib, report, spark_metrics, tree_cpu
 from benchmarks.counting import FOLDER, GRID, KEY, SAMPLE, WEIGHT
 
 from sfumato.engine.local import LocalSource
@@ -44,24 +42,7 @@ from sfumato.model.bound import Counting
 from sfumato.model.places import Places
 
 SHARES = {"tenth": 10, "warm": 200}
-TICKS = os.sysconf("SC_CLK_TCK")
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One process: CPU seconds of the tree, the driver's memory, and Spark's own metrics."""
-
-    what: str
-    file: str
-    cpu_seconds: float
-    wall_seconds: float
-    driver_gib: float
-    shuffle_gib: float
-    largest_task_gib: float
-    """Shuffle bytes that the largest task read."""
-    peak_task_gib: float
-    """Peak memory of Java for one task's sorting and grouping."""
-    checksum: int
+SMALL = 1 << 18
 
 
 def sampled(source: Any) -> list[Any]:
@@ -120,7 +101,7 @@ def crowded(limit: int) -> Callable[[Any, Path, Places], int]:
 
     def work(session: Any, path: Path, towers: Places) -> int:
         opened = open_source(session.read.parquet(str(path)), towers, GRID)
-        source = SparkSource(opened._rows.events, towers, GRID, crowded=limit)
+        source = SparkSource(opened._rows.events, towers, GRID, rows_per_task=SMALL, crowded=limit)
         try:
             return _sum(weighted(source))
         finally:
@@ -137,7 +118,7 @@ WORK: dict[str, Callable[[Any, Path, Places], int]] = {
     },
     "fingerprint, one scan: sfumato": fingerprint,
     "skew, repeats to one task": crowded(1 << 62),
-    "skew, repeats dropped first": crowded(1 << 20),
+    "skew, repeats dropped first": crowded(SMALL),
 }
 
 
@@ -146,7 +127,7 @@ def path_of(folder: Path, file: str) -> Path:
 
 
 def prepare(folder: Path, file: str) -> None:
-    """Parts of the week by whole users, and a week in which one id has a third of all rows."""
+    """Parts of the week by whole users, and a tenth of it with one id that owns a third."""
     path = path_of(folder, file)
     if path.exists():
         return
@@ -154,55 +135,14 @@ def prepare(folder: Path, file: str) -> None:
     if file in SHARES:
         sql = f"SELECT * FROM '{week}' WHERE user_id % {SHARES[file]} = 0"
     elif file == "skewed":
-        some = f"(SELECT timestamp, tower FROM '{week}' WHERE user_id % 2 = 0)"
-        sql = f"SELECT * FROM '{week}' UNION ALL BY NAME SELECT -1 AS user_id, * FROM {some}"
+        tenth = f"SELECT * FROM '{week}' WHERE user_id % 10 = 0"
+        some = f"SELECT timestamp, tower FROM '{week}' WHERE user_id % 20 = 0"
+        sql = f"{tenth} UNION ALL BY NAME SELECT -1 AS user_id, * FROM ({some})"
     else:
         raise SystemExit(f"{path} is missing: run python -m benchmarks.counting --large first")
     partial = path.with_suffix(".partial")
     duckdb.connect().execute(f"COPY ({sql}) TO '{partial}' (FORMAT parquet)")
     partial.rename(path)
-
-
-def tree_cpu(root: int) -> float:
-    """CPU seconds of a process and everything below it, the finished children included."""
-    stats = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(") ")[2].split()
-            except OSError:
-                continue
-            stats[int(entry.name)] = int(fields[1]), sum(int(x) for x in fields[11:15]) / TICKS
-    inside, grown = {root}, True
-    while grown:
-        more = {pid for pid, (parent, _) in stats.items() if parent in inside} - inside
-        inside |= more
-        grown = bool(more)
-    return sum(stats[pid][1] for pid in inside if pid in stats)
-
-
-def memory_gib(field: str) -> float:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(x for x in lines if x.startswith(field)).split()[1]) / (1 << 20)
-
-
-def spark_metrics(folder: Path, begin: float, end: float) -> tuple[float, float, float]:
-    """Bytes shuffled, the largest task's share, and the largest task's memory, in GiB."""
-    written = largest = peak = 0
-    for log in (path for path in folder.rglob("*") if path.is_file()):
-        for line in log.read_text().splitlines():
-            if '"SparkListenerTaskEnd"' not in line:
-                continue
-            event = json.loads(line)
-            launched = event["Task Info"]["Launch Time"] / 1000
-            if not begin <= launched <= end or "Task Metrics" not in event:
-                continue
-            found = event["Task Metrics"]
-            written += found["Shuffle Write Metrics"]["Shuffle Bytes Written"]
-            read = found["Shuffle Read Metrics"]
-            largest = max(largest, read["Local Bytes Read"] + read["Remote Bytes Read"])
-            peak = max(peak, found.get("Peak Execution Memory", 0))
-    return written / (1 << 30), largest / (1 << 30), peak / (1 << 30)
 
 
 def one_machine(what: str, file: str, folder: Path) -> Figure:
@@ -240,46 +180,6 @@ def on_spark(runs: list[tuple[str, str]], folder: Path) -> Iterator[Figure]:
         for begin, end, what, file, cpu, wall, checksum in found:
             metrics = spark_metrics(Path(logs), begin, end)
             yield Figure(what, file, cpu, wall, memory_gib("VmHWM"), *metrics, checksum)
-
-
-def report(figures: list[Figure]) -> str:
-    lines = [
-        "| work | file | CPU-seconds | driver's memory (GiB) | shuffled (GiB) | largest task "
-        "reads (GiB) | its memory in Java (GiB) |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {f.what} | {f.file} | {f.cpu_seconds:.1f} | {f.driver_gib:.2f} | {f.shuffle_gib:.2f} "
-        f"| {f.largest_task_gib:.3f} | {f.peak_task_gib:.3f} |"
-        for f in figures
-    ]
-    ratios = []
-    for name in ASKED:
-        mine = [f.cpu_seconds for f in figures if (f.what, f.file) == (f"{name}: sfumato", "week")]
-        sql = [
-            f.cpu_seconds for f in figures if f.what.startswith(f"{name}: SQL") and f.file == "week"
-        ]
-        if mine and sql:
-            ratios.append(f"{name}: {min(mine) / min(sql):.2f}")
-    versions = ", ".join(f"{p} {version(p)}" for p in ("pyspark", "numba", "pyarrow"))
-    return "\n".join(
-        [
-            "# Bounded counts on Spark",
-            "",
-            "    python -m benchmarks.spark --large --skew",
-            "",
-            f"{date.today()}, {os.cpu_count()} cores ({platform.machine()}), {versions}, Java 17, "
-            "`local[2]`. `week`: 2 million users, 27.1 million events; `tenth`: a tenth of these "
-            "users; `large`: five such weeks, 135.5 million events; `skewed`: the week and one id "
-            "with 13.5 million rows more.",
-            "",
-            *lines,
-            "",
-            "CPU time as a multiple of the best hand-written SQL for the same steps (asked of it: "
-            f"at most 1.3): {'; '.join(ratios) or 'not measured'}.",
-            "",
-        ]
-    )
 
 
 def child(work: str, runs: list[tuple[str, str]]) -> Iterator[Figure]:
@@ -332,9 +232,9 @@ def main() -> None:
     for work, some in groups:
         figures += child(work, some) if some else ()
         # After every group: a run that is stopped has not been for nothing.
-        (FOLDER / "spark.md").write_text(report(figures))
+        (FOLDER / "spark.md").write_text(report(figures, ASKED))
         kept.write_text(json.dumps([asdict(figure) for figure in figures], indent=1) + "\n")
-    print(report(figures))
+    print(report(figures, ASKED))
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ def test_every_answer_from_files_split_and_shuffled(
         town.towers(TOWERS),
         town.grid(2),
     )
-    found = SparkSource(shuffled._rows.events, town.towers(TOWERS), town.grid(2), rows_per_task=500)
+    found = SparkSource(shuffled._rows.events, town.towers(TOWERS), town.grid(2), rows_per_task=1200)
     one = LocalSource(town.events(rows), town.towers(TOWERS), town.grid(2), threads=1)
     try:
         same(town, one, found)

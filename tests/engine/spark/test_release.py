@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from sfumato import api
 from sfumato.cli.main import app
 from sfumato.engine.local import LocalSource
 from sfumato.engine.spark.opening import open_source
-from sfumato.io.scratch import PREFIX
 from sfumato.model.errors import InputError, UsageError
 from sfumato.privacy.ledger import Ledger
 
@@ -204,13 +202,15 @@ def test_the_command_alone_leaves_no_file_and_no_record_in_its_log(shop: Shop) -
     command = [sys.executable, "-m", "sfumato.cli.main", "release", str(events)]
     command += ["--engine", "spark", "--master", "local[1]", "--out", str(shop.home / "day")]
     command += ["--ledger", str(shop.home / "ledger.sqlite"), *shop.flags()]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    scratch = shop.home / "tmp"
+    scratch.mkdir()
+    env = os.environ | {"TMPDIR": str(scratch)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 1, done.stderr[-2000:]
     assert "no date" in done.stderr
     assert "SECRET" not in done.stdout + done.stderr
     assert shop.charges() == 0
-    scratch = Path(tempfile.gettempdir()).glob(f"{PREFIX}*")
-    assert not [folder for folder in scratch if list(folder.glob("blockmgr-*"))]
+    assert list(scratch.iterdir()) == []
 
 
 def test_a_source_that_is_opened_twice_reads_twice(shop: Shop, spark: Any, town: Any) -> None:

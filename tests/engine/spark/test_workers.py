@@ -76,6 +76,7 @@ def test_two_workers_give_the_bytes_of_one_machine(town: Any, cluster: Any, rows
         source.close()
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_changes_nothing(town: Any, cluster: Any, rows: Any) -> None:
     towers, grid = town.towers(7), town.grid(2)
     here = town.opened(
