@@ -18,6 +18,7 @@ from sfumato.density.scheme import Density, PublicFacts
 from sfumato.engine.answers import BoundBroken
 from sfumato.engine.local import LocalSource
 from sfumato.engine.relational import RelationalSource
+from sfumato.engine.spark import blocks
 from sfumato.engine.spark.opening import open_source
 from sfumato.engine.spark.session import is_spark_frame, open_session
 from sfumato.engine.spark.source import SparkSource
@@ -97,7 +98,9 @@ def test_every_answer_from_files_split_and_shuffled(
         town.towers(TOWERS),
         town.grid(2),
     )
-    found = SparkSource(shuffled._rows.events, town.towers(TOWERS), town.grid(2), rows_per_task=1200)
+    found = SparkSource(
+        shuffled._rows.events, town.towers(TOWERS), town.grid(2), rows_per_task=1200
+    )
     one = LocalSource(town.events(rows), town.towers(TOWERS), town.grid(2), threads=1)
     try:
         same(town, one, found)
@@ -249,6 +252,16 @@ def test_a_user_torn_over_two_tasks_stops_the_count(
             source.weighted(WeightBound(2.0), Counting.VISITS)
     finally:
         source.close()
+
+
+def test_workers_with_another_version_count_nothing(
+    town: Any, spark: Any, rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "__version__", "0.0.1")  # here, on the driver, only
+    source = open_source(spark.createDataFrame(town.table(rows)), town.towers(7), town.grid(2))
+    with pytest.raises(UsageError, match="another version"):
+        source.exact(Counting.VISITS)
+    source.close()
 
 
 def test_the_fingerprint_knows_rows_and_not_their_order(town: Any, spark: Any, rows: Any) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sfumato import __version__
 from sfumato.engine.columns import numbers
 from sfumato.engine.ids.tables import ids_for
 from sfumato.engine.intake.grouped import Block, Grouping
@@ -64,11 +65,15 @@ class BlockIds:
 def guarded(work: Callable[[Iterator[Any]], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
     """A worker's function whose errors say their kind and nothing else.
 
-    Spark writes a worker's error into its logs, and Python's messages may quote a value.
+    Spark writes a worker's error into its logs, and Python's messages may quote a value. A
+    worker with another version of sfumato might count otherwise, so it counts nothing.
     """
+    version = __version__
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         try:
+            if installed() != version:
+                raise OtherVersion
             yield from work(batches)
             return
         except GeneratorExit:
@@ -78,6 +83,15 @@ def guarded(work: Callable[[Iterator[Any]], Iterator[Any]]) -> Callable[[Any], I
         raise RuntimeError(f"{WORKER_FAULT} {kind}")
 
     return run
+
+
+class OtherVersion(Exception):
+    """The worker's sfumato is not the driver's."""
+
+
+def installed() -> str:
+    """The version of sfumato where this runs."""
+    return __version__
 
 
 def located(batches: Iterator[Any], zones: Places) -> Iterator[Any]:

@@ -54,9 +54,9 @@ def _plain(error: Exception, label: str) -> Exception:
     condition = condition_of(error)
     if BoundBroken.__name__ in message:
         return BoundBroken("A user counted above the bound; nothing is given.")
-    if "No module named 'sfumato'" in message:
+    if "No module named 'sfumato" in message or f"{WORKER_FAULT} OtherVersion" in message:
         return UsageError(
-            "The cluster's Python workers do not have sfumato.",
+            "The cluster's Python workers do not have sfumato, or another version of it.",
             remedy="Install sfumato on the workers, in the version that runs here.",
         )
     if condition.startswith(_MISSING):

@@ -71,7 +71,10 @@ def open_session(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if master is not None and master.startswith("sc://"):
-                session = sessions.builder.remote(master).create()
+                remote = sessions.builder.remote(master)
+                for key, value in (settings or {}).items():
+                    remote = remote.config(key, value)
+                session = remote.create()
                 closing.callback(session.stop)
                 return session, closing
             if active is not None:
