@@ -18,6 +18,7 @@ from sfumato.cli.evaluate import evaluate
 from sfumato.cli.export import export
 from sfumato.cli.ledger import app as ledger
 from sfumato.cli.plan import plan
+from sfumato.cli.quiet import Quiet
 from sfumato.cli.release import release
 from sfumato.cli.report import report
 from sfumato.cli.reproduce import app as reproduce
@@ -27,6 +28,7 @@ from sfumato.model.errors import SfumatoError
 
 app = typer.Typer(
     name="sfumato",
+    cls=Quiet,
     help="Publish what crowds do without giving away what any person did.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

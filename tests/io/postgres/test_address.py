@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from sfumato.api import engine_of
+from sfumato.cli.main import app
 from sfumato.io.locate import locate
 from sfumato.io.postgres.address import Address, Table, is_address, parse_address
 from sfumato.io.towers import read_towers
@@ -98,3 +100,14 @@ def test_spark_is_not_given_an_address() -> None:
     with pytest.raises(UsageError, match="on this machine") as caught:
         engine_of("postgresql://me:secret@host/db/a.b", "spark", None, None)
     assert "secret" not in str(caught.value)
+
+
+def test_the_command_does_not_repeat_an_address_that_it_cannot_place() -> None:
+    address = "postgresql://me:secret@host/db/a.b"
+    needed = {"--out": "x", "--dataset": "d", "--epsilon": "1", "--delta": "1e-7", "--tz": "UTC"}
+    needed |= {"--from": "2024-01-01", "--to": "2024-01-02"}
+    flags = [text for pair in needed.items() for text in pair]
+    told = CliRunner().invoke(app, ["release", "events.csv", address, *flags])
+    assert told.exit_code == 2
+    assert "unexpected extra argument" in told.output
+    assert "secret" not in told.output
