@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
-from sfumato.stream.division import candidates, from_distances, predicted, printed_utility
+from sfumato.stream.division import (
+    candidates,
+    from_distances,
+    predicted,
+    printed_utility,
+    window_costs,
+)
+from sfumato.stream.facts import StreamFacts
 from sfumato.stream.published.hybrid import division
+from sfumato.stream.run import run_scheme
+from sfumato.stream.schemes.hybrid import Hybrid
 
 
 def test_the_printed_utility_moves_far_more_than_claimed() -> None:
@@ -61,3 +72,34 @@ def test_prediction_follows_each_end() -> None:
     assert predicted([(7, 16)], 24) == (7, 16)
     assert predicted([(6, 18), (7, 17), (8, 16)], 24) == (9, 15)
     assert predicted([(20, 23), (22, 23)], 24) == (22, 23)
+
+
+def test_costs_move_apart_by_no_more_than_is_charged() -> None:
+    """Whatever one person does, two windows' costs move apart by at most 2 (S - 1)."""
+    rng = np.random.default_rng(2)
+    windows = candidates(10)
+    for _ in range(200):
+        distances = rng.integers(0, 50, 9)
+        changed = distances + rng.choice([-2, 0, 2], 9)
+        moved = window_costs(changed, 7, windows) - window_costs(distances, 7, windows)
+        assert np.ptp(moved) <= 2 * 9
+    still, mover = np.zeros(9, dtype=np.int64), np.full(9, 2)
+    moved = window_costs(mover, 7, windows) - window_costs(still, 7, windows)
+    assert np.ptp(moved) == 2 * 9 - 2  # reached but for the shortest window, which has one slot
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_busy_hours_are_chosen_by_score(
+    delta: float, facts: Callable[..., StreamFacts]
+) -> None:
+    """People swap places in the middle of the day alone; that is where every slot is anew."""
+    known = facts("user-day", days=2, delta=delta, cells=2, per_day=12, people=20_000, columns=None)
+    counts = np.full((known.slots, 2), 10_000)
+    for day in range(2):
+        for slot in range(4, 9):
+            counts[12 * day + slot] += (-1) ** slot * np.array([4000, -4000])
+    made = run_scheme(Hybrid(finished=True, by_score=True), known, counts, seed=1)
+    assert made.share <= 1.0
+    for day in range(2):
+        assert made.fresh[12 * day + 3 : 12 * day + 10].all()
+        assert not made.fresh[12 * day + 1 : 12 * day + 3].any()

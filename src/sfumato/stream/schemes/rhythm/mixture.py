@@ -2,10 +2,10 @@
 
 Cities are sparse: most cells hold hardly anybody, a few hold many. Shrinkage with one Gaussian
 prior leaves noise in the empty ones and takes people from the full ones. Here the prior is
-estimated without a form: the mixing law over a grid of levels with the largest likelihood
-(Robbins 1956; Kiefer & Wolfowitz 1956), by expectation maximisation, with the exact law of
-the noise. Cells with like surroundings share a prior; the surroundings do not contain
-the cell itself. Everything is computed from noisy means: post-processing.
+estimated without a form: the law, over multiples of what a cell's surroundings say, with the
+largest likelihood (Robbins 1956; Kiefer & Wolfowitz 1956), by expectation maximisation, with
+the exact law of the noise. It is used where it fits the noisy means better than Gaussian
+levels do. Everything is computed from noisy means: post-processing.
 """
 
 from __future__ import annotations
@@ -14,19 +14,17 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import kve
+from scipy.special import erfcx, kve
 
 from sfumato.stream.contract import Values
 
-_GRID = 40
+_GRID, _LEAST = 40, 0.05
+"""How many multiples of the surroundings are told apart, and the smallest that is not 0."""
 _STEPS = 40
-_CUTS = (0.5, 0.75, 0.9, 0.97)
-"""Shares of the cells, by their surroundings, at which the prior changes."""
-_FEW = 60
-"""Cells that a prior is estimated from, at least."""
-_FREEDOM = 4.0
-"""A mixing law has about eight parameters that matter, each worth half a log of the cells."""
+_FLOOR = 0.2
+"""Surroundings are taken as at least this share of their mean."""
+_FREEDOM = 2.0
+"""A mixing law has about four parameters that matter, each worth half a log of the cells."""
 _LAPLACE_UP_TO = 12
 """Means of more Laplace draws than this are taken as Gaussian."""
 
@@ -55,37 +53,56 @@ class Levels:
     """Log likelihood, less what the freedom of the mixing laws is worth."""
 
 
-def mixed(mean: Values, around: Values, variance: float, draws: int, laplace: bool) -> Levels:
-    """Levels from mixing laws without a form, one for each kind of surroundings."""
-    top = max(float(mean.max()), 1.0)
-    least = min(0.05 * math.sqrt(variance), 0.5 * top)
-    grid = np.concatenate(([0.0], np.geomspace(least, top, _GRID - 1)))
-    found, spread, fit = np.empty(mean.size), np.empty(mean.size), 0.0
-    for chosen in _strata(around):
-        logs = log_density(mean[chosen, None] - grid, variance, draws, laplace)
-        highest = logs.max(axis=1, keepdims=True)
-        likelihood = np.exp(logs - highest)
-        weights = np.full(grid.size, 1 / grid.size)
-        for _ in range(_STEPS):
-            fitted = likelihood @ weights
-            weights = weights * (likelihood.T @ (1 / fitted)) / chosen.size
+def mixed(mean: Values, prior: Values, variance: float, draws: int, laplace: bool) -> Levels:
+    """Levels as multiples of what the surroundings say, from one mixing law without a form."""
+    base = np.maximum(prior, max(_FLOOR * float(prior.mean()), 1e-9))
+    top = max(float((mean / base).max()), 1.0)
+    grid = np.concatenate(([0.0], np.geomspace(min(_LEAST, 0.5 * top), top, _GRID - 1)))
+    logs = log_density(mean[:, None] - base[:, None] * grid, variance, draws, laplace)
+    highest = logs.max(axis=1, keepdims=True)
+    likelihood = np.exp(logs - highest)
+    weights = np.full(grid.size, 1 / grid.size)
+    for _ in range(_STEPS):
         fitted = likelihood @ weights
-        fit += float((np.log(fitted) + highest[:, 0]).sum()) - _FREEDOM * math.log(chosen.size)
-        found[chosen] = likelihood @ (weights * grid) / fitted
-        second = likelihood @ (weights * np.square(grid)) / fitted
-        spread[chosen] = np.maximum(second - np.square(found[chosen]), 0.0)
-    return Levels(found, spread, fit)
+        weights = weights * (likelihood.T @ (1 / fitted)) / mean.size
+    fitted = likelihood @ weights
+    fit = float((np.log(fitted) + highest[:, 0]).sum()) - _FREEDOM * math.log(mean.size)
+    found = base * (likelihood @ (weights * grid)) / fitted
+    second = np.square(base) * (likelihood @ (weights * np.square(grid))) / fitted
+    return Levels(found, np.maximum(second - np.square(found), 0.0), fit)
 
 
-def bell(mean: Values, prior: Values, variance: float) -> float:
+def bell(mean: Values, prior: Values, variance: float, draws: int, laplace: bool) -> float:
     """Log likelihood of the other picture: Gaussian levels around the surroundings.
 
-    They vary in proportion to the surroundings, which do not contain the cell itself.
+    They vary in proportion to the surroundings, which do not contain the cell itself. A single
+    draw of Laplace noise has tails that no Gaussian has, and is taken as what it is.
     """
     scale = np.clip(prior / max(float(prior.mean()), 1e-9), 0.05, None)
-    signal = max(float(np.square(mean - prior).mean()) - variance, 0.0)
-    whole = signal * scale / float(scale.mean()) + variance
-    return float(-0.5 * (np.square(mean - prior) / whole + np.log(2 * math.pi * whole)).sum())
+    apart = mean - prior
+    signal = max(float(np.square(apart).mean()) - variance, 0.0) * scale / float(scale.mean())
+    found = -math.inf
+    for share in (1.0, 0.5, 0.0):  # second moments are no firm ground where tails are heavy
+        if laplace and draws == 1:
+            logs = _normal_laplace(apart, np.sqrt(share * signal), math.sqrt(variance / 2))
+        else:
+            whole = share * signal + variance
+            logs = -0.5 * (np.square(apart) / whole + np.log(2 * math.pi * whole))
+        found = max(found, float(logs.sum()))
+    return found
+
+
+def _normal_laplace(x: Values, sd: Values, scale: float) -> Values:
+    """Log density of a Gaussian number plus a Laplace one (Reed 2006)."""
+    sd = np.maximum(sd, 0.05 * scale)
+    sides = []
+    for sign in (-1.0, 1.0):
+        u = (sd / scale + sign * x / sd) / math.sqrt(2)
+        # log erfcx(u), which is log 2 + u^2 far to the left, where erfcx itself overflows.
+        log = np.log(erfcx(np.maximum(u, -5.0)))
+        sides.append(np.where(u < -5.0, math.log(2) + np.square(u), log))
+    together = np.logaddexp(sides[0], sides[1]) - 0.5 * np.square(x / sd)
+    return np.asarray(together - math.log(4 * scale))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,23 +129,7 @@ def correction(
     Where Gaussian levels fit as well they stay.
     """
     found = mixed(mean, prior, variance, draws, laplace)
-    if found.fit <= bell(mean, prior, variance):
+    if found.fit <= bell(mean, prior, variance, draws, laplace):
         return Correction(np.ones(mean.size), np.zeros(mean.size), np.zeros(mean.size))
     factor = np.minimum(found.mean / np.maximum(base, 1e-9), 1.0)
     return Correction(factor, np.maximum(found.mean - base, 0.0), found.variance)
-
-
-def _strata(around: Values) -> list[NDArray[np.int64]]:
-    """Cells with like surroundings, or all of them where the surroundings say nothing."""
-    order = np.argsort(around, kind="stable")
-    if around[order[0]] == around[order[-1]] or around.size < _FEW * (len(_CUTS) + 1):
-        return [order]
-    stops = [round(cut * around.size) for cut in _CUTS]
-    parts, begin = [], 0
-    for stop in (*stops, around.size):
-        if stop - begin >= _FEW and around.size - stop >= (_FEW if stop < around.size else 0):
-            parts.append(order[begin:stop])
-            begin = stop
-    if begin < around.size:
-        parts.append(order[begin:])
-    return parts

@@ -2,8 +2,9 @@
 
 The prior mean of a cell is foretold by the level of the cells around it, without its own: a
 blur of the width, of a few tried, that foretells the cells best by a line, which is flat where
-surroundings say nothing; or the city's mean where the cells are no grid. The level is the cell's own mean shrunk towards that, as much as the
-noise asks for (James & Stein 1961). Both are computed from noisy numbers: post-processing.
+surroundings say nothing; or the city's mean where the cells are no grid. The level is the
+cell's own mean shrunk towards that, as much as the noise asks for (James & Stein 1961). All
+of it is computed from noisy numbers: post-processing.
 """
 
 from __future__ import annotations
