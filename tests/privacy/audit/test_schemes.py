@@ -21,7 +21,7 @@ CASES = [
     ("gaussian", SampleBound(6), {}),
     ("grouping", WEIGHT, {}),
     ("paris", WEIGHT, {}),
-    ("paris", SampleBound(6), {"space": "zones", "histogram": "one-visit"}),
+    ("paris", SampleBound(6), {"space": "zones", "histogram": "one-visit", "total_cap": 30}),
     ("paris", WEIGHT, {"space": "cover", "keep": "exponential"}),
     ("bayes", WEIGHT, {}),
 ]
@@ -30,7 +30,9 @@ CASES = [
 @pytest.mark.parametrize(("name", "bound", "parameters"), CASES)
 def test_nobody_moves_a_measurement_further_than_it_was_charged_for(name, bound, parameters):
     """Exactly, for every pair of neighbours, and the sensitivities are reached: none is slack."""
-    world = world_of(SCHEMES[name], [0.3], DELTA, bound=bound, parameters=parameters, crowd=30)
+    world = world_of(
+        SCHEMES[name], [0.3], DELTA, bound=bound, parameters=parameters, only="some others"
+    )
     found = world.exactly(0.3, seed=1)
     assert not [row for row in found.rows if row.violated]
     for row in found.rows:
@@ -39,8 +41,10 @@ def test_nobody_moves_a_measurement_further_than_it_was_charged_for(name, bound,
     assert found.joint[found.worst_first[0]] > 0.9
 
 
-@pytest.mark.parametrize("counting", Counting)
-@pytest.mark.parametrize("users", [3_000, 500_000, 8_000_000])
+@pytest.mark.parametrize(
+    ("users", "counting"),
+    [(3_000, Counting.VISITS), (500_000, Counting.PEOPLE), (8_000_000, Counting.VISITS)],
+)
 def test_bayes_holds_in_all_its_regimes(users, counting):
     """Its limits follow from the number of people it is told, and from epsilon."""
     world = world_of(
@@ -50,12 +54,30 @@ def test_bayes_holds_in_all_its_regimes(users, counting):
         bound=WEIGHT,
         counting=counting,
         expected_users=users,
-        only="place",
-        crowd=5,
+        only="time, some others",
     )
     found = world.exactly(0.3, seed=2)
     assert not [row for row in found.rows if row.violated]
-    assert len(found.rows) == (8 if users > 3_000 else 6)  # without a total for very few
+    labels = {row.subject.split(": ")[1] for row in found.rows}
+    assert ("grand total" in labels) == (users > 3_000)  # for very few it would be noise alone
+
+
+@pytest.mark.parametrize(
+    ("bound", "parameters"),
+    [
+        (WEIGHT, {"keep": "exponential", "cut": "each"}),
+        (SampleBound(6), {"keep": "exponential", "noise": "laplace", "histogram": "one-visit"}),
+        (WEIGHT, {"keep": "first", "k": 5, "noise": "laplace", "histogram": "one-visit"}),
+    ],
+)
+def test_the_papers_other_forms_hold_too(bound, parameters):
+    """A choice of k in every cluster, and Laplace noise on the coefficients that are kept."""
+    world = world_of(
+        SCHEMES["paris"], [0.3], DELTA, bound=bound, parameters=parameters, only="some others"
+    )
+    found = world.exactly(0.3, seed=1)
+    assert not [row for row in found.rows if row.violated]
+    assert found.joint[found.worst_first[0]] > 0.1
 
 
 class Lying:
@@ -117,8 +139,8 @@ def test_a_bound_that_is_not_kept_is_seen_exactly(name, question):
     """Also the cap of the grand total, which has a hundredth of the budget."""
     world = world_of(Lying(SCHEMES[name], question), [8.0], DELTA, bound=WEIGHT, only="some others")
     found = [row for row in world.exactly(8.0, seed=1).rows if row.violated]
-    assert len(found) == 1
-    assert found[0].measured > 1.7 * found[0].claim.value
+    assert 1 <= len(found) <= 2  # a question may be asked twice
+    assert all(row.measured > 1.7 * row.claim.value for row in found)
 
 
 class _Through:
@@ -205,15 +227,13 @@ class OldKey(Lying):
 
 @pytest.mark.parametrize("name", ["gaussian", pytest.param("paris", marks=pytest.mark.slow)])
 def test_a_release_key_that_is_used_twice_is_seen_in_the_tables(name):
-    honest = world_of(SCHEMES[name], [2.0], 1e-6, bound=WEIGHT, parameters=OLD[name], only=HALF)
-    (without,) = [sources[1] for sources in honest.pairs.values()]
-    scheme = OldKey(SCHEMES[name], without)
-    world = world_of(scheme, [2.0], 1e-6, bound=WEIGHT, parameters=OLD[name], only=HALF)
-    result = audit(scheme_subjects(world, [2.0], scouting=64), runs=2_400, seed=1)
+    """What both tables have in common is the noise, and it cancels."""
+    settings = {"gaussian": {}, "paris": {"keep": "first", "k": 12}}[name]
+    level = {"bound": WeightBound(1), "parameters": settings, "only": HALF}
+    ((_, without),) = world_of(SCHEMES[name], [2.0], 1e-6, **level).pairs.values()
+    world = world_of(OldKey(SCHEMES[name], without), [2.0], 1e-6, **level)
+    result = audit([world.table(HALF, 2.0)], runs=1_200, seed=1)
     assert [row for row in result.violations if row.measured > 2 * row.claim.value], result.rows
-
-
-OLD = {"gaussian": {}, "paris": WHOLE}
 
 
 @pytest.mark.parametrize(("name", "runs"), [("paris", 200), ("bayes", 100)])

@@ -66,8 +66,8 @@ def pipeline(
                 raise UsageError(f"{name} charged something other than what it planned.")
         return np.array(rows, dtype=np.float64)
 
-    statistics = (*EVERYTHING, discriminant)
-    return Subject(name, pair, claims_of(events.values(), delta), draw, statistics)
+    claims, statistics = claims_of(events.values(), delta), (*EVERYTHING, discriminant)
+    return Subject(name, pair, claims, draw, statistics, best_of(projection, discriminant))
 
 
 LIKELIHOOD = column(0, "likelihood ratio of the answers")
