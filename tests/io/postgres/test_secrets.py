@@ -85,6 +85,21 @@ def test_a_failure_names_the_table_and_nothing_else(
         assert secret not in said
 
 
+def test_what_the_server_remarks_is_not_printed(
+    bureau: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A function behind a view may raise a notice with a record in it."""
+    bureau.run(
+        "CREATE FUNCTION events.loud(text) RETURNS text LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE WARNING 'seen %', $1; RETURN $1; END $$",
+        f"CREATE VIEW events.calls AS SELECT events.loud('person-1') AS uid, {WHEN} AS t, "
+        "'t1' AS tower",
+    )
+    read_events(bureau.address("events.calls")).close()
+    heard = capfd.readouterr()
+    assert "person-" not in heard.out + heard.err
+
+
 def test_a_release_shows_nothing_of_where_it_came_from(bureau: Any, tmp_path: Path) -> None:
     """Every byte it writes, its ledger and all it prints; and the refusals of the command."""
     bureau.run(

@@ -26,6 +26,8 @@ _BEGIN = (
     "SET LOCAL standard_conforming_strings = on",
     "SET LOCAL client_encoding = 'UTF8'",
     "SET LOCAL TimeZone = 'UTC'",
+    # libpq prints notices on standard error, and a function may put a record into one.
+    "SET LOCAL client_min_messages = error",
 )
 
 
