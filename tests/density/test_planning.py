@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 import shapely
 
+from sfumato.density.bayes import Bayes
 from sfumato.density.gaussian import Gaussian
 from sfumato.density.laplace import Laplace
 from sfumato.density.layout import Layout
@@ -19,12 +21,14 @@ from sfumato.density.planning_tiles import TiledSource, tiled_layout, tiled_over
 from sfumato.density.scheme import PublicFacts
 from sfumato.engine.local import LocalSource
 from sfumato.model.bound import Counting, SampleBound, WeightBound
+from sfumato.model.counts import norms_digest
 from sfumato.model.errors import UsageError
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.door import open_private
 from sfumato.utility.metrics import relative_error
 
+BOUND = WeightBound(2.0)
 WEEK = TimeGrid.between(date(2007, 9, 10), date(2007, 9, 17), "1h", "Europe/Paris")
 
 
@@ -128,3 +132,22 @@ def test_the_best_bound_is_the_one_of_least_error(stage: Rehearsal) -> None:
     bound, found = stage.best_bound(Gaussian(), [WeightBound(2.0), WeightBound(40.0)])
     assert bound == WeightBound(2.0)
     assert found.mean_relative_error > 0
+
+
+def test_copies_are_weighted_by_their_own_norms(town: Any) -> None:
+    """A scheme's event norms differ between copies; each is counted as if it were alone."""
+    rng = np.random.default_rng(3)
+    norms = rng.integers(100, 600, (12, 48))
+    counts = open_private(TiledSource(town.source, 2).weighted(BOUND, Counting.VISITS, norms))
+    for copy, rows in enumerate((slice(0, 6), slice(6, 12))):
+        one = open_private(town.source.weighted(BOUND, Counting.VISITS, norms[rows].copy()))
+        assert np.array_equal(counts.values[rows], one.values), copy
+    assert counts.norms == norms_digest(norms)
+
+
+def test_bayes_is_rehearsed_with_the_number_of_people_it_is_told() -> None:
+    """A hundred thousand are made up for five million: epsilon goes up, the number goes down."""
+    few = replace(facts(9), delta=1e-8)
+    stage = Rehearsal(few, 5_000_000, 9, LocalSource, relative_error)
+    assert stage.boost == pytest.approx(50, rel=0.01)
+    assert 0 < stage.run(Bayes(), draws=1).mean_relative_error < 0.3

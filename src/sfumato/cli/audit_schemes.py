@@ -46,7 +46,7 @@ _SHARES = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0], [0.0, 0.75, 0.0]])
 _LARGEST_CROWD = 400
 _LOUD, _LISTEN = 200.0, 32
 """An epsilon at which the noise hardly hides the shift, and runs to hear it from."""
-_LOOKED_AT = 12
+_LOOKED_AT = 8
 """Pairs whose released tables are compared before one is chosen."""
 
 Progress = Callable[[str], None]

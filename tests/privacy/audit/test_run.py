@@ -43,7 +43,7 @@ def test_the_search_finds_the_worst_pair():
     said = []
     found = worst(subjects, runs=400, seed=1, progress=said.append)
     assert found.pair == "shift 1.2"
-    assert len(said) == 8 + 6
+    assert len(said) == 8 + 3
 
 
 def test_claims_come_from_the_events_that_were_charged():

@@ -32,7 +32,7 @@ from sfumato.privacy.audit.statistics import (
 Draw = Callable[[bool, int, int], Released]
 """(with the user?, runs, seed) -> runs x released numbers, each run with fresh randomness."""
 Progress = Callable[[str], None]
-_FINALISTS = 6
+_FINALISTS = 3
 
 
 @dataclass(frozen=True, slots=True)
