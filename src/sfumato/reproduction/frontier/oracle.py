@@ -85,8 +85,6 @@ def frame_of(wall: ListeningWall, facts: PublicFacts) -> Frame:
         Margins(
             places=taken[recipe.PLACES].estimate(),
             places_sd=taken[recipe.PLACES].sd,
-            loose=taken[recipe.LOOSE].estimate(),
-            loose_sd=taken[recipe.LOOSE].sd,
             slots=taken[recipe.SLOTS].estimate(),
             slots_sd=taken[recipe.SLOTS].sd,
             total=None if total is None else float(total.estimate()[0]),
