@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sfumato.engine import answers
 from sfumato.engine.asked import Asked
+from sfumato.engine.compiled import Compiled
 from sfumato.engine.connection import open_connection
 from sfumato.engine.drops import DropLog
 from sfumato.engine.ids.tables import Ids
@@ -27,17 +28,14 @@ from sfumato.engine.order import STRIDE
 from sfumato.engine.sampling.kernels import sampled
 from sfumato.engine.sampling.seeding import seeds_of
 from sfumato.engine.tally import kernels
-from sfumato.engine.weights import TOTAL_UNITS, WeightRule
-from sfumato.model.bound import WEIGHT_UNITS, Counting, SampleBound, WeightBound
+from sfumato.model.bound import SampleBound
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
-from sfumato.model.source import NORM_UNITS
 
 _THREAD_CELLS = 1 << 24
 """Larger arrays are not copied for every thread."""
 _FEW = 4096
 """Users that are not worth a thread."""
-_NO_NORMS = np.zeros((1, 1), np.int64)
 
 
 def _default_memory() -> int:
@@ -45,7 +43,7 @@ def _default_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
-class LocalSource(Asked):
+class LocalSource(Asked, Compiled):
     """Bounded counts by the compiled pass. Reads its events at the first question."""
 
     _loaded: tuple[Grouping, Ids, DropLog] | None = None
@@ -82,49 +80,6 @@ class LocalSource(Asked):
             values = self._count(self._shape, sampled, arguments)
         return answers.sampled_counts(values, bound, self._grid)
 
-    def weighted(
-        self,
-        bound: WeightBound,
-        counting: Counting,
-        event_norms: NDArray[np.int64] | None = None,
-    ) -> Private[Counts]:
-        with_norms = event_norms is not None
-        norms = _NO_NORMS
-        if event_norms is not None:
-            norms = answers.checked_norms(event_norms, *self._shape)
-        units = NORM_UNITS if with_norms else 1
-        rule = _rule(bound, units, WEIGHT_UNITS * bound.limit * units)
-        arguments = (norms, with_norms, counting is Counting.PEOPLE, rule)
-        values = self._count(self._shape, kernels.weighted, lambda _: arguments)
-        return answers.weighted_counts(values, bound, counting, self._grid, event_norms)
-
-    def place_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
-        people = counting is Counting.PEOPLE
-        units = TOTAL_UNITS if people else 1
-        arguments = (people, units, _rule(bound, units, WEIGHT_UNITS * bound.limit))
-        values = self._count(self._shape[:1], kernels.place_totals, lambda _: arguments)
-        return answers.place_total_counts(values, bound, counting)
-
-    def slot_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
-        arguments = (counting is Counting.PEOPLE, _rule(bound, 1, WEIGHT_UNITS * bound.limit))
-        values = self._count(self._shape[1:], kernels.slot_totals, lambda _: arguments)
-        return answers.slot_total_counts(values, bound, counting)
-
-    def capped_total(self, cap: int, counting: Counting) -> Private[Counts]:
-        arguments = (counting is Counting.PEOPLE, answers.checked_cap(cap))
-        values = self._count((1,), kernels.capped_total, lambda _: arguments)
-        return answers.capped_total_count(int(values[0]), cap, counting)
-
-    def exact(self, counting: Counting) -> Private[Counts]:
-        arguments = (counting is Counting.PEOPLE,)
-        values = self._count(self._shape, kernels.exact, lambda _: arguments)
-        return answers.exact_counts(values, counting)
-
-    @property
-    def _bits(self) -> int:
-        """Width of a place in a packed row."""
-        return max(1, (len(self._places) - 1).bit_length())
-
     @property
     def _memory(self) -> int:
         return self._memory_limit if self._memory_limit is not None else _default_memory()
@@ -141,6 +96,11 @@ class LocalSource(Asked):
                 progress=self._progress,
             )
         return self._loaded
+
+    def _ask(
+        self, kernel: str, shape: tuple[int, ...], arguments: tuple[Any, ...]
+    ) -> NDArray[np.int64]:
+        return self._count(shape, getattr(kernels, kernel), lambda _: arguments)
 
     def _count(
         self,
@@ -175,8 +135,3 @@ class LocalSource(Asked):
         if not alone:
             for own in parts:
                 total += own
-
-
-def _rule(bound: WeightBound, units: int, ceiling: float) -> tuple[int, float, float]:
-    rule = WeightRule.of(bound.limit, units)
-    return rule.whole_up_to, rule.scale, ceiling

@@ -29,18 +29,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.engine import answers
+from sfumato.engine.compiled import Compiled
 from sfumato.engine.drops import DropLog, DropReason
 from sfumato.engine.spark import blocks, passes, survey
 from sfumato.engine.spark.errors import without_records
 from sfumato.engine.spark.passes import Question
 from sfumato.engine.spark.rows import Rows
-from sfumato.engine.weights import TOTAL_UNITS, WeightRule
-from sfumato.model.bound import WEIGHT_UNITS, Counting, SampleBound, WeightBound
+from sfumato.model.bound import SampleBound
 from sfumato.model.counts import Counts
+from sfumato.model.errors import UsageError
 from sfumato.model.events import Events
 from sfumato.model.places import Places
 from sfumato.model.private import Private
-from sfumato.model.source import NORM_UNITS, Progress
+from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid
 
 ROWS_PER_TASK = 1 << 21
@@ -48,10 +49,9 @@ ROWS_PER_TASK = 1 << 21
 CROWDED = 4 * ROWS_PER_TASK
 """Above so many rows of one bucket, repeats are dropped before rows are sent to their user."""
 _NO_SECRET = bytes(32)
-_NO_NORMS = np.zeros((1, 1), np.int64)
 
 
-class SparkSource:
+class SparkSource(Compiled):
     """Bounded counts of a described Spark DataFrame. Reads at the first question."""
 
     def __init__(
@@ -73,7 +73,12 @@ class SparkSource:
         self._progress = progress
         self._survey: survey.Survey | None = None
         self._blocks: Any = None
-        self._bits = max(1, (len(places) - 1).bit_length())
+        self._slot_bits = max(1, (grid.slots - 1).bit_length())
+        if self._bits + self._slot_bits > blocks.BUCKET_SHIFT:
+            raise UsageError(
+                "There are too many places and slots for one table.",
+                remedy="Release fewer places, or a shorter period at a time.",
+            )
 
     @property
     def grid(self) -> TimeGrid:
@@ -111,47 +116,6 @@ class SparkSource:
         limit = min(bound.slots, self.grid.slots)
         values = self._ask("sampled", self._shape, (limit, answers.checked_key(key)))
         return answers.sampled_counts(values, bound, self.grid)
-
-    def weighted(
-        self,
-        bound: WeightBound,
-        counting: Counting,
-        event_norms: NDArray[np.int64] | None = None,
-    ) -> Private[Counts]:
-        with_norms = event_norms is not None
-        norms = _NO_NORMS
-        if event_norms is not None:
-            norms = answers.checked_norms(event_norms, *self._shape)
-        units = NORM_UNITS if with_norms else 1
-        rule = _rule(bound, units, WEIGHT_UNITS * bound.limit * units)
-        arguments = (norms, with_norms, counting is Counting.PEOPLE, rule)
-        values = self._ask("weighted", self._shape, arguments)
-        return answers.weighted_counts(values, bound, counting, self.grid, event_norms)
-
-    def place_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
-        people = counting is Counting.PEOPLE
-        units = TOTAL_UNITS if people else 1
-        arguments = (people, units, _rule(bound, units, WEIGHT_UNITS * bound.limit))
-        values = self._ask("place_totals", self._shape[:1], arguments)
-        return answers.place_total_counts(values, bound, counting)
-
-    def slot_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
-        arguments = (counting is Counting.PEOPLE, _rule(bound, 1, WEIGHT_UNITS * bound.limit))
-        values = self._ask("slot_totals", self._shape[1:], arguments)
-        return answers.slot_total_counts(values, bound, counting)
-
-    def capped_total(self, cap: int, counting: Counting) -> Private[Counts]:
-        arguments = (counting is Counting.PEOPLE, answers.checked_cap(cap))
-        values = self._ask("capped_total", (1,), arguments)
-        return answers.capped_total_count(int(values[0]), cap, counting)
-
-    def exact(self, counting: Counting) -> Private[Counts]:
-        values = self._ask("exact", self._shape, (counting is Counting.PEOPLE,))
-        return answers.exact_counts(values, counting)
-
-    @property
-    def _shape(self) -> tuple[int, int]:
-        return len(self._rows.places), self.grid.slots
 
     def _ask(
         self, kernel: str, shape: tuple[int, ...], arguments: tuple[Any, ...]
@@ -191,7 +155,6 @@ class SparkSource:
     def _exchanged(self, found: survey.Survey) -> Any:
         rows, by_position = self._rows, self._rows.by_coordinates
         tasks = max(2, -(-found.kept // self._per_task))
-        slot_bits = max(1, (self.grid.slots - 1).bit_length())
         bits = self._bits
         bucket = f"shiftleft(CAST(pmod(hash(u), {tasks}) AS BIGINT), {blocks.BUCKET_SHIFT})"
         packed = f"{bucket} | shiftleft(slot, {bits})"
@@ -205,7 +168,7 @@ class SparkSource:
             if zones is not None:
                 frame, zones = _located(frame, zones), None
             frame = frame.groupBy("u", "packed").count().withColumnRenamed("count", "n")
-        intake = blocks.Intake(rows.user, bits, slot_bits, zones)
+        intake = blocks.Intake(rows.user, bits, self._slot_bits, zones)
 
         def work(batches: Any) -> Any:
             return blocks.blocks(batches, intake)
@@ -233,8 +196,3 @@ def _kept(frame: Any) -> Any:
         return frame.persist()
     except Exception:
         return frame
-
-
-def _rule(bound: WeightBound, units: int, ceiling: float) -> tuple[int, float, float]:
-    rule = WeightRule.of(bound.limit, units)
-    return rule.whole_up_to, rule.scale, ceiling
