@@ -31,7 +31,7 @@ from sfumato.density.layout import Layout
 from sfumato.density.scheme import PublicFacts
 from sfumato.geography.overlay import Overlay
 from sfumato.model.bound import WEIGHT_UNITS, Counting, SampleBound, WeightBound
-from sfumato.model.counts import Counts
+from sfumato.model.counts import Counts, norms_digest
 from sfumato.model.private import Private
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.wall import Wall
@@ -51,10 +51,18 @@ class ReadyCounts:
         self.grid = GRID
         self._visits = rng.poisson(_means(centres, rng))
 
-    def _box(self, values: NDArray[np.int64], bound: WeightBound) -> Private[Counts]:
+    def _box(
+        self, values: NDArray[np.int64], bound: WeightBound, norms: str = ""
+    ) -> Private[Counts]:
         l2 = bound.limit * WEIGHT_UNITS
         counts = Counts(
-            values * WEIGHT_UNITS, WEIGHT_UNITS, l2 * values.size**0.5, l2, Counting.VISITS, "made"
+            values * WEIGHT_UNITS,
+            WEIGHT_UNITS,
+            l2 * values.size**0.5,
+            l2,
+            Counting.VISITS,
+            "made",
+            norms,
         )
         return Private(counts, "made-up counts")
 
@@ -64,8 +72,9 @@ class ReadyCounts:
         counting: Counting,
         event_norms: NDArray[np.int64] | None = None,
     ) -> Private[Counts]:
-        del counting, event_norms
-        return self._box(self._visits, bound)
+        del counting
+        norms = "" if event_norms is None else norms_digest(event_norms)
+        return self._box(self._visits, bound, norms)
 
     def place_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
         del counting

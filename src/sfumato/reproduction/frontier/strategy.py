@@ -22,7 +22,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sfumato.model.counts import Counts
-from sfumato.model.errors import InputError
+from sfumato.model.errors import InputError, UsageError
 from sfumato.model.private import Private
 
 Matrix = NDArray[np.float64]
@@ -73,6 +73,8 @@ def apply_strategy(box: Private[Counts], whole: NDArray[np.int64]) -> Private[Co
     most = int(np.abs(whole).sum(axis=1).max())
 
     def mapped(counts: Counts) -> Counts:
+        if counts.norms:
+            raise UsageError("Counts weighted for event norms have no bound on mass per slot.")
         if int(np.abs(counts.values).max(initial=0)) > (1 << 62) // max(most, 1):
             raise InputError("The counts are too large for this lattice.")
         return replace(
