@@ -93,7 +93,7 @@ def test_overlapping_zones_give_the_lowest() -> None:
     assert at(locator, (0.5, 0.5), (1.5, 0.5), (2.5, 0.5)) == [0, 0, 1]
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.integers(2, 80))
 def test_every_position_in_the_area_has_a_zone_and_shapely_agrees(seed: int, count: int) -> None:
     zones = voronoi_zones(seed, count)

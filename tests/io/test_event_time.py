@@ -21,6 +21,8 @@ from sfumato.model.events import Events, TimeEncoding
 
 Written = Callable[..., Path]
 MOMENTS = st.datetimes(datetime(1981, 1, 1), datetime(2099, 1, 1))
+STEADY = settings(derandomize=True, deadline=None, max_examples=10)
+"""A reading opens a database, which is what takes the time."""
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -31,7 +33,7 @@ def described(times: pa.Array | list[object], name: str = "time", **options: str
     )
 
 
-@settings(deadline=None, max_examples=30)
+@STEADY
 @given(st.lists(MOMENTS, min_size=1, max_size=5), st.sampled_from(["s", "ms", "us", "ns"]))
 def test_timestamps_of_any_precision(moments: list[datetime], unit: str) -> None:
     naive = pa.array(moments, pa.timestamp("us")).cast(pa.timestamp(unit), safe=False)
@@ -45,7 +47,7 @@ def test_timestamps_of_any_precision(moments: list[datetime], unit: str) -> None
     assert (aware.time, aware.tz) == (TimeEncoding.INSTANT, None)
 
 
-@settings(deadline=None, max_examples=30)
+@STEADY
 @given(
     st.lists(MOMENTS, min_size=1, max_size=5),
     st.integers(-14 * 60, 14 * 60),
@@ -69,7 +71,7 @@ def test_text_with_and_without_an_offset(
         described([naive[0], naive[0] + tail], tz="Europe/Paris")
 
 
-@settings(deadline=None, max_examples=30)
+@STEADY
 @given(st.lists(MOMENTS, min_size=1, max_size=5), st.sampled_from(list(UNITS)), st.booleans())
 def test_the_size_of_epoch_numbers_tells_their_unit(
     moments: list[datetime], unit: str, as_text: bool
@@ -127,7 +129,7 @@ def test_an_unknown_zone_is_refused_also_where_it_is_not_needed() -> None:
         described(pa.array([0], pa.timestamp("us", "UTC")), tz="Mars/Olympus")
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, derandomize=True, max_examples=60)
 @given(
     st.lists(
         st.none() | st.integers() | st.floats() | st.text(max_size=20) | MOMENTS.map(str),
