@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 from sfumato import __version__
 from sfumato.density.layout import layout_of_cells, layout_of_zones
+from sfumato.density.refine.earlier import pattern_digest
 from sfumato.density.registry import OWN_BOUNDS, scheme_named
 from sfumato.density.scheme import Parameter, Plan, PublicFacts
+from sfumato.earlier_releases import pattern_of
 from sfumato.geography.overlay import overlay
 from sfumato.geography.voronoi import voronoi_cells
 from sfumato.io.hierarchy import read_parent_column, read_parents
@@ -56,6 +59,7 @@ class Request:
             "zones": self.released.fingerprint(),
             "time grid": facts.grid.fingerprint(),
             **self.finish.inputs(),
+            **({} if facts.expected is None else {"earlier": pattern_digest(facts.expected)}),
         }
 
 
@@ -105,13 +109,15 @@ def request(
     hierarchy: object = None,
     hierarchy_column: str | None = None,
     integers: bool = False,
+    earlier: Sequence[str | os.PathLike[str]] = (),
 ) -> Request:
     """Check everything about a release that is public; the events are not looked at.
 
     `zone_id` and `zone_name` name columns of the zones' file, `layer` its layer; `repair_zones`
     makes crossing outlines valid, `drop_bad_towers` leaves out towers without a usable place.
     `hierarchy` (a table of zone_id and parent_id) or `hierarchy_column` (a column of the zones'
-    file) adds districts and the city, `integers` rounds counts to whole numbers.
+    file) adds districts and the city, `integers` rounds counts to whole numbers. `earlier` are
+    folders of releases of earlier periods, whose rhythms this one may expect; they cost nothing.
     """
     scheme_named(scheme)
     if bound is not None and scheme in OWN_BOUNDS:
@@ -152,6 +158,12 @@ def request(
         raise UsageError(
             f"{counting!r} cannot be counted.", remedy=f"Choose from {', '.join(Counting)}."
         ) from None
+    released = counted if to is None else to
+    if earlier and scheme != "bayes":
+        raise UsageError(
+            f"The scheme {scheme} does not learn from earlier releases.",
+            remedy="Leave --earlier out, or take --scheme bayes.",
+        )
     facts = PublicFacts(
         place_ids=counted.ids,
         grid=grid,
@@ -164,8 +176,8 @@ def request(
         parameters=dict(parameters or {}),
         layout=where,
         zone_layout=zone_layout,
+        expected=pattern_of(earlier, released, grid) if earlier else None,
     )
-    released = counted if to is None else to
     finish = _finish(
         facts,
         zones,

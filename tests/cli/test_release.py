@@ -238,3 +238,26 @@ def test_output_that_was_deleted_cannot_be_made_again(shop: Shop) -> None:
     (shop.home / "out" / "day" / "density.csv").unlink()
     with pytest.raises(SfumatoError, match="costs anew"):
         shop.release()
+
+
+def test_an_earlier_release_is_expected_to_repeat_itself(shop: Shop) -> None:
+    bayes = ("--scheme", "bayes")
+    assert shop.release(*bayes, name="first", epsilon="0.2").exit_code == 0
+    first = shop.home / "out" / "first"
+    assert (
+        shop.release(*bayes, "--earlier", str(first), name="second", epsilon="0.2").exit_code == 0
+    )
+    manifest = json.loads((shop.home / "out" / "second" / "manifest.json").read_text())
+    assert len(manifest["public_inputs"]["earlier"]) == 64
+
+
+def test_an_earlier_release_must_be_about_the_same_places_and_slots(shop: Shop) -> None:
+    zones = ("--zones", str(shop.home / "zones.geojson"))
+    assert shop.release("--scheme", "bayes", *zones, name="first", epsilon="0.2").exit_code == 0
+    earlier = ("--earlier", str(shop.home / "out" / "first"))
+    with pytest.raises(InputError, match="other places"):
+        shop.release("--scheme", "bayes", *earlier, name="second")
+    with pytest.raises(InputError, match="other time slots"):
+        shop.release("--scheme", "bayes", *earlier, *zones, "--slot", "3h", name="second")
+    with pytest.raises(UsageError, match="does not learn"):
+        shop.release(*earlier, name="second")

@@ -85,6 +85,10 @@ def release(
         str | None, typer.Option(help="The same from a column of the zones' file.")
     ] = None,
     integers: Annotated[bool, typer.Option("--integers", help="Whole numbers only.")] = False,
+    earlier: Annotated[
+        list[Path] | None,
+        typer.Option(help="Folder of an earlier release whose rhythms to expect; costs nothing."),
+    ] = None,
     ledger: Where = None,
     ledger_key: KeyFile = None,
     dry_run: DryRun = False,
@@ -133,6 +137,7 @@ def release(
         "hierarchy": hierarchy,
         "hierarchy_column": hierarchy_column,
         "integers": integers,
+        "earlier": earlier or (),
     }
     book = open_ledger(ledger, ledger_key)
     found = pipeline_inputs(

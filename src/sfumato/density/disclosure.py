@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 
 from sfumato.density.bound_words import bound_in_words
+from sfumato.density.refine.earlier import pattern_digest
 from sfumato.density.scheme import Density, Plan, PublicFacts
 from sfumato.model.bound import SampleBound
 from sfumato.model.places import Places
@@ -82,11 +83,15 @@ def density_manifest(
             parameters=dict(facts.parameters),
             interval_coverage=density.coverage,
         ),
-        public_inputs={"expected_users": facts.expected_users, **(further_inputs or {})},
+        public_inputs={
+            "expected_users": facts.expected_users,
+            **({} if facts.expected is None else {"earlier": pattern_digest(facts.expected)}),
+            **(further_inputs or {}),
+        },
         software={"sfumato": version("sfumato")},
         ledger=ledger_head(reservation),
         files=dict(files),
-        caveats=_caveats(facts, plan),
+        caveats=[*_caveats(facts, plan), *density.remarks],
         not_covered=list(NOT_COVERED),
     )
 

@@ -53,6 +53,9 @@ class PublicFacts:
     """Where the counted places are; schemes that merge neighbours need it."""
     zone_layout: Layout | None = None
     """Where the zones of the overlay are."""
+    expected: NDArray[np.float64] | None = None
+    """Released x slots: what earlier releases say of each cell, up to a common factor (see
+    `density.refine.earlier`). Published before, so public."""
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.epsilon) and self.epsilon > 0):
@@ -77,6 +80,9 @@ class PublicFacts:
             raise UsageError("The layout is not about the places that are counted.")
         ids.setflags(write=False)
         object.__setattr__(self, "place_ids", ids)
+        shape = (self.released_ids.size, self.grid.slots)
+        if self.expected is not None and self.expected.shape != shape:
+            raise UsageError("What earlier releases expect is not about these places and slots.")
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
 
     @property
@@ -143,6 +149,8 @@ class Density:
     upper: NDArray[np.float64]
     coverage: float
     measurements: tuple[Measurement, ...]
+    remarks: tuple[str, ...] = ()
+    """What readers should know of these very numbers, found from noisy measurements alone."""
 
     def __post_init__(self) -> None:
         shape = self.values.shape

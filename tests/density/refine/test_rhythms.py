@@ -76,7 +76,7 @@ def test_many_slots_are_filtered_span_by_span() -> None:
     rows = np.random.default_rng(3).normal(0, 1, (5, 450))
     found = wiener(rows, 1.0, long, np.zeros((450, 0)))
     assert found.mean.shape == (5, 450)
-    assert found.variance.shape == (450,)
+    assert found.variance.shape == (5, 450)
 
 
 def test_slot_totals_move_towards_the_same_hour_of_like_days() -> None:

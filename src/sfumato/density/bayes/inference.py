@@ -4,12 +4,14 @@ The matrix was weighted so that its noise is the same everywhere and an average 
 one. In that frame the density is read in layers, each estimated from what the one before
 left over and each switched off where it is indistinguishable from noise:
 
-1. the field of the margins (place total times slot total), the prior mean;
+1. the field of the margins (place total times slot total, shaped by earlier releases where
+   there are any), the prior mean;
 2. known rhythms of the calendar, each a field over places, filtered in space;
 3. unknown rhythms that many places share, by singular values, filtered in space;
 4. the rest of each place, filtered in time.
 
-Then back: divide by the weights, keep it positive, and agree with the margins.
+Then back: divide by the weights, keep it positive, temper one-off crowds, and agree with the
+margins.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import ndtri
 
+from sfumato.density.bayes.clipping import Distortion, Weighting, find_distortion
 from sfumato.density.refine.calendar import Calendar
+from sfumato.density.refine.crowds import temper_crowds
 from sfumato.density.refine.margins import PLACE_FLOOR, clean_places, clean_slots
 from sfumato.density.refine.raking import rake
 from sfumato.density.refine.rhythms import rhythm_basis
@@ -56,25 +60,34 @@ class Ground:
     """Slot totals of what falls in the released places."""
     spread: Vector
     """Relative standard deviation of each place total after cleaning."""
+    slots_sd: float
+    """Standard deviation of the noise of a slot total."""
     dilution: Vector
     """Variance of a released count over its mean where visits are independent: 1 for whole
     places, less where a count is gathered from shares of several."""
     calendar: Calendar
     centres: NDArray[np.float64]
+    expected: Table | None = None
+    """What earlier releases say of each cell, up to a common factor."""
 
     @property
     def field(self) -> Table:
-        """The rank-one field of the margins."""
-        result: Table = self.places[:, None] * (self.slots / self.slots.sum())[None, :]
+        """The product of the margins, or earlier releases brought to the margins."""
+        columns = self.slots * (self.places.sum() / self.slots.sum())
+        if self.expected is not None:
+            level = self.places.sum() / self.expected.sum()
+            return rake(self.expected * level, self.places, columns)
+        result: Table = self.places[:, None] * (columns / columns.sum())[None, :]
         return result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Posterior:
-    """Estimated density and the standard deviation of its error."""
+    """Estimated density, the standard deviation of its error, and what the bound distorted."""
 
     mean: Table
     sd: Table
+    distortion: Distortion
 
     def interval(self, coverage: float) -> tuple[Table, Table]:
         """Central interval of that probability, cut at zero."""
@@ -88,6 +101,7 @@ def prepare(
     centres: NDArray[np.float64],
     starts: list[datetime],
     ends: list[datetime],
+    expected: Table | None = None,
 ) -> Ground:
     """Clean the margins. `area` is released x counted."""
     calendar = Calendar.of(starts, ends)
@@ -97,12 +111,18 @@ def prepare(
     noisy = np.asarray(area @ margins.places) * up
     square = np.asarray(area.power(2).sum(axis=1)).ravel()
     variance = np.square(margins.places_sd * up) * square
-    cleaned = clean_places(noisy, float(variance.mean()), SpatialFilter(centres))
+    before: list[Vector | None] = [None, None]
+    if expected is not None:
+        before = [expected.sum(axis=axis) / expected.sum() for axis in (1, 0)]
+    cleaned = clean_places(noisy, float(variance.mean()), SpatialFilter(centres), before[0])
     counted = np.maximum(margins.places * up, PLACE_FLOOR * total / margins.places.size)
     inside = float(cleaned.sum()) / total
     up_slots = total / max(float(margins.slots.sum()), 1.0)
     slots = clean_slots(
-        margins.slots * up_slots, float(np.square(margins.slots_sd * up_slots)), calendar
+        margins.slots * up_slots,
+        float(np.square(margins.slots_sd * up_slots)),
+        calendar,
+        before[1],
     )
     gathered = np.asarray(area @ counted)
     return Ground(
@@ -110,9 +130,11 @@ def prepare(
         places=cleaned,
         slots=slots * inside,
         spread=np.sqrt(variance) / np.maximum(cleaned, 1e-9),
+        slots_sd=margins.slots_sd * up_slots * inside,
         dilution=np.asarray(area.power(2) @ counted) / np.maximum(gathered, 1e-9),
         calendar=calendar,
         centres=centres,
+        expected=expected,
     )
 
 
@@ -144,6 +166,7 @@ def infer(
     ground: Ground,
     matrix: Table,
     weights: Table,
+    weighting: Weighting,
     sigma: float,
     *,
     rich: bool,
@@ -151,8 +174,10 @@ def infer(
 ) -> Posterior:
     """The density behind a noisy matrix. `rich` adds the layer that needs a strong signal;
     `clipping_error` is the relative error the bound itself is expected to leave."""
-    prior = weights * ground.field
+    scale, field = weights * weighting.of_visits, ground.field
+    prior = scale * field
     level = max(float((matrix * prior).sum() / np.square(prior).sum()), 1e-9)
+    distortion = find_distortion(matrix, level * prior, sigma, ground.spread, weighting.leak)
     rest = matrix - level * prior
     size = np.sqrt(ground.places / ground.places.mean())
     places = SpatialFilter(ground.centres, size)
@@ -169,15 +194,27 @@ def infer(
     white = 0.0
     if rich:
         removed = np.column_stack((basis, right))
-        smoothed = wiener(rest, sigma**2, ground.calendar, removed)
+        smoothed = wiener(rest, sigma**2, ground.calendar, removed, places.apply)
         found += smoothed.mean
-        variance += smoothed.variance[None, :]
+        variance += smoothed.variance
         white = float(smoothed.mixture[-1])
-    table = np.maximum((level * prior + found) / (weights * level), 0.02 * ground.field)
+    scale = scale * level
+    table = np.maximum((level * prior + found) / scale, 0.02 * field)
     table *= ground.places.sum() / table.sum()
-    table = rake(table, ground.places, ground.slots * (ground.places.sum() / ground.slots.sum()))
-    sd = _deviation(ground, table, weights * level, variance, sigma, white)
-    return Posterior(table, np.hypot(sd, clipping_error * table))
+    crowds = temper_crowds(
+        table,
+        _deviation(ground, table, scale, variance, sigma, white),
+        (ground.places, ground.places * ground.spread),
+        (ground.slots, np.full(ground.slots.size, ground.slots_sd)),
+        ground.calendar,
+        weighting.of_visits / weighting.of_people,
+    )
+    table = rake(
+        crowds.table, ground.places, ground.slots * (ground.places.sum() / ground.slots.sum())
+    )
+    sd = _deviation(ground, table, scale, variance, sigma, white)
+    clipped = max(clipping_error, distortion.left) * table
+    return Posterior(table, np.sqrt(sd**2 + clipped**2 + crowds.sd**2), distortion)
 
 
 def _rhythms(

@@ -28,7 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 
-from sfumato.density.bayes.inference import Margins, infer, matrix_weights, prepare
+from sfumato.density.bayes.clipping import Weighting, expected_weighting, margin_leak
+from sfumato.density.bayes.inference import Ground, Margins, infer, matrix_weights, prepare
 from sfumato.density.bayes.settings import (
     SLOT_SHARE,
     TOTAL_SHARE,
@@ -53,6 +54,8 @@ PLACES, SLOTS, TOTAL, MATRIX = "place totals", "slot totals", "grand total", "ma
 MAP_UNITS = 1 << 10
 """Lattice of the quantised map; the matrix lies on 2^26 units a visit."""
 COVERAGE = 0.90
+
+Table = NDArray[np.float64]
 
 
 class Bayes:
@@ -116,6 +119,7 @@ class Bayes:
             _centres(facts),
             facts.grid.starts(),
             facts.grid.ends(),
+            facts.expected,
         )
         weights = matrix_weights(ground, area)
         norms = event_norms(area, weights, MAP_UNITS)
@@ -126,13 +130,35 @@ class Bayes:
             ground,
             matrix.estimate(),
             weights,
+            _weighting(ground, area, weights, settings, expected_visits(facts)),
             matrix.sd,
             rich=settings.rich,
             clipping_error=settings.clipping_error,
         )
         ids = facts.released_ids
         values, lower, upper = rounded(found.mean, *found.interval(COVERAGE))
-        return Density(ids, values, lower, upper, COVERAGE, tuple(taken))
+        remarks = found.distortion.remarks(ids, facts.grid.starts())
+        return Density(ids, values, lower, upper, COVERAGE, tuple(taken), remarks)
+
+
+def _weighting(
+    ground: Ground, area: csr_array, weights: Table, settings: Settings, visits: float
+) -> Weighting:
+    """What the limit of the matrix is expected to do in each released cell."""
+    norms = np.sqrt(np.asarray(area.power(2).T @ np.square(weights)))
+    rough = ground.counted[:, None] * (ground.slots / ground.slots.sum())[None, :]
+    counted = expected_weighting(norms, rough, settings.matrix_limit, visits)
+    gathered = np.maximum(np.asarray(area @ ground.counted), 1e-9)[:, None]
+
+    def released(weight: Table) -> Table:
+        found: Table = np.asarray(area @ (ground.counted[:, None] * weight)) / gathered
+        return np.where(found > 0, found, float(weight.mean()))
+
+    return Weighting(
+        released(counted.of_visits),
+        released(counted.of_people),
+        margin_leak(settings.place_limit, visits, float(counted.of_visits.mean())),
+    )
 
 
 def _bound_in_words(settings: Settings) -> str:

@@ -74,13 +74,13 @@ def settings_for(facts: PublicFacts) -> Settings:
     mu = gaussian_mu(facts.epsilon, facts.delta)
     signal = facts.expected_users * mu
     if signal >= 3e5:
-        share, places, slots, matrix = 0.12, 16.0, 8.0, 3.0
+        share, places, slots, matrix = 0.13, 32.0, 8.0, 3.0
     elif signal >= 1e5:
-        share, places, slots, matrix = 0.15, 16.0, 8.0, 3.5
+        share, places, slots, matrix = 0.18, 24.0, 8.0, 3.5
     elif signal >= 2e4:
-        share, places, slots, matrix = 0.15, 8.0, 5.0, 2.5
+        share, places, slots, matrix = 0.20, 12.0, 5.0, 2.5
     else:
-        share, places, slots, matrix = 0.20, 4.0, 5.0, 1.5
+        share, places, slots, matrix = 0.20, 5.0, 5.0, 1.5
     visits = expected_visits(facts)
     ratio = visits / WEEKLY_VISITS
     cap = max(10, math.ceil(WEEKLY_CAP * ratio))

@@ -1,0 +1,73 @@
+"""What weighting heavy users down is expected to do, and what is found of it afterwards."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import pytest
+
+from sfumato.density.bayes.clipping import expected_weighting, find_distortion, margin_leak
+
+RNG = np.random.default_rng(3)
+
+
+def simulated(norm: float, limit: float, others: float, mean: float, size_biased: bool) -> float:
+    """The mean weight of someone with a visit of that norm, by drawing people."""
+    variance = np.log1p(1.35**2)
+    centre = np.log(mean) - variance / 2 + (variance if size_biased else 0.0)
+    visits = np.maximum(np.exp(RNG.normal(centre, np.sqrt(variance), 400_000)), 1.0)
+    rest = (visits - (1.0 if size_biased else 0.0)) * others
+    return float(np.minimum(1.0, limit / np.sqrt(norm**2 + rest)).mean())
+
+
+def test_the_mean_weight_is_that_of_drawn_people() -> None:
+    norms = np.array([[0.5, 1.0, 4.0]])
+    found = expected_weighting(norms, np.ones((1, 3)), 3.0, 13.55)
+    others = float(np.square(norms).mean())
+    for k, norm in enumerate(norms[0]):
+        assert found.of_visits[0, k] == pytest.approx(
+            simulated(norm, 3.0, others, 13.55, True), abs=0.01
+        )
+        assert found.of_people[0, k] == pytest.approx(
+            simulated(norm, 3.0, others, 13.55, False), abs=0.01
+        )
+
+
+def test_visits_of_large_norm_weigh_less_and_people_more_than_visits() -> None:
+    norms = np.linspace(0.1, 6.0, 50)[None]
+    found = expected_weighting(norms, np.ones((1, 50)), 3.0, 13.55)
+    assert (np.diff(found.of_visits[0]) < 0).all()
+    assert (found.of_people >= found.of_visits).all()
+
+
+def test_a_limit_nobody_reaches_changes_nothing() -> None:
+    found = expected_weighting(np.ones((2, 2)), np.ones((2, 2)), 1e6, 13.55)
+    np.testing.assert_allclose(found.of_visits, 1.0)
+    assert margin_leak(1e9, 13.55, 0.5) == 0.0
+
+
+def table_of(places: int = 40, slots: int = 48) -> np.ndarray:
+    return np.outer(RNG.uniform(20, 60, places), RNG.uniform(0.5, 1.5, slots))
+
+
+def test_a_place_whose_people_were_weighted_down_is_named() -> None:
+    expected = table_of()
+    bounded = expected.copy()
+    bounded[7] *= 0.6
+    seen = bounded + RNG.normal(0, 5.0, expected.shape)
+    found = find_distortion(seen, expected, 5.0, np.full(40, 0.01), leak=0.5)
+    assert found.places[7] == pytest.approx(-0.4, abs=0.05)
+    ids = np.array([f"z{k}" for k in range(40)])
+    starts = [datetime(2024, 3, 4) + timedelta(hours=k) for k in range(48)]
+    (remark,) = found.remarks(ids, starts)
+    assert "Most in: z7." in remark
+
+
+def test_noise_alone_is_not_called_a_distortion() -> None:
+    expected = table_of()
+    for _ in range(5):
+        seen = expected + RNG.normal(0, 20.0, expected.shape)
+        found = find_distortion(seen, expected, 20.0, np.full(40, 0.01), leak=0.5)
+        assert found.remarks(np.arange(40).astype(str), [datetime(2024, 3, 4)] * 48) == ()
+        assert found.left < 0.02
