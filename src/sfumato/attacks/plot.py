@@ -16,7 +16,7 @@ from sfumato.model.errors import UsageError
 
 _ATTACK = "#b3261e"
 _BASE = {"random": "#9aa5b1", "stay": "#5f7d95", "map": "#7fb59b", "average": "#1b6e53"}
-_WORDS = {
+BASELINES = {
     "random": "linked by lot",
     "stay": "everybody stays",
     "map": "knows the map",
@@ -49,7 +49,7 @@ def save_study(study: Study, path: Path) -> None:
     bars.bar(at - 0.32, means, 0.16, yerr=spread, color=_ATTACK, label="attack", capsize=2)
     for k, (name, colour) in enumerate(_BASE.items()):
         values = [100 * one.baselines[name]["greedy"] for one in study.outcomes]
-        bars.bar(at - 0.16 + 0.16 * k, values, 0.16, color=colour, label=_WORDS[name])
+        bars.bar(at - 0.16 + 0.16 * k, values, 0.16, color=colour, label=BASELINES[name])
     bars.set_xticks(at, [one.name for one in study.outcomes], rotation=20, ha="right")
     bars.set_ylabel("greedy accuracy, %")
     bars.set_ylim(0, 100)
@@ -71,18 +71,23 @@ def save_curves(
     *,
     log: bool = False,
 ) -> None:
-    """Panels of named curves (x, y in percent); a name that starts with 'paper' is dotted."""
-    figure = canvas((5.2 * len(panels), 4.0))
-    for place, (name, curves) in zip(
-        np.atleast_1d(figure.subplots(1, len(panels))), panels.items(), strict=True
-    ):
+    """Panels of named curves (x, y in percent); a name that starts with 'paper' is dotted.
+
+    The panels show the same names, so that one legend below serves all of them.
+    """
+    columns = min(2, len(panels))
+    lines = -(-len(panels) // columns)
+    figure = canvas((5.2 * columns, 3.4 * lines + 0.9))
+    places = np.atleast_1d(figure.subplots(lines, columns)).ravel()
+    for place, (name, curves) in zip(places, panels.items(), strict=False):
         for label, (x, y) in curves.items():
             style = ":" if label.startswith("paper") else "-"
             place.plot(x, y, style, marker="o", ms=3, lw=1.2, label=label)
         place.set(title=name, xlabel=axes[0], ylabel=axes[1], ylim=(0, 100))
         if log:
             place.set_xscale("log")
-        place.legend(frameon=False, fontsize=7)
+    handles, labels = places[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     if title:
         figure.suptitle(title, fontsize=10)
     figure.savefig(path, dpi=110, metadata={"Software": None})

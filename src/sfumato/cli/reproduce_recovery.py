@@ -39,7 +39,7 @@ SEED = 101
 _SIDE = 30
 """Cells along a side of the map for registered schemes: their algebra is cubic in places."""
 _GAME_SIDE = 20
-_NOISE = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
+_NOISE = (30.0, 10.0, 3.0, 1.0, 0.1)
 DELTA = 1e-6
 
 
@@ -152,7 +152,7 @@ def taxi_figure(out: Path, fleet: str, path: Path, seeds: int, tell: Tell) -> di
             for hour, rows in by_hour.items():
                 for row in rows:
                     if row.points == points:
-                        _add(curves, row.reading, hour, row.greedy)
+                        _add(curves, _named(row.reading), hour, row.greedy)
             panels[f"{how}, {points} points"] = curves
     save_curves(panels, ("starting hour", "accuracy, %"), out / f"recovery-{fleet}.png", facts.name)
     return found
@@ -210,21 +210,20 @@ def scheme_tables(
     seeds: int,
     tell: Tell,
 ) -> dict[str, Any]:
-    """Schemes of this package, noise alone, and suppression, on a map of 30 x 30 cells."""
+    """Schemes of this package, streams on the whole map, noise alone, and suppression."""
     from sfumato.attacks.plot import save_curves
     from sfumato.attacks.studies.schemes import STREAMS, Attacked
     from sfumato.city.crowd import CrowdPlan
 
-    def town(size: int) -> Attacked:
-        return Attacked(CrowdPlan(people=size, days=1, columns=_SIDE, rows=_SIDE, seed=SEED), DELTA)
+    def town(size: int, side: int = _SIDE) -> Attacked:
+        return Attacked(CrowdPlan(people=size, days=1, columns=side, rows=side, seed=SEED), DELTA)
 
     found: dict[str, Any] = {}
     if "schemes" in parts:
         small = town(people)
         rows = small.unprotected(seeds=seeds)
         for k, name in enumerate(names):
-            draws = range(max(10, seeds) if name in STREAMS else seeds)
-            rows += [small.accuracy(name, budget, draws) for budget in budgets]
+            rows += [small.accuracy(name, budget, range(seeds)) for budget in budgets]
             tell("schemes", (k + 1) / len(names))
         found["schemes"] = [asdict(row) for row in rows]
     if "stream" in parts:
@@ -235,7 +234,7 @@ def scheme_tables(
             rows += [whole.accuracy(name, budget, range(max(10, seeds))) for budget in budgets]
         found["stream"] = [asdict(row) for row in rows]
     if "noise" in parts:
-        small, rows = town(people), []
+        small, rows = town(max(4, people * 2 // 5), _GAME_SIDE), []
         curves: Curves = {}
         for k, budget in enumerate(_NOISE):
             rows.append(small.accuracy("gaussian", budget, range(max(10, seeds))))
@@ -287,8 +286,16 @@ def _add(curves: Curves, name: str, x: float, share: float) -> None:
     values.append(100 * share)
 
 
+def _named(reading: str) -> str:
+    """Baselines in words."""
+    from sfumato.attacks.plot import BASELINES
+
+    name = reading.removeprefix("baseline: ")
+    return BASELINES.get(name, name)
+
+
 def _curves(found: Sequence[Point]) -> Curves:
     curves: Curves = {}
     for point in found:
-        _add(curves, point.reading, point.points, point.greedy)
+        _add(curves, _named(point.reading), point.points, point.greedy)
     return curves

@@ -49,7 +49,7 @@ TITLES = {
     "readings": "Readings of their Figure 6",
     "schemes": "Schemes of this package, 19 points, 900 cells",
     "stream": "The default streams, 19 points, 8,010 cells",
-    "noise": "More noise (gaussian, 900 cells)",
+    "noise": "More noise (gaussian, 400 cells)",
     "suppression": "Suppression in a dense town",
     "membership": "Membership, 400 cells",
     "membership, dense": "Membership in a dense town, 900 cells",
