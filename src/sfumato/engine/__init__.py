@@ -7,4 +7,5 @@ Left of the wall: everything computed here is private and leaves inside `Private
 * `relational`: that definition run on DuckDB. The oracle of the tests, the form for clusters.
 * `ids`, `intake`, `sampling`, `tally`, `local`: the default on one machine, rows of a user
   together and one compiled pass over users for each question.
+* `spark`: the same questions on a cluster, with the same compiled passes in its workers.
 """

@@ -61,8 +61,8 @@ def sessions() -> Iterator[Sessions]:
 
 @pytest.fixture
 def spark(sessions: Sessions) -> Any:
-    """Two threads in one Java process."""
-    return sessions.on("local[2]", {})
+    """Two threads in one Java process; adaptive execution is for the cluster's tests."""
+    return sessions.on("local[2]", {"spark.sql.adaptive.enabled": "false"})
 
 
 @pytest.fixture
