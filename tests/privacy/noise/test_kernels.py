@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -70,6 +71,32 @@ def test_a_rational_coin_with_the_longest_denominator_does_not_wrap() -> None:
         assert kernels._chance(np.uint64(n), np.uint64(d), digits, at) is expected
 
 
+@pytest.fixture(scope="module")
+def one_flip(one_bit: ModuleType) -> Any:
+    """A coin of a given name as a trial of the enumeration, compiled once."""
+    short = one_bit._short
+
+    @cache
+    def made(coin: str) -> Any:
+        flip = getattr(one_bit, coin)
+        if coin == "_exp_whole":
+
+            @njit
+            def trial(digits: Any, at: Any, pair: Any) -> int:
+                heads = flip(pair[0], digits, at)
+                return UNDECIDED if short(digits, at) else int(heads)
+        else:
+
+            @njit
+            def trial(digits: Any, at: Any, pair: Any) -> int:
+                heads = flip(pair[0], pair[1], digits, at)
+                return UNDECIDED if short(digits, at) else int(heads)
+
+        return trial
+
+    return made
+
+
 @pytest.mark.parametrize(
     ("coin", "n", "d", "exponent"),
     [
@@ -84,24 +111,9 @@ def test_a_rational_coin_with_the_longest_denominator_does_not_wrap() -> None:
     ],
 )
 def test_exponential_coins_have_the_exact_chance(
-    one_bit: ModuleType, coin: str, n: int, d: int, exponent: float
+    one_flip: Any, coin: str, n: int, d: int, exponent: float
 ) -> None:
-    flip, short = getattr(one_bit, coin), one_bit._short
-
-    if coin == "_exp_whole":
-
-        @njit
-        def trial(digits: Any, at: Any, pair: Any) -> int:
-            heads = flip(pair[0], digits, at)
-            return UNDECIDED if short(digits, at) else int(heads)
-    else:
-
-        @njit
-        def trial(digits: Any, at: Any, pair: Any) -> int:
-            heads = flip(pair[0], pair[1], digits, at)
-            return UNDECIDED if short(digits, at) else int(heads)
-
-    mass = enumerate_tree(trial, (np.uint64(n), np.uint64(d)), 2, 20, 2)
+    mass = enumerate_tree(one_flip(coin), (np.uint64(n), np.uint64(d)), 2, 20, 2)
     low, high = bounds(mass)
     assert mass.sum() == 1
     assert low[1] <= math.exp(-exponent) <= high[1]
