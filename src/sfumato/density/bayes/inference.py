@@ -171,9 +171,11 @@ def infer(
     *,
     rich: bool,
     clipping_error: float,
+    caution: float,
 ) -> Posterior:
     """The density behind a noisy matrix. `rich` adds the layer that needs a strong signal;
-    `clipping_error` is the relative error the bound itself is expected to leave."""
+    `clipping_error` is the relative error the bound itself is expected to leave, `caution` the
+    factor between posterior and actual deviation."""
     scale, field = weights * weighting.of_visits, ground.field
     prior = scale * field
     level = max(float((matrix * prior).sum() / np.square(prior).sum()), 1e-9)
@@ -212,7 +214,7 @@ def infer(
     table = rake(
         crowds.table, ground.places, ground.slots * (ground.places.sum() / ground.slots.sum())
     )
-    sd = _deviation(ground, table, scale, variance, sigma, white)
+    sd = caution * _deviation(ground, table, scale, variance, sigma, white)
     clipped = max(clipping_error, distortion.left) * table
     return Posterior(table, np.sqrt(sd**2 + clipped**2 + crowds.sd**2), distortion)
 

@@ -134,6 +134,7 @@ class Bayes:
             matrix.sd,
             rich=settings.rich,
             clipping_error=settings.clipping_error,
+            caution=settings.caution,
         )
         ids = facts.released_ids
         values, lower, upper = rounded(found.mean, *found.interval(COVERAGE))

@@ -47,7 +47,15 @@ class Settings:
     def clipping_error(self) -> float:
         """Relative error that bounding contributions leaves in a cell, as seen on synthetic
         cities: the tighter the bound, the larger."""
-        return 0.01 if self.signal >= 1e5 else 0.03 if self.signal >= 2e4 else 0.06
+        return 0.01 if self.signal >= 2e4 else 0.06
+
+    @property
+    def caution(self) -> float:
+        """Error over posterior deviation, as seen on synthetic cities. The variances of the
+        layers are added up, which says too much where noise is strong."""
+        return (
+            1.0 if self.signal >= 3e5 or self.signal < 2e4 else 0.95 if self.signal >= 1e5 else 0.88
+        )
 
     @property
     def rich(self) -> bool:
