@@ -20,6 +20,7 @@ post-processing. Memory: 64 snapshots, however long the stream.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,8 @@ from sfumato.stream.schemes.rhythm.surroundings import (
 )
 
 MEMORY = 64
+_FITS = 6
+"""How often a day the kernel is fitted anew, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,8 @@ class _Rhythm(Repeating):
         self._times = Times(none, none, none.astype(bool), facts.calendar.longest_day)
         self._seen = np.zeros((0, facts.cells))
         self._kernel: Kernel | None = None
+        a_day = self._k * facts.calendar.longest_day / facts.window
+        self._rest, self._since = max(math.ceil(a_day / _FITS), 1), 0
         self._hours = Hours(facts.calendar.longest_day)
         self._covariance: Values | None = None
         self._prior = np.zeros(facts.cells)
@@ -122,7 +127,9 @@ class _Rhythm(Repeating):
         apart = (self._seen[:, busy] - self._prior[busy]) / np.sqrt(self._level[busy])
         moments = apart @ apart.T / busy.size
         noise = variance * float((1 / self._level[busy]).mean())
-        self._kernel = fit(self._times, moments, noise, self._kernel)
+        self._since += 1
+        if self._kernel is None or self._since >= self._rest:
+            self._kernel, self._since = fit(self._times, moments, noise, self._kernel), 0
         found = learned(self._hours, self._kernel, self._times, moments, noise, self._covariance)
         self._covariance = found.covariance
         self._arrange()
@@ -162,6 +169,7 @@ class _Rhythm(Repeating):
             "seen": self._seen,
             "prior": self._prior,
             "level": self._level,
+            "since": self._since,
         }
         if self._covariance is not None:
             more["covariance"] = self._covariance
@@ -181,6 +189,7 @@ class _Rhythm(Repeating):
         length = self.facts.calendar.longest_day
         self._times = Times(state["day"], state["phase"], state["free"], length)
         self._seen, self._prior, self._level = state["seen"], state["prior"], state["level"]
+        self._since = int(state["since"])
         if "kernel" in state:
             self._kernel = Kernel(*(float(part) for part in state["kernel"]))
             self._covariance = state["covariance"]
