@@ -35,8 +35,13 @@ def plot(
     folder: str | Path, kind: str = "map", *, slot: int | None = None, zone: str | None = None
 ) -> Figure:
     """A matplotlib figure. `slot` defaults to the busiest, `zone` to the sum over all zones."""
+    return _drawn(read_folder(folder), kind, slot, zone)
+
+
+def _drawn(
+    release: ReleaseFolder, kind: str, slot: int | None = None, zone: str | None = None
+) -> Figure:
     _matplotlib()
-    release = read_folder(folder)
     if kind not in KINDS:
         raise UsageError(f"There is no figure {kind!r}.", remedy=f"Take {', '.join(KINDS)}.")
     if slot is not None and not 0 <= slot < release.count.shape[1]:
@@ -56,7 +61,7 @@ def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
     kinds = [k for k in KINDS if k != "map" or release.shapes.geometry is not None]
     written = []
     for kind in kinds:
-        drawn = plot(folder, kind)
+        drawn = _drawn(release, kind)
         for suffix, save in (("png", _png), ("svg", _svg)):
             path = target / f"{kind}.{suffix}"
             write_atomically(path, save(drawn))
