@@ -109,7 +109,8 @@ def _series(stage: Stage, found: Results, panels: Sequence[Sequence[str]]) -> An
                 k = stage.example
                 told = f"{label}: MRE {one.zone_mre[k]:.2f}, PC {one.zone_pearson[k]:.2f}"
                 axes.plot(one.series, color=colour, lw=0.9, label=told)
-        axes.legend(fontsize=8, loc="upper right")
+        axes.margins(y=0.25)  # room for the legend above the curves
+        axes.legend(fontsize=8, loc="upper left", ncols=3)
         axes.set_ylabel("visits")
     rows[-1][0].set_xlabel("hour of the week")
     return figure
@@ -195,7 +196,8 @@ def _maps(stage: Stage, found: Results, labels: Sequence[str], epsilon: float) -
 def _histogram(found: Results) -> Any:
     figure, ((left, right),) = _new((9, 3.6), 1, 2)
     for colour, sampling in zip(_COLOURS, (True, False), strict=False):
-        taken = [h for h in found.histogram if h.sampling is sampling]
+        same = (h for h in found.histogram if h.sampling is sampling)
+        taken = sorted(same, key=lambda h: h.epsilon)
         at = [h.epsilon for h in taken]
         label = "with sampling" if sampling else "without sampling"
         left.plot(at, [h.divergence for h in taken], "o-", color=colour, label=label)
