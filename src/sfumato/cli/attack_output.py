@@ -24,6 +24,8 @@ from sfumato.io.writers import write_atomically, write_bytes
 from sfumato.model.errors import UsageError
 from sfumato.report.attack_panel import AttackPanel, AttackResult, AttackTracks, write_panel
 
+SHOWN = ("table", "greedy", "(range)", "random", "stays", "the map", "nothing", "learned")
+
 
 def write(
     study: Study,
@@ -40,7 +42,7 @@ def write(
     write_bytes(written[1], as_markdown(study, membership, allowed).encode(), mode=0o600)
     write_panel(panel(study, membership, allowed), folder)
     try:
-        write_atomically(written[2], lambda path: save_study(study, path))
+        write_atomically(written[2], lambda path: save_study(study, path), mode=0o600)
     except UsageError as error:  # the picture is optional, the numbers are not
         if console is not None:
             console.print(f"no picture: {error.problem}", highlight=False)
@@ -51,7 +53,9 @@ def write(
 def show(study: Study, membership: Mapping[str, Membership], allowed: Mapping[str, float]) -> None:
     """The study as tables, and what it means."""
     console = Console()
-    console.print(_rich("INTERNAL: trajectories recovered from counts", header(), rows(study)))
+    kept = [header().index(name) for name in SHOWN]  # a terminal is narrow; the files hold all
+    body = [[row[k] for k in kept] for row in rows(study)]
+    console.print(_rich("INTERNAL: trajectories recovered from counts", list(SHOWN), body))
     if membership:
         head, body = membership_rows(membership, allowed)
         console.print(_rich("INTERNAL: was somebody counted?", head, body))
