@@ -154,7 +154,7 @@ class Judge:
             draw=setting.repetition,
             mre=float(metrics.mean_relative_error(truth, table).mean()),
             pearson=float(metrics.pearson(truth, table).mean()),
-            emd=float(np.nanmean(moved)),
+            emd=float(np.nanmean(moved)) if np.isfinite(moved).any() else None,
             coverage=coverage,
             crowd=crowd_bias(truth, table, self._crowd),
             cpu=cpu,
