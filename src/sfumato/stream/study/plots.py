@@ -94,6 +94,8 @@ def comparison(rows: Sequence[Row], path: Path) -> None:
         axis.set(
             xscale="log", xlabel="MAE, 200 busiest cells", title=f"{city}, epsilon {epsilon:g}"
         )
+        axis.set_xlim(left=min(1.0, 0.5 * own[-1].score.busiest))
+        axis.xaxis.set_minor_formatter("")
     figure.savefig(path, dpi=100)
 
 
