@@ -50,6 +50,7 @@ class Shop:
             "epsilon": 0.5,
             "delta": 1e-6,
             "expected_users": 1000,
+            "scheme": "gaussian",
         }
         result = self.run("ledger", "init", "--dataset", "city", "--cap-epsilon", "1",
                           "--cap-delta", "1e-5")  # fmt: skip
