@@ -22,8 +22,8 @@ METHOD = Method(solver=Solver.CELLS)
 
 @pytest.fixture(scope="module")
 def people() -> People:
-    """A busy little town: 1,500 people on 81 cells, so that counts pass a threshold."""
-    plan = CrowdPlan(people=1_500, days=1, columns=9, rows=9)
+    """A busy little town: 2,000 people on 64 cells, so that counts pass a threshold."""
+    plan = CrowdPlan(people=2_000, days=1, columns=8, rows=8)
     return first_points(truth_of(plan), 12)
 
 
@@ -42,7 +42,7 @@ def greedy(study: Study) -> dict[str, float]:
 def test_suppression_alone_hardly_protects(study: Study) -> None:
     found = greedy(study)
     assert found["k = 5"] > 0.9 * found["no protection"]
-    assert found["k = 15"] > 0.75 * found["no protection"]
+    assert found["k = 15"] > 0.8 * found["no protection"]
 
 
 def test_every_table_stands_beside_its_baselines(study: Study) -> None:
@@ -59,7 +59,7 @@ def test_the_baseline_that_knows_nothing_does_not_know_the_people(people: People
     """People who are all alone in their cells cannot be guessed from others."""
     from dataclasses import replace
 
-    alone = np.repeat(np.arange(81)[:, None], 12, axis=1).astype(np.int32)
+    alone = np.repeat(np.arange(64)[:, None], 12, axis=1).astype(np.int32)
     found, _ = average_baseline(replace(people, cells=alone, others=None), np.random.default_rng(0))
     assert found["greedy"] == 0.0
 
