@@ -70,7 +70,7 @@ def frontier(
     )
     out.mkdir(parents=True, exist_ok=True)
     record = Record(out / NUMBERS)
-    record.forget(again or [])
+    record.forget(again or [], settings.covers)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
         task = bar.add_task("cities", total=1.0)

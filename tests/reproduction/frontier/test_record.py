@@ -30,9 +30,9 @@ def test_a_line_cut_off_by_a_kill_is_dropped_and_can_be_added_again(tmp_path: Pa
     assert Record(path).rows == [row("a"), row("b")]
 
 
-def test_methods_can_be_forgotten(tmp_path: Path) -> None:
+def test_methods_can_be_forgotten_among_the_rows_asked_about(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     record = Record(path)
-    record.add([row("a"), row("b")])
-    record.forget(["a"])
-    assert Record(path).rows == [row("b")]
+    record.add([row("a"), row("a", 1), row("b")])
+    record.forget(["a"], lambda one: one.draw == 0)
+    assert Record(path).rows == [row("a", 1), row("b")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -55,10 +55,10 @@ class Record:
         with self._path.open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(asdict(row)) + "\n" for row in new)
 
-    def forget(self, methods: Iterable[str]) -> None:
-        """Drop the rows of some methods, so that they are drawn again."""
+    def forget(self, methods: Iterable[str], among: Callable[[Row], bool]) -> None:
+        """Drop the rows of some methods, among those asked about, so that they are drawn again."""
         gone = set(methods)
-        self.rows = [row for row in self.rows if row.method not in gone]
+        self.rows = [row for row in self.rows if row.method not in gone or not among(row)]
         self._rewrite()
 
     def _rewrite(self) -> None:

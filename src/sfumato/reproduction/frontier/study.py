@@ -61,6 +61,13 @@ class Settings:
     towers: int = 1_303
     zones: int = 989
 
+    def covers(self, row: Row) -> bool:
+        """Whether these settings would draw that row; real aggregates are always drawn."""
+        if row.city not in tuple(Kind):
+            return True
+        right_size = row.city == Kind.SMALL or row.users in self.users
+        return row.city in self.kinds and right_size and row.epsilon in self.epsilons
+
     def draws_of(self, kind: Kind, method: Method) -> int:
         """More where a bar is stated: our own forms in the ordinary city."""
         barred = kind is Kind.ORDINARY and method.labels[0] in BARRED
