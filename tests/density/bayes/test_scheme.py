@@ -114,7 +114,7 @@ def test_an_earlier_week_helps_the_next_at_no_cost(small: Small) -> None:
     alone = Bayes().run(small.source, Wall.seeded(22), facts).values
     helped = Bayes().run(small.source, Wall.seeded(22), knowing).values
     errors = [float(mean_relative_error(small.truth, table).mean()) for table in (helped, alone)]
-    assert errors[0] < 0.85 * errors[1]
+    assert errors[0] < 0.9 * errors[1]
 
 
 def test_an_earlier_week_that_no_longer_holds_does_little_harm(small: Small) -> None:
@@ -195,3 +195,15 @@ def test_few_people_and_much_noise_give_something_sensible(small: Small) -> None
         assert np.isfinite(found).all()
         assert found.sum() < 4 * truth.sum() + 4000
         assert found.max() < 0.2 * found.sum() + 100
+
+
+def test_a_handful_of_people_in_many_places_never_overflows() -> None:
+    plan = CityPlan(users=60, towers=140, zones=128, seed=4)
+    city = build_city(plan)
+    source = LocalSource(
+        read_events(pa.Table.from_batches(list(generate_events(city)))), city.towers, plan.grid
+    )
+    facts = PublicFacts(city.towers.ids, plan.grid, 1.0, 1e-6, 60)
+    for seed in range(12):
+        found = Bayes().run(source, Wall.seeded(seed), facts)
+        assert found.upper.max() < 1e4

@@ -28,11 +28,15 @@ from sfumato.density.bayes.clipping import Distortion, Weighting, find_distortio
 from sfumato.density.refine.calendar import Calendar
 from sfumato.density.refine.crowds import temper_crowds
 from sfumato.density.refine.margins import PLACE_FLOOR, clean_places, clean_slots
+from sfumato.density.refine.pooling import pool_nights
 from sfumato.density.refine.raking import rake
 from sfumato.density.refine.rhythms import rhythm_basis
 from sfumato.density.refine.singular import components, effective_noise
 from sfumato.density.refine.spatial import SpatialFilter
 from sfumato.density.refine.temporal import wiener
+
+_LEVEL_SPREAD, _LEAST_LEVEL = 0.3, 0.2
+"""How far the weight that the bound leaves may lie from what was expected of it."""
 
 Table = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -115,6 +119,8 @@ def prepare(
     if expected is not None:
         before = [expected.sum(axis=axis) / expected.sum() for axis in (1, 0)]
     cleaned = clean_places(noisy, float(variance.mean()), SpatialFilter(centres), before[0])
+    # Where noise is all there is, a mean near zero must not let a power of a total explode.
+    cleaned = np.maximum(cleaned, PLACE_FLOOR * max(float(cleaned.mean()), total / cleaned.size))
     counted = np.maximum(margins.places * up, PLACE_FLOOR * total / margins.places.size)
     inside = float(cleaned.sum()) / total
     up_slots = total / max(float(margins.slots.sum()), 1.0)
@@ -170,15 +176,17 @@ def infer(
     sigma: float,
     *,
     rich: bool,
+    pooled: bool,
     clipping_error: float,
     caution: float,
 ) -> Posterior:
-    """The density behind a noisy matrix. `rich` adds the layer that needs a strong signal;
+    """The density behind a noisy matrix. `rich` adds the layer that needs a strong signal,
+    `pooled` mixes the maps of the small hours, which a weak one needs;
     `clipping_error` is the relative error the bound itself is expected to leave, `caution` the
     factor between posterior and actual deviation."""
     scale, field = weights * weighting.of_visits, ground.field
     prior = scale * field
-    level = max(float((matrix * prior).sum() / np.square(prior).sum()), 1e-9)
+    level = _level(matrix, prior, sigma)
     distortion = find_distortion(matrix, level * prior, sigma, ground.spread, weighting.leak)
     rest = matrix - level * prior
     size = np.sqrt(ground.places / ground.places.mean())
@@ -214,9 +222,22 @@ def infer(
     table = rake(
         crowds.table, ground.places, ground.slots * (ground.places.sum() / ground.slots.sum())
     )
+    if pooled:
+        table = pool_nights(table, ground.calendar)
     sd = caution * _deviation(ground, table, scale, variance, sigma, white)
     clipped = max(clipping_error, distortion.left) * table
     return Posterior(table, np.sqrt(sd**2 + clipped**2 + crowds.sd**2), distortion)
+
+
+def _level(matrix: Table, prior: Table, sigma: float) -> float:
+    """How much of the expected matrix is there: about one, and so far as noise lets it be seen.
+
+    The posterior mean under a normal prior around one; never near zero or below, whatever the
+    noise says of a handful of people.
+    """
+    power = float(np.square(prior).sum())
+    seen, weight = float((matrix * prior).sum()), float(np.square(_LEVEL_SPREAD / sigma))
+    return max((1.0 + weight * seen) / (1.0 + weight * power), _LEAST_LEVEL)
 
 
 def _rhythms(

@@ -133,6 +133,7 @@ class Bayes:
             _weighting(ground, area, weights, settings, expected_visits(facts)),
             matrix.sd,
             rich=settings.rich,
+            pooled=settings.pooled,
             clipping_error=settings.clipping_error,
             caution=settings.caution,
         )

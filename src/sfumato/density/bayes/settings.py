@@ -58,6 +58,11 @@ class Settings:
         )
 
     @property
+    def pooled(self) -> bool:
+        """Whether the small hours are too thin for maps of their own."""
+        return self.signal < 1e5
+
+    @property
     def rich(self) -> bool:
         """Whether the signal carries more than margins and a few common patterns."""
         return self.signal >= 3e3
@@ -88,7 +93,7 @@ def settings_for(facts: PublicFacts) -> Settings:
     elif signal >= 2e4:
         share, places, slots, matrix = 0.20, 12.0, 5.0, 2.5
     else:
-        share, places, slots, matrix = 0.20, 5.0, 5.0, 1.5
+        share, places, slots, matrix = 0.35, 4.0, 4.0, 1.5
     visits = expected_visits(facts)
     ratio = visits / WEEKLY_VISITS
     cap = max(10, math.ceil(WEEKLY_CAP * ratio))
