@@ -54,7 +54,7 @@ class Settings:
         """Error over posterior deviation, as seen on synthetic cities. The variances of the
         layers are added up, which says too much where noise is strong."""
         return (
-            1.0 if self.signal >= 3e5 or self.signal < 2e4 else 0.95 if self.signal >= 1e5 else 0.88
+            1.0 if self.signal >= 3e5 or self.signal < 2e4 else 0.95 if self.signal >= 1e5 else 0.9
         )
 
     @property
