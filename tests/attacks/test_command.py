@@ -12,6 +12,8 @@ from sfumato.city.crowd import CrowdPlan, write_crowd
 from sfumato.cli.main import app
 from sfumato.report.attack_panel import read_panel
 
+pytestmark = pytest.mark.xdist_group("attack command")  # one costly fixture, made once
+
 RUN = CliRunner()
 PERIOD = ["--from", "2008-02-04", "--to", "2008-02-05", "--tz", "Asia/Shanghai"]
 

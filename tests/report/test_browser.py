@@ -23,6 +23,8 @@ from sfumato.model.places import PlaceKind, Places
 from sfumato.report.internal import write_internal_page
 from sfumato.report.page import write_page
 
+pytestmark = pytest.mark.xdist_group("browser")  # one costly fixture, made once
+
 HERE = Path(__file__).parent
 SPACE, DOWN, ENTER, ESCAPE, RIGHT = " ", "\ue015", "\ue007", "\ue00c", "\ue014"
 

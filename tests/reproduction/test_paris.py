@@ -14,6 +14,8 @@ from sfumato.cli.reproduce_paris import paris
 from sfumato.model.errors import UsageError
 from sfumato.reproduction.paris import cases, paper
 
+pytestmark = pytest.mark.xdist_group("paris study")  # one costly fixture, made once
+
 
 def run(*flags: str) -> None:
     app = typer.Typer()

@@ -40,6 +40,7 @@ def visits(spark: Any) -> Any:
         spark.catalog.dropTempView(name)
 
 
+@pytest.mark.slow
 def test_every_question_as_sql(town: Any, spark: Any, visits: Any) -> None:
     found, norms = visits
     rows = [(int(u), float(slot) + 0.5, f"t{place}") for u, slot, place in found]

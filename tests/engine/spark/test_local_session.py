@@ -127,6 +127,20 @@ def test_every_scheme_gives_the_same_bytes_on_every_engine(
         source.close()
 
 
+@pytest.mark.slow
+def test_every_scheme_gives_the_same_bytes_on_two_worker_processes(
+    town: Any, cluster: Any, rows: Any
+) -> None:
+    towers, grid, events = town.towers(TOWERS), town.grid(2), town.events(rows)
+    here = scheme_runs(LocalSource(events, towers, grid), towers, grid)
+    shuffled = cluster.createDataFrame(town.table(rows)).repartition(6)
+    source = open_source(shuffled, towers, grid)
+    try:
+        assert here == scheme_runs(source, towers, grid)
+    finally:
+        source.close()
+
+
 @pytest.mark.parametrize("kind", ["string", "binary", "decimal(20,0)"])
 def test_ids_of_every_kind(town: Any, spark: Any, rows: Any, kind: str) -> None:
     arrow = {"string": pa.string(), "binary": pa.binary(), "decimal(20,0)": pa.uint64()}[kind]

@@ -10,10 +10,11 @@ enter, that goes with the session, and that is swept up by the next run where a 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import warnings
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from sfumato.engine.spark.errors import condition_of
@@ -91,6 +92,7 @@ def open_session(
                 builder = builder.config("spark.local.dir", closing.enter_context(Scratch()))
             for key, value in {**_OURS, **(settings or {})}.items():
                 builder = builder.config(key, value)
+            started = _java() is None
             session = builder.getOrCreate()
     except UsageError:
         closing.close()
@@ -101,5 +103,34 @@ def open_session(
             f"Spark could not be started ({condition_of(error)}).",
             remedy="Check the master's address, and that Java 17 or later is installed.",
         ) from None
+    if started:
+        closing.callback(_end_java)
     closing.callback(session.stop)
     return session, closing
+
+
+def _java() -> Any:
+    """The Java process that pyspark talks to, if one runs."""
+    from pyspark import SparkContext
+
+    return SparkContext._gateway
+
+
+def _end_java() -> None:
+    """End the Java process that was started for a session of ours.
+
+    It remembers its scratch folder for life; a later session in it would look for files in a
+    folder that is gone. A Java process that ran before is somebody else's and goes on.
+    """
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.stdin.close()  # it waits for the end of its input
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=20)

@@ -100,6 +100,7 @@ class _Profile(Repeating):
         estimate, spread = shrunk(
             np.array(rows), self._noise.variance, self.facts.grid_columns, laplace
         )
+        self._made = self._made.copy()  # rows of the last window were handed out
         self._made[seen] = median_counts(estimate, spread) if self._whole else estimate
         self.last_sd = float(np.sqrt(spread.mean()))
         self._before = -1
