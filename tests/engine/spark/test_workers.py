@@ -18,7 +18,7 @@ from sfumato.engine.spark.opening import open_source
 from sfumato.engine.spark.source import SparkSource
 from sfumato.model.bound import Counting, SampleBound, WeightBound
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,6 @@ def test_two_workers_give_the_bytes_of_one_machine(town: Any, cluster: Any, rows
         source.close()
 
 
-@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_changes_nothing(town: Any, cluster: Any, rows: Any) -> None:
     towers, grid = town.towers(7), town.grid(2)
     here = town.opened(
