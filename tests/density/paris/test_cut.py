@@ -28,6 +28,16 @@ def boxed(values: np.ndarray) -> Private[Counts]:
     return Private(Counts(values.astype(np.int64), 1, 9.0, 3.0, Counting.VISITS, "toy"), "toy")
 
 
+def with_one_user(seed: int, clusters: int, slots: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Counts, one user's visits (one in each of some slots, anywhere), and the user's norm."""
+    rng = np.random.default_rng(seed)
+    base = rng.integers(0, 30, (clusters, slots))
+    user = np.zeros_like(base)
+    busy = rng.random(slots) < 0.6
+    user[rng.integers(0, clusters, slots)[busy], np.flatnonzero(busy)] = 1
+    return base, user, math.sqrt(max(int(user.sum()), 1))
+
+
 def test_dropped_norms_by_hand() -> None:
     """Two rows: keeping one leaves 4 and 3, 12 and 0; keeping two leaves 12 and 0."""
     rows = np.array([[1.0, 4.0, 12.0], [7.0, 3.0, 0.0]])
@@ -48,12 +58,7 @@ def test_one_user_moves_two_costs_apart_by_no_more_than_the_range(
     seed: int, clusters: int, slots: int
 ) -> None:
     """Neighbours differ by one user with one visit in each of some slots, anywhere."""
-    rng = np.random.default_rng(seed)
-    base = rng.integers(0, 30, (clusters, slots))
-    user = np.zeros_like(base)
-    busy = rng.random(slots) < 0.6
-    user[rng.integers(0, clusters, slots)[busy], np.flatnonzero(busy)] = 1
-    l2 = math.sqrt(max(int(user.sum()), 1))
+    base, user, l2 = with_one_user(seed, clusters, slots)
     one = open_private(cut_costs(boxed(base), 1.5, Transform.DCT))
     other = open_private(cut_costs(boxed(base + user), 1.5, Transform.DCT))
     assert np.ptp(one - other) <= cost_range(math.sqrt(2) * l2)
@@ -70,12 +75,7 @@ def test_one_user_moves_the_costs_of_all_clusters_by_no_more_than_the_joint_rang
     seed: int, clusters: int, slots: int
 ) -> None:
     """What is charged is the norm over clusters of how far each one's costs move apart."""
-    rng = np.random.default_rng(seed)
-    base = rng.integers(0, 30, (clusters, slots))
-    user = np.zeros_like(base)
-    busy = rng.random(slots) < 0.6
-    user[rng.integers(0, clusters, slots)[busy], np.flatnonzero(busy)] = 1
-    l2 = math.sqrt(max(int(user.sum()), 1))
+    base, user, l2 = with_one_user(seed, clusters, slots)
     one = open_private(row_costs(boxed(base), 1.5, Transform.DCT))
     other = open_private(row_costs(boxed(base + user), 1.5, Transform.DCT))
     moved = np.ptp(one - other, axis=1)

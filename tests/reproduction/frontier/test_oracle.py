@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.density.bayes import Bayes
 from sfumato.privacy.wall import Wall
-from sfumato.reproduction.frontier.listening import ListeningWall
+from sfumato.reproduction.frontier.box_keeping import BoxKeepingWall
 from sfumato.reproduction.frontier.oracle import Oracle, frame_of
 from sfumato.reproduction.paris.stage import Stage
 from sfumato.utility.metrics import mean_relative_error
@@ -15,13 +15,13 @@ from sfumato.utility.metrics import mean_relative_error
 def test_listening_changes_nothing(stage: Stage) -> None:
     facts = stage.facts(0.3, 2e-6)
     plain = Bayes().run(stage.source, Wall.seeded(4), facts)
-    heard = Bayes().run(stage.source, ListeningWall.seeded(4), facts)
+    heard = Bayes().run(stage.source, BoxKeepingWall.seeded(4), facts)
     assert np.array_equal(plain.values, heard.values)
 
 
 def test_the_frame_holds_one_matrix_with_and_without_its_noise(stage: Stage) -> None:
     facts = stage.facts(0.3, 2e-6)
-    wall = ListeningWall.seeded(5)
+    wall = BoxKeepingWall.seeded(5)
     Bayes().run(stage.source, wall, facts)
     frame = frame_of(wall, facts)
     noise = frame.noisy - frame.clean
@@ -34,7 +34,7 @@ def test_the_oracle_is_better_than_bayes_where_noise_matters(stage: Stage) -> No
     scores = []
     for seed in range(3):
         density, table = oracle.with_bayes(
-            stage.source, ListeningWall.seeded(seed), stage.facts(1.0, 2e-6)
+            stage.source, BoxKeepingWall.seeded(seed), stage.facts(1.0, 2e-6)
         )
         values = np.asarray(density.values, dtype=np.float64)
         scores.append([mean_relative_error(stage.truth, t).mean() for t in (values, table)])

@@ -22,7 +22,7 @@ from sfumato.model.bound import Bound, SampleBound, WeightBound
 from sfumato.model.source import Source
 from sfumato.privacy.accounting import gaussian_mu
 from sfumato.privacy.wall import Wall
-from sfumato.reproduction.frontier.listening import ListeningWall
+from sfumato.reproduction.frontier.box_keeping import BoxKeepingWall
 from sfumato.reproduction.frontier.matrix_mechanism import MatrixMechanism
 from sfumato.reproduction.frontier.oracle import Oracle
 from sfumato.reproduction.frontier.quadtree import Quadtree
@@ -149,7 +149,7 @@ def _printed(setting: Setting) -> Mapping[str, Found]:
 
 
 def _bayes(setting: Setting) -> Mapping[str, Found]:
-    wall = ListeningWall.seeded(setting.seed(BAYES))
+    wall = BoxKeepingWall.seeded(setting.seed(BAYES))
     density, table = setting.oracle.with_bayes(setting.source, wall, setting.facts)
     return {BAYES: density, ORACLE: table}
 

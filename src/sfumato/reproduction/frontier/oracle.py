@@ -23,7 +23,7 @@ from sfumato.density.scheme import Density, PublicFacts
 from sfumato.model.source import Source
 from sfumato.privacy.door import open_private
 from sfumato.reproduction.frontier.kernels_of_space import Bank
-from sfumato.reproduction.frontier.listening import ListeningWall
+from sfumato.reproduction.frontier.box_keeping import BoxKeepingWall
 
 Table = NDArray[np.float64]
 _FLOOR = 0.02
@@ -50,7 +50,7 @@ class Oracle:
     _bank: Bank | None = field(default=None, repr=False)
 
     def with_bayes(
-        self, source: Source, wall: ListeningWall, facts: PublicFacts
+        self, source: Source, wall: BoxKeepingWall, facts: PublicFacts
     ) -> tuple[Density, Table]:
         """One draw of `bayes`, and the oracle on the same noise."""
         density = Bayes().run(source, wall, facts)
@@ -76,7 +76,7 @@ class Oracle:
         return self._bank
 
 
-def frame_of(wall: ListeningWall, facts: PublicFacts) -> Frame:
+def frame_of(wall: BoxKeepingWall, facts: PublicFacts) -> Frame:
     """The matrix that a run of `bayes` measured on this wall, opened."""
     taken, settings = wall.taken, settings_for(facts)
     area = recipe._area(facts)

@@ -16,14 +16,14 @@ from sfumato.privacy.noise import BitStream
 from sfumato.privacy.wall import Wall
 
 
-class ListeningWall(Wall):
+class BoxKeepingWall(Wall):
     """The same noise and charges as any wall; `boxes` and `taken` by label."""
 
     boxes: dict[str, Private[Counts]]
     taken: dict[str, Measurement]
 
     @classmethod
-    def seeded(cls, seed: int, charger: Charger | None = None) -> ListeningWall:
+    def seeded(cls, seed: int, charger: Charger | None = None) -> BoxKeepingWall:
         wall = super().seeded(seed, charger)
         assert isinstance(wall, cls)
         return wall
