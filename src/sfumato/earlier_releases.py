@@ -1,4 +1,8 @@
-"""Earlier releases, read back as what a new one may expect."""
+"""Earlier releases, read back as what a new one may expect.
+
+What they say enters the next release uncharged, so it must be what was published: the table is
+held against the digest in its manifest, and noise from a test seed is refused.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from sfumato.density.refine.earlier import EarlierTable, expected_pattern
 from sfumato.model.errors import InputError
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
+from sfumato.privacy.transaction import digests
 from sfumato.released import Release, read_release
 
 
@@ -26,6 +31,7 @@ def pattern_of(
 
 def _table(release: Release, released: Places, grid: TimeGrid) -> EarlierTable:
     manifest = release.manifest
+    _check_published(release)
     if manifest.released.sha256 != released.fingerprint():
         raise InputError(
             "An earlier release is about other places than this one.",
@@ -43,3 +49,17 @@ def _table(release: Release, released: Places, grid: TimeGrid) -> EarlierTable:
     starts = table.column("time_start").slice(0, slots).to_pylist()
     ends = table.column("time_end").slice(0, slots).to_pylist()
     return EarlierTable(values, Calendar.of(starts, ends))
+
+
+def _check_published(release: Release) -> None:
+    found = digests(release.folder).get("density.parquet")
+    if (
+        release.manifest.tainted
+        or found is None
+        or release.manifest.files.get("density.parquet") != found
+    ):
+        raise InputError(
+            "An earlier release is not as it was published.",
+            file=str(release.folder),
+            remedy="Give the folder as sfumato release made it, or leave it out.",
+        )

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import shapely
 from typer.testing import CliRunner, Result
@@ -261,3 +263,15 @@ def test_an_earlier_release_must_be_about_the_same_places_and_slots(shop: Shop) 
         shop.release("--scheme", "bayes", *earlier, *zones, "--slot", "3h", name="second")
     with pytest.raises(UsageError, match="does not learn"):
         shop.release(*earlier, name="second")
+
+
+def test_an_earlier_release_must_be_as_it_was_published(shop: Shop) -> None:
+    """Its numbers are used without a charge, so nobody may have put others in their place."""
+    assert shop.release("--scheme", "bayes", name="first", epsilon="0.2").exit_code == 0
+    first = shop.home / "out" / "first"
+    table = pq.read_table(first / "density.parquet")
+    raised = table.column("count").to_numpy() + 1.0
+    position = table.schema.get_field_index("count")
+    pq.write_table(table.set_column(position, "count", pa.array(raised)), first / "density.parquet")
+    with pytest.raises(InputError, match="as it was published"):
+        shop.release("--scheme", "bayes", "--earlier", str(first), name="second")

@@ -22,8 +22,8 @@ from sfumato.density.refine.raking import rake
 from sfumato.density.scheme import Density, PublicFacts
 from sfumato.model.source import Source
 from sfumato.privacy.door import open_private
-from sfumato.reproduction.frontier.kernels_of_space import Bank
 from sfumato.reproduction.frontier.box_keeping import BoxKeepingWall
+from sfumato.reproduction.frontier.kernels_of_space import Bank
 
 Table = NDArray[np.float64]
 _FLOOR = 0.02
