@@ -1,8 +1,7 @@
-"""The pipelines by name, what the command refuses about them, and the pages' links."""
+"""The pipelines by name, and what the command refuses about them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +11,6 @@ from tests.adapters.told import Town, write_export
 from sfumato.adapters.registry import PIPELINES, export_release
 from sfumato.model.errors import InputError, UsageError
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("adapters/multimno.md", "adapters/flowkit.md", "commands/export.md")
 WHEN = ("--from", "2024-03-30", "--to", "2024-04-01", "--tz", "Europe/Paris", "--slot", "6h")
 WHAT = ("--dataset", "d", "--epsilon", "0.5", "--delta", "1e-7", "--expected-users", "2000")
 
@@ -59,12 +56,3 @@ def test_refusals_of_export(tmp_path: Path, sfumato: Callable[..., str]) -> None
         sfumato("export", "here", "there", "--to", "excel")
     with pytest.raises(InputError, match="not a release folder"):
         export_release(tmp_path, PIPELINES[0], tmp_path / "out", zoning="nuts:3")
-
-
-@pytest.mark.parametrize("name", [*PAGES, "decisions/databases.md"])
-def test_linked_pages_are_there(name: str) -> None:
-    page = DOCS / name
-    links = re.findall(r"\]\(([^)#:]+\.md)(?:#[^)]*)?\)", page.read_text("utf-8"))
-    assert links
-    for link in links:
-        assert (page.parent / link).is_file(), link

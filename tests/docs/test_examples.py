@@ -1,0 +1,89 @@
+"""The examples of README and of the commands' pages, run as they are printed."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.docs.pages import PAGES, ROOT, blocks, named, run
+
+from sfumato.city import CityPlan, write_city
+from sfumato.city.plan import Fixes
+
+DOCS = ROOT / "docs"
+ELSEWHERE = {
+    "docs/tutorial.md",
+    "docs/adapters/flowkit.md",  # tests/adapters, with the pipelines' own files
+    "docs/adapters/multimno.md",
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, and a ledger of its own."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data-home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_from_records_to_a_page(here: Path) -> None:
+    write_city(CityPlan(users=1500, towers=24, zones=16, area_km2=8, seed=5), here)
+    run(ROOT / "README.md")
+    run(DOCS / "commands" / "evaluate.md")
+    shutil.copytree(here / "releases" / "week-37", here / "releases" / "week-38")
+    run(DOCS / "commands" / "report.md")
+    assert (here / "weeks.html").is_file()
+    assert any((here / "figures").iterdir())
+
+
+def test_a_release_from_the_command_line_and_from_python(here: Path) -> None:
+    write_city(CityPlan(users=500, towers=24, zones=16, area_km2=8, seed=5), here)
+    run(DOCS / "commands" / "release.md")
+    assert (here / "releases" / "week-37" / "index.html").is_file()
+
+
+def test_a_stream(here: Path) -> None:
+    people = CityPlan(
+        users=200,
+        towers=4,
+        zones=16,
+        area_km2=8,
+        start=date(2024, 3, 4),
+        days=7,
+        fixes=Fixes.GPS,
+    )
+    write_city(people, here)
+    (here / "events.parquet").rename(here / "history.parquet")
+    run(DOCS / "commands" / "stream.md")
+    assert len(list((here / "streams" / "week-10" / "slots").iterdir())) == 7 * 24
+
+
+def test_traces(here: Path) -> None:
+    fixes = range(120)
+    traces = {
+        "user": ["red cab" if k % 2 else "blue cab" for k in fixes],
+        "time": pa.array([1_211_155_200 + 60 * k for k in fixes], pa.timestamp("s", "UTC")),
+        "lon": [-122.42 + k / 9000 for k in fixes],
+        "lat": [37.77 + k / 7000 for k in fixes],
+    }
+    pq.write_table(pa.table(traces), here / "traces.parquet")
+    run(DOCS / "commands" / "sanitise.md")
+    run(DOCS / "traces.md")
+    assert pq.read_table(here / "out" / "cabs" / "traces.parquet").num_rows == 120
+
+
+@pytest.mark.parametrize("name", ["city", "demo", "ledger"])
+def test_a_page_that_brings_its_own_data(here: Path, name: str) -> None:
+    run(DOCS / "commands" / f"{name}.md")
+    assert any(here.iterdir())
+
+
+def test_no_page_has_a_block_that_nothing_runs() -> None:
+    here = Path(__file__).read_text("utf-8")
+    for page in PAGES:
+        if blocks(page) and named(page) not in ELSEWHERE:
+            assert f'"{page.name}"' in here or f'"{page.stem}"' in here, named(page)

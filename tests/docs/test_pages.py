@@ -1,0 +1,65 @@
+"""Every page: commands and flags that exist, links that lead somewhere, a page for each command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from tests.docs.pages import PAGES, ROOT, named
+from typer.core import TyperCommand, TyperGroup
+
+from sfumato.cli.main import app
+
+PROGRAM = typer.main.get_command(app)
+assert isinstance(PROGRAM, TyperGroup)
+_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
+
+
+def printed_commands(page: Path) -> Iterator[list[str]]:
+    """What follows `sfumato` in blocks and in backticks, word by word."""
+    text = page.read_text("utf-8").replace("\\\n", " ")
+    for line in re.findall(r"^(?: {4}|\$ )?(?:.*\| )?sfumato +([a-z].*)$", text, re.MULTILINE):
+        yield line.partition(" #")[0].split()
+    for words in re.findall(r"`sfumato +([a-z][^`]*)`", text):
+        yield words.split()
+
+
+def command_of(words: list[str]) -> TyperCommand:
+    """The command that the words name; groups that have a default command take it."""
+    found: object = PROGRAM
+    for word in words:
+        if not isinstance(found, TyperGroup) or word not in found.commands:
+            break
+        found = found.commands[word]
+    if isinstance(found, TyperGroup):
+        found = found.commands["recovery"]  # `sfumato attack RELEASE`
+    assert isinstance(found, TyperCommand)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_commands_and_flags_exist(page: Path) -> None:
+    for words in printed_commands(page):
+        assert words[0] in PROGRAM.commands, words[0]
+        flags = _FLAG.findall(" ".join(words))
+        if flags:
+            params = command_of(words).params
+            known = {"--help"} | {name for p in params for name in (*p.opts, *p.secondary_opts)}
+            assert set(flags) <= known, (" ".join(words), set(flags) - known)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+        assert (page.parent / link).exists(), link
+
+
+def test_every_command_has_a_page_and_the_readme_knows_every_subject() -> None:
+    for name in PROGRAM.commands:
+        assert (ROOT / "docs" / "commands" / f"{name}.md").is_file(), name
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        assert f"docs/{page.name}" in readme, page.name
