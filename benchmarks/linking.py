@@ -25,10 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.attacks.recovery import Clock, Ground, Link, Method, Solver, accuracy, counts_of
+from sfumato.attacks.recovery.beside import census, others
 from sfumato.attacks.recovery.days import link_day
 from sfumato.attacks.recovery.identify import identify
 from sfumato.attacks.recovery.linking import Visits, link_days, match_fragments
-from sfumato.attacks.recovery.study import People, average_baseline
+from sfumato.attacks.recovery.people import People
 from sfumato.attacks.recovery.tables import whole_people
 from sfumato.attacks.studies.points import OTHERS, truth_of
 from sfumato.city.crowd import CrowdPlan, generate
@@ -94,7 +95,8 @@ def measure(people: int, predict: bool) -> dict[str, Any]:
         "linking_cpu_s": round(across, 1),
         "peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
         "greedy": round(score.greedy, 4),
-        "knows_nothing": round(average_baseline(week, rng)[0]["greedy"], 4),
+        "others": round(others(week, rng)[0]["greedy"], 4),
+        "census": round(census(week, rng)["greedy"], 4),
         "links_right": {link.value: round(links_right(week, link), 4) for link in Link},
         "singled_out": {each.points: round(each.singled_out, 4) for each in looked},
         "learned": {each.points: round(each.learned, 4) for each in looked},
@@ -133,13 +135,13 @@ def page(rows: list[dict[str, Any]]) -> str:
         "`python -m benchmarks.linking`.",
         "",
         "| people | prediction | days, CPU s | linking, CPU s | peak GiB | greedy accuracy | "
-        "knows nothing | links right: accumulated | adjacent |",
+        "knows everybody else | links right: accumulated | adjacent |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
         f"| {row['people']:,} | {'yes' if row['predict'] else 'no'} | {row['days_cpu_s']} | "
         f"{row['linking_cpu_s']} | {row['peak_gib']} | {percent(row['greedy'])} | "
-        f"{percent(row['knows_nothing'])} | {percent(row['links_right']['accumulate'])} | "
+        f"{percent(row['others'])} | {percent(row['links_right']['accumulate'])} | "
         f"{percent(row['links_right']['adjacent'])} |"
         for row in rows
     ]

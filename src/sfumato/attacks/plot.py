@@ -15,12 +15,14 @@ from sfumato.attacks.recovery.study import Study
 from sfumato.model.errors import UsageError
 
 _ATTACK = "#b3261e"
-_BASE = {"random": "#9aa5b1", "stay": "#5f7d95", "map": "#7fb59b", "average": "#1b6e53"}
+_BASE = {"random": "#9aa5b1", "stay": "#5f7d95", "map": "#7fb59b", "others": "#1b6e53"}
 BASELINES = {
     "random": "linked by lot",
     "stay": "everybody stays",
     "map": "knows the map",
-    "average": "knows nothing",
+    "others": "knows everybody else",
+    "census": "census of other people",
+    "halves": "halves guessed from halves",
 }
 
 

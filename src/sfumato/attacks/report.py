@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sfumato.attacks.membership import Membership
+from sfumato.attacks.recovery.beside import KNOWN
 from sfumato.attacks.recovery.study import Outcome, Study
 
 INTERNAL = "INTERNAL: this compares with the truth and must not be published."
@@ -17,8 +18,9 @@ WORDS = (
     "Accuracy is the share of person-slots whose place the attack got right, with recovered "
     "trajectories matched to people afterwards. Read it beside the baselines: linking at random, "
     "letting everybody stay, people held where the true average map has them (*the map*: what a "
-    "release is meant to tell), and people drawn from the average map of others, which knows "
-    "*nothing* of the table.",
+    "release is meant to tell), and people drawn from the exact average map of everybody *else*, "
+    "which holds nothing of the person guessed: what would be learned of somebody who is not in "
+    "the data. An accuracy no better than that tells of nobody in particular.",
     "High accuracy means that counts alone give trajectories away: such a table is personal data.",
     "Low accuracy means that *this* attack failed. It is no guarantee: another attack, more "
     "knowledge or a second table may do better. A guarantee comes from the release's own "
@@ -28,7 +30,6 @@ WORDS = (
     "trained adversary scores about coins that are not the person's; *allowed* is the most that "
     "the guarantee lets any adversary reach.",
 )
-BASELINES = ("random", "stay", "map", "average")
 _COLUMNS = ("greedy", "assignment", "best", "night", "day")
 
 
@@ -80,9 +81,12 @@ def _outcome(one: Outcome) -> dict[str, Any]:
             key: {"mean": _number(s.mean), "low": _number(s.low), "high": _number(s.high)}
             for key, s in one.scores.items()
         },
-        "baselines": {name: dict(values) for name, values in one.baselines.items()},
+        "baselines": {
+            name: {key: _number(value) for key, value in values.items()}
+            for name, values in one.baselines.items()
+        },
         "by_slot": one.by_slot.tolist(),
-        "nothing_by_slot": [_number(value) for value in one.nothing.tolist()],
+        "others_by_slot": [_number(value) for value in one.others.tolist()],
         "uniqueness": one.uniqueness.tolist(),
         "identified": None
         if found is None
@@ -107,7 +111,7 @@ def header() -> list[str]:
         "random",
         "stays",
         "the map",
-        "nothing",
+        "all others",
         "learned",
         "chance",
     ]
@@ -122,7 +126,7 @@ def rows(study: Study) -> list[list[str]]:
             f"{_percent(one.scores['greedy'].low)}–{_percent(one.scores['greedy'].high)}",
             *(_percent(one.scores[key].mean) for key in _COLUMNS[1:]),
             f"{one.scores['error_m'].mean:,.0f}",
-            *(_percent(one.baselines[key]["greedy"]) for key in BASELINES),
+            *(_percent(one.baselines[key]["greedy"]) for key in KNOWN),
             "–" if one.identified is None else _percent(one.identified.learned),
             "–" if one.identified is None else _percent(one.identified.chance),
         ]

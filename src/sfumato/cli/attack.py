@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.attacks.membership import Membership
-    from sfumato.attacks.recovery.study import People
+    from sfumato.attacks.recovery.people import People
     from sfumato.cli.attack_inputs import Attackable
     from sfumato.model.places import Places
 

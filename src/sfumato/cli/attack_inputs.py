@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.attacks.recovery import Clock, Ground
-from sfumato.attacks.recovery.study import People
+from sfumato.attacks.recovery.people import People
 from sfumato.attacks.studies.registered import Stage
 from sfumato.attacks.studies.streamed import StreamStage
 from sfumato.attacks.truth import trajectories

@@ -11,6 +11,7 @@ from rich.table import Table as RichTable
 
 from sfumato.attacks.membership import Membership
 from sfumato.attacks.plot import save_study
+from sfumato.attacks.recovery.beside import JUDGED_BY
 from sfumato.attacks.recovery.study import Study
 from sfumato.attacks.report import (
     WORDS,
@@ -24,7 +25,7 @@ from sfumato.io.writers import write_atomically, write_bytes
 from sfumato.model.errors import UsageError
 from sfumato.report.attack_panel import AttackPanel, AttackResult, AttackTracks, write_panel
 
-SHOWN = ("table", "greedy", "(range)", "random", "stays", "the map", "nothing", "learned")
+SHOWN = ("table", "greedy", "(range)", "random", "stays", "the map", "all others", "learned")
 
 
 def write(
@@ -82,7 +83,7 @@ def panel(
             contender=one.name,
             measure="greedy accuracy",
             reached=one.scores["greedy"].mean,
-            guessing=one.baselines["average"]["greedy"],
+            guessing=one.baselines[JUDGED_BY]["greedy"],
             note=f"knows the map: {one.baselines['map']['greedy']:.3f}; "
             f"everybody stays: {one.baselines['stay']['greedy']:.3f}; "
             f"linked by lot: {one.baselines['random']['greedy']:.3f}",
@@ -105,7 +106,7 @@ def panel(
         AttackTracks(
             one.name,
             one.by_slot.tolist(),
-            one.nothing.tolist(),
+            one.others.tolist(),
             one.shown[0].tolist(),
             one.shown[1].tolist(),
         )

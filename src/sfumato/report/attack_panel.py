@@ -41,7 +41,7 @@ class AttackTracks:
     contender: str
     by_slot: Sequence[float]
     guessing: Sequence[float]
-    """By slot, what knows nothing reaches."""
+    """By slot, what is reached by who knows everybody else, and nothing of the person."""
     true: Sequence[Trajectory]
     found: Sequence[Trajectory]
 

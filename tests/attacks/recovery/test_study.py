@@ -11,8 +11,10 @@ import pytest
 
 from sfumato.attacks.plot import save_study
 from sfumato.attacks.recovery import Method, Solver, suppressed
+from sfumato.attacks.recovery.beside import census, halves, others
 from sfumato.attacks.recovery.identify import identify
-from sfumato.attacks.recovery.study import People, Study, attack_tables, average_baseline
+from sfumato.attacks.recovery.people import People
+from sfumato.attacks.recovery.study import Study, attack_tables
 from sfumato.attacks.report import INTERNAL, as_json, as_markdown
 from sfumato.attacks.studies.points import first_points, truth_of
 from sfumato.city.crowd import CrowdPlan
@@ -47,7 +49,7 @@ def test_suppression_alone_hardly_protects(study: Study) -> None:
 
 def test_every_table_stands_beside_its_baselines(study: Study) -> None:
     for one in study.outcomes:
-        assert set(one.baselines) == {"random", "stay", "map", "average"}
+        assert set(one.baselines) == {"random", "stay", "map", "others", "census", "halves"}
         spread = one.scores["greedy"]
         assert spread.low <= spread.mean <= spread.high
         assert one.gap < 1e-8
@@ -55,24 +57,13 @@ def test_every_table_stands_beside_its_baselines(study: Study) -> None:
     assert true.scores["greedy"].mean > true.baselines["random"]["greedy"] + 0.1
 
 
-def test_the_baseline_that_knows_nothing_does_not_know_the_people(people: People) -> None:
-    """People who are all alone in their cells cannot be guessed from others."""
-    from dataclasses import replace
-
-    alone = np.repeat(np.arange(64)[:, None], 12, axis=1).astype(np.int32)
-    found, _ = average_baseline(replace(people, cells=alone, others=None), np.random.default_rng(0))
-    assert found["greedy"] == 0.0
-
-
-def test_the_baseline_that_knows_nothing_is_as_good_as_a_census(people: People) -> None:
-    """Drawn from people like the counted ones it reaches more than halves drawn from halves."""
-    from dataclasses import replace
-
+def test_the_judge_is_about_as_good_as_a_census_and_better_than_halves(people: People) -> None:
+    """The same for a holder without other people as for a study that has them."""
     rng = np.random.default_rng(0)
-    census, by_slot = average_baseline(people, rng)
-    halves, _ = average_baseline(replace(people, others=None), rng)
-    assert census["greedy"] == pytest.approx(by_slot.mean())
-    assert census["greedy"] > halves["greedy"] - 0.02
+    mine, by_slot = others(people, rng)
+    assert mine["greedy"] == pytest.approx(by_slot.mean())
+    assert mine["greedy"] == pytest.approx(census(people, rng)["greedy"], abs=0.03)
+    assert mine["greedy"] > halves(people, rng)["greedy"] - 0.02
 
 
 def test_known_places_single_a_person_out() -> None:

@@ -5,9 +5,10 @@
 * *map*: the true average map of these very people, which a release is meant to tell, and nobody's
   way: people held for the whole period at cells in proportion to it. An attack that is no better
   has found the map and no person;
-* *average*: knows nothing of the table and nobody in it. People are held for the whole period
-  at cells drawn from the average map of *other* people of the same town, the kind of thing a
-  census tells.
+* *average*: people held for the whole period at cells drawn from the average map of *other*
+  people of the same town, the kind of thing a census tells.
+
+Accuracies are judged by a fifth one, which has a file of its own: `everybody_else`.
 """
 
 from __future__ import annotations

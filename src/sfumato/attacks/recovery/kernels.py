@@ -167,3 +167,37 @@ def top_cells(rows: NDArray[np.int32], k: int) -> NDArray[np.int32]:
             often[best] = -1
         out[i].sort()
     return out
+
+
+@njit(cache=True)
+def pair_homes(
+    cells: Ints, often: Ints, starts: Ints, queue: Ints, heads: Ints, ends: Ints, homes: Ints
+) -> Ints:
+    """For each person the unused row of `homes` in the cell they visit most often.
+
+    `queue[heads[c]:ends[c]]` are the rows at cell c, lowest first; `heads` is used up. Ties go
+    to the lowest row. Who visits no cell with an unused row takes the lowest unused one.
+    """
+    people = len(starts) - 1
+    match = np.full(people, -1, np.int64)
+    used = np.zeros(len(homes), np.bool_)
+    free = 0
+    for i in range(people):
+        best, most = -1, 0
+        for at in range(starts[i], starts[i + 1]):
+            c = cells[at]
+            if c < 0 or heads[c] == ends[c] or often[at] < most:
+                continue
+            row = queue[heads[c]]
+            if often[at] > most or row < best:
+                best, most = row, often[at]
+        if best < 0:
+            while free < len(homes) and used[free]:
+                free += 1
+            if free == len(homes):
+                continue
+            best = free
+        used[best] = True
+        heads[homes[best]] += 1  # the lowest unused row is the head of its cell
+        match[i] = best
+    return match

@@ -14,22 +14,14 @@ from numpy.typing import NDArray
 
 from sfumato.attacks.recovery.accuracy import (
     ASSIGNMENT_LIMIT,
-    Accuracy,
     accuracy,
     greedy_pairing,
     uniqueness,
 )
-from sfumato.attacks.recovery.baselines import (
-    everybody_stays,
-    known_map,
-    population_average,
-    random_linking,
-)
-from sfumato.attacks.recovery.clock import Clock
-from sfumato.attacks.recovery.ground import Ground
+from sfumato.attacks.recovery.beside import beside
 from sfumato.attacks.recovery.identify import Identified, identify
+from sfumato.attacks.recovery.people import People
 from sfumato.attacks.recovery.recover import Method, recover
-from sfumato.attacks.recovery.tables import counts_of, whole_people
 
 Progress = Callable[[str, float], None]
 Rows = NDArray[np.int32]
@@ -51,23 +43,6 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class People:
-    """The truth: whom the tables are about. Held by the holder, never published."""
-
-    cells: Rows
-    ground: Ground
-    clock: Clock
-    filled: float = 0.0
-    """Share of slots without a record of the person, filled with the last known place."""
-    others: Rows | None = None
-    """Other people of the same town whom no table counts: what a census would tell."""
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        return counts_of(self.cells, self.ground.cells)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
     """What the attack made of one table."""
 
@@ -77,8 +52,8 @@ class Outcome:
     scores: Mapping[str, Spread]
     baselines: Mapping[str, Mapping[str, float]]
     by_slot: NDArray[np.float64]
-    nothing: NDArray[np.float64]
-    """By slot, greedy accuracy of the baseline that knows nothing."""
+    others: NDArray[np.float64]
+    """By slot, greedy accuracy of the baseline that knows everybody else."""
     uniqueness: NDArray[np.float64]
     identified: Identified | None
     gap: float
@@ -168,74 +143,16 @@ def attack_table(
     shown = np.sort(rng.choice(len(truth), size=min(_SHOWN, len(truth)), replace=False))
     paired = np.where((partner[shown] >= 0)[:, None], found[partner[shown]], -1)
     points = min(4, truth.shape[1] - 1)
-    beside, nothing = baselines(people, table, method, rng)
+    guessing, others = beside(people, table, method, rng)
     return Outcome(
         name,
         len(found),
         {key: Spread.of([score[key] for score in scores]) for key in scores[0]},
-        beside,
+        guessing,
         np.mean(by_slot, axis=0),
-        nothing,
+        others,
         uniqueness(found),
         identify(truth, found, rng, points=points) if points else None,
         gap,
         (truth[shown], paired.astype(np.int32)),
     )
-
-
-def baselines(
-    people: People,
-    table: NDArray[np.float64] | NDArray[np.int64],
-    method: Method,
-    rng: np.random.Generator,
-) -> tuple[dict[str, dict[str, float]], NDArray[np.float64]]:
-    """Greedy accuracy and error of linking nobody; see `baselines` for what each knows.
-
-    Also the accuracy by slot of the one that knows nothing of the table.
-    """
-    truth, ground, clock = people.cells, people.ground, people.clock
-    counts = whole_people(table, rng, fill=method.fill, people=method.people)
-    guesses = {
-        "random": random_linking(counts, rng),
-        "stay": everybody_stays(counts, clock, rng),
-        "map": known_map(people.counts.mean(axis=1), len(truth), clock.slots, rng),
-    }
-    result = {}
-    for name, guess in guesses.items():
-        score = accuracy(truth, guess, ground, clock, assignment_limit=0)
-        result[name] = _shown(score)
-    result["average"], nothing = average_baseline(people, rng)
-    return result, nothing
-
-
-def average_baseline(
-    people: People, rng: np.random.Generator
-) -> tuple[dict[str, float], NDArray[np.float64]]:
-    """People drawn from the average map of others, for the whole period.
-
-    Where no others are known, each half is guessed from the average map of the other half. That
-    understates the baseline where people are few: a half has half the chances of a lucky guess.
-    """
-    truth, ground = people.cells, people.ground
-    if people.others is not None:
-        average = counts_of(people.others, ground.cells).sum(axis=1).astype(np.float64)
-        guess = population_average(average, len(truth), truth.shape[1], rng)
-        score = accuracy(truth, guess, ground, assignment_limit=0)
-        return _shown(score), score.by_slot
-    if len(truth) < 2:
-        unknown = dict.fromkeys(("greedy", "best", "error_m"), float("nan"))
-        return unknown, np.full(truth.shape[1], np.nan)
-    order = rng.permutation(len(truth))
-    scores = []
-    for side in (0, 1):
-        mine, others = truth[order[side::2]], truth[order[1 - side :: 2]]
-        average = counts_of(others, ground.cells).sum(axis=1).astype(np.float64)
-        guess = population_average(average, len(mine), truth.shape[1], rng)
-        scores.append(accuracy(mine, guess, ground, assignment_limit=0))
-    shown = [_shown(score) for score in scores]
-    mean = {key: float(np.mean([part[key] for part in shown])) for key in shown[0]}
-    return mean, np.mean([score.by_slot for score in scores], axis=0)
-
-
-def _shown(score: Accuracy) -> dict[str, float]:
-    return {"greedy": score.greedy, "best": score.best, "error_m": score.error_m}

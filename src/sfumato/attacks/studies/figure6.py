@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from sfumato.attacks.recovery.accuracy import accuracy, reusing
 from sfumato.attacks.recovery.days import Solver
 from sfumato.attacks.recovery.ground import Ground
+from sfumato.attacks.recovery.people import People
 from sfumato.attacks.recovery.recover import Method, recover
-from sfumato.attacks.recovery.study import People
 from sfumato.attacks.recovery.tables import Fill, counts_of
 from sfumato.attacks.studies.points import truth_of
 from sfumato.attacks.studies.printed import Printed, printed_schemes, publish_printed

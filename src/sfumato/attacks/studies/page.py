@@ -29,11 +29,10 @@ def as_markdown(found: Found) -> str:
         "protected": _protected,
         "readings": _readings,
         "schemes": _protected,
-        "stream": _protected,
+        "whole-map": _protected,
         "noise": _protected,
         "suppression": _protected,
         "membership": _membership,
-        "membership, dense": _membership,
     }
     for key, make in makers.items():
         if key in found:
@@ -48,11 +47,10 @@ TITLES = {
     "protected": "The schemes of Chen et al. as printed, 19 points, 8,010 cells",
     "readings": "Readings of their Figure 6",
     "schemes": "Schemes of this package, 19 points, 900 cells",
-    "stream": "The default streams, 19 points, 8,010 cells",
+    "whole-map": "Schemes of this package, 19 points, 8,010 cells",
     "noise": "More noise (gaussian, 400 cells)",
     "suppression": "Suppression in a dense town",
-    "membership": "Membership, 400 cells",
-    "membership, dense": "Membership in a dense town, 900 cells",
+    "membership": "Membership, 400 cells; dense: twenty times the people on 900 cells",
 }
 
 
@@ -87,17 +85,19 @@ def _taxis(found: Mapping[str, Mapping[Any, Sequence[Found]]]) -> list[str]:
 
 
 def _protected(rows: Sequence[Found]) -> list[str]:
-    head = ["scheme", "ε", "greedy", "± (draws)", "knows nothing", "points above"]
-    head += ["knows the map", "random", "stays", "learned", "chance"]
+    head = ["scheme", "ε", "greedy", "± (runs)", "knows everybody else", "points above", "±"]
+    head += ["census", "halves", "knows the map", "random", "stays", "learned", "chance"]
+    keys = ("census", "halves", "map", "random", "stay", "learned", "chance")
     body = [
         [
             row["scheme"],
             "" if row["epsilon"] is None else f"{row['epsilon']:g}",
             percent(row["greedy"]),
-            f"{100 * row['spread']:.1f} ({row['draws']})",
-            percent(row["average"]),
-            f"{100 * (row['greedy'] - row['average']):+.1f}",
-            *(percent(row[key]) for key in ("map", "random", "stay", "learned", "chance")),
+            f"{100 * row['spread']:.1f} ({row['runs']})",
+            percent(row["others"]),
+            f"{row['above']:+.1f}",
+            f"{row['above_spread']:.1f}",
+            *(percent(row[key]) for key in keys),
         ]
         for row in rows
     ]
@@ -115,10 +115,11 @@ def _readings(rows: Sequence[Found]) -> list[str]:
     return table(head, body)
 
 
-def _membership(found: Mapping[str, Found]) -> list[str]:
+def _membership(towns: Mapping[str, Mapping[str, Found]]) -> list[str]:
     keys = ("knows", "trained", "blind")
     body = [
         [
+            town,
             name,
             *(
                 f"{a['value']:.2f} ({a['low']:.2f}–{a['high']:.2f})"
@@ -126,6 +127,7 @@ def _membership(found: Mapping[str, Found]) -> list[str]:
             ),
             "–" if row["allowed"] is None else f"{row['allowed']:.2f}",
         ]
+        for town, found in towns.items()
         for name, row in found.items()
     ]
-    return table(["counts", "knows the person", "trained", "chance", "allowed"], body)
+    return table(["town", "counts", "knows the person", "trained", "chance", "allowed"], body)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sfumato.attacks.recovery.accuracy import accuracy
+from sfumato.attacks.recovery.beside import beside
 from sfumato.attacks.recovery.clock import Clock
 from sfumato.attacks.recovery.days import Solver
 from sfumato.attacks.recovery.ground import Ground
+from sfumato.attacks.recovery.people import People
 from sfumato.attacks.recovery.recover import Method, recover
-from sfumato.attacks.recovery.study import People, baselines
 from sfumato.city import crowd
 
 READINGS = {
@@ -89,7 +90,7 @@ def score_readings(
                     )
                     scores.setdefault(name, []).append(score.as_dict())
             rng = np.random.default_rng(points)
-            for name, values in baselines(people, people.counts, Method(), rng)[0].items():
+            for name, values in beside(people, people.counts, Method(), rng)[0].items():
                 scores.setdefault(f"baseline: {name}", []).append(values)
         found += [_point(name, points, rows, crowds) for name, rows in scores.items()]
         if progress is not None:

@@ -10,17 +10,19 @@ which is then the whole record, so that the area has a ceiling in epsilon alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.attacks.membership import Game, Membership, play, publish_counts
 from sfumato.attacks.recovery.days import Solver
+from sfumato.attacks.recovery.people import People
 from sfumato.attacks.recovery.recover import Method
-from sfumato.attacks.recovery.study import Outcome, People, attack_table
+from sfumato.attacks.recovery.study import Outcome, attack_table
 from sfumato.attacks.recovery.tables import suppressed
 from sfumato.attacks.studies.points import truth_of
+from sfumato.attacks.studies.protected import Protected
 from sfumato.attacks.studies.registered import Stage
 from sfumato.attacks.studies.streamed import StreamStage
 from sfumato.city.crowd import CrowdPlan, generate
@@ -34,50 +36,6 @@ DENSITY = ("laplace", "gaussian", "grouping", "paris", "bayes")
 _PAST = 7
 Rows = NDArray[np.int32]
 Table = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Protected:
-    """Greedy accuracy after protection and what stands beside it: shares of 0 to 1."""
-
-    scheme: str
-    epsilon: float | None
-    greedy: float
-    spread: float
-    """Standard deviation over draws of noise."""
-    draws: int
-    random: float
-    stay: float
-    map: float
-    average: float
-    learned: float
-    chance: float
-
-    @classmethod
-    def of(cls, scheme: str, epsilon: float | None, runs: Sequence[Outcome]) -> Protected:
-        def beside(name: str) -> float:
-            return float(np.mean([run.baselines[name]["greedy"] for run in runs]))
-
-        greedy = [run.scores["greedy"].mean for run in runs]
-        known = [run.identified for run in runs if run.identified is not None]
-        return cls(
-            scheme,
-            epsilon,
-            float(np.mean(greedy)),
-            float(np.std(greedy, ddof=1)) if len(greedy) > 1 else 0.0,
-            len(greedy),
-            beside("random"),
-            beside("stay"),
-            beside("map"),
-            beside("average"),
-            float(np.mean([found.learned for found in known])),
-            float(np.mean([found.chance for found in known])),
-        )
-
-    @property
-    def above(self) -> float:
-        """Points above the baseline that knows nothing."""
-        return 100 * (self.greedy - self.average)
 
 
 class Attacked:
@@ -100,32 +58,43 @@ class Attacked:
             return whole[:, -self.truth.clock.slots :]
         return self.stage.published(scheme, self.truth.cells, epsilon, self.delta, seed)
 
-    def accuracy(
-        self,
-        scheme: str,
-        epsilon: float,
-        draws: Iterable[int],
-        *,
-        predict: bool = True,
-    ) -> Protected:
+    def accuracy(self, scheme: str, epsilon: float, draws: Iterable[int]) -> Protected:
         """Recovered from several draws of noise."""
-        runs = [
-            attacked(scheme, self.truth, self.published(scheme, epsilon, seed), predict=predict)
-            for seed in draws
-        ]
-        return Protected.of(scheme, epsilon, runs)
+        return pooled([self], scheme, epsilon, draws)
 
     def unprotected(self, *, suppress: Sequence[int] = (), seeds: int = 3) -> list[Protected]:
         """True counts and suppressed ones, over tie-breaking seeds."""
-        counts, tables = self.truth.counts, {UNPROTECTED: self.truth.counts}
-        for k in suppress:
-            tables[f"suppressed below {k}"] = suppressed(counts, k)
-        return [
-            Protected.of(
-                name, None, [attacked(name, self.truth, table, seed) for seed in range(seeds)]
-            )
-            for name, table in tables.items()
+        return pooled_unprotected([self], suppress=suppress, seeds=seeds)
+
+
+def pooled(
+    towns: Sequence[Attacked], scheme: str, epsilon: float, draws: Iterable[int]
+) -> Protected:
+    """Every crowd with every draw of noise; no two runs share their noise."""
+    seeds = list(draws)
+    step = max(seeds, default=0) + 1
+    runs = [
+        attacked(scheme, town.truth, town.published(scheme, epsilon, seed), seed)
+        for k, town in enumerate(towns)
+        for seed in (k * step + each for each in seeds)
+    ]
+    return Protected.of(scheme, epsilon, runs)
+
+
+def pooled_unprotected(
+    towns: Sequence[Attacked], *, suppress: Sequence[int] = (), seeds: int = 3
+) -> list[Protected]:
+    """True counts of every crowd and suppressed ones, over tie-breaking seeds."""
+    found = []
+    for k in (0, *suppress):
+        name = f"suppressed below {k}" if k else UNPROTECTED
+        runs = [
+            attacked(name, town.truth, suppressed(town.truth.counts, k), seed)
+            for town in towns
+            for seed in range(seeds)
         ]
+        found.append(Protected.of(name, None, runs))
+    return found
 
 
 def attacked(
@@ -133,12 +102,10 @@ def attacked(
     truth: People,
     table: Table | NDArray[np.int64],
     seed: int = 0,
-    *,
-    predict: bool = True,
 ) -> Outcome:
     """One run of the attack by an adversary who knows how many people there are."""
     people = None if table.dtype.kind == "i" else len(truth.cells)
-    method = Method(predict=predict, solver=Solver.CELLS, people=people)
+    method = Method(solver=Solver.CELLS, people=people)
     return attack_table(name, truth, table, method, seeds=1, limit=0, first=seed)
 
 

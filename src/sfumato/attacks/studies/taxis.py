@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from sfumato.attacks.recovery.clock import Clock
 from sfumato.attacks.recovery.ground import Ground
+from sfumato.attacks.recovery.people import People
 from sfumato.attacks.recovery.recover import Method
-from sfumato.attacks.recovery.study import People
 from sfumato.attacks.studies.points import Point, score_readings
 from sfumato.attacks.truth import fill
 from sfumato.model.errors import InputError

@@ -106,7 +106,7 @@ export class Tracks {
       return make("li", {}, swatch, text);
     };
     byId("tracks-key").replaceChildren(key(this.pick(BAND), words.internal.tracks_true), key(this.pick(LINE), words.internal.tracks_found));
-    byId("by-slot-key").replaceChildren(...this.tracks.map((t, k) => key(tones[k % tones.length], t.contender)), key(inks.muted, words.internal.knows_nothing));
+    byId("by-slot-key").replaceChildren(...this.tracks.map((t, k) => key(tones[k % tones.length], t.contender)), key(inks.muted, words.internal.knows_others));
   }
 
   /** @param {number} slot */
