@@ -38,6 +38,7 @@ class Reading:
     whole: str
     scheme: str
     epsilon: float
+    draws: int
     greedy: float
     reusing: float
     """Each person against the best trajectory, none used up."""
@@ -45,6 +46,9 @@ class Reading:
     """Each trajectory against the best person, none used up."""
     nobody: float
     """Greedy accuracy of the control: noise on an empty map, scored on the same people."""
+    spread: float
+    """Standard deviation of `greedy` over draws."""
+    nobody_spread: float
 
 
 def with_past(plan: CrowdPlan) -> tuple[People, Counts]:
@@ -88,7 +92,10 @@ def readings(
         scheme = printed_schemes(past)[name]
         for epsilon in budgets:
             runs = [_run(people, scheme, whole, epsilon, seed) for seed in range(draws)]
-            found.append(Reading(where, whole, name, epsilon, *np.mean(runs, axis=0).tolist()))
+            means = np.mean(runs, axis=0).tolist()
+            spread = np.std(runs, axis=0, ddof=1) if draws > 1 else np.zeros(4)
+            ends = spread[[0, 3]].tolist()
+            found.append(Reading(where, whole, name, epsilon, draws, *means, *ends))
         if progress is not None:
             progress((k + 1) / len(jobs))
     return found

@@ -105,13 +105,15 @@ def _protected(rows: Sequence[Found]) -> list[str]:
 
 
 def _readings(rows: Sequence[Found]) -> list[str]:
-    keys = ("greedy", "reusing", "best", "nobody")
-    head = ["cells", "whole counts", "scheme", "ε", "greedy", "used again", "best", "empty map"]
+    head = ["cells", "whole counts", "scheme", "ε", "draws", "greedy", "±", "empty map", "±"]
     body = [
-        [row["cells"], row["whole"], row["scheme"], f"{row['epsilon']:g}",
-         *(percent(row[key]) for key in keys)]
+        [row["cells"], row["whole"], row["scheme"], f"{row['epsilon']:g}", str(row["draws"]),
+         percent(row["greedy"]), f"{100 * row['spread']:.1f}",
+         percent(row["nobody"]), f"{100 * row['nobody_spread']:.1f}",
+         percent(row["reusing"]), percent(row["best"])]
         for row in rows
     ]  # fmt: skip
+    head += ["used again", "best"]
     return table(head, body)
 
 
