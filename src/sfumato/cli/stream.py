@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -226,27 +227,34 @@ def _follow(
     told: Callable[[int, Publication], None],
 ) -> dict[str, int]:
     from sfumato.stream.feeds import Rows, folder_feed, ndjson_feed
-    from sfumato.stream.intake import Buffer
+    from sfumato.stream.intake import Buffer, by_coordinates
 
-    buffer = Buffer(request.grid, places, request.facts, next_slot=live.next_slot)
+    coordinates = by_coordinates(places, names)
+    buffer = Buffer(request.grid, places, request.facts, coordinates, next_slot=live.next_slot)
     if live.finished:
         return {}
     key = live.sampling_key()
     feed: Iterator[Item]
     if pipe:
-        feed = ndjson_feed(sys.stdin.buffer, names)
+        feed = ndjson_feed(sys.stdin.buffer, names, coordinates=coordinates)
     else:
-        feed = folder_feed(Path(events), names, more=lambda: buffer.next_slot < request.grid.slots)
+        feed = folder_feed(
+            Path(events),
+            names,
+            coordinates=coordinates,
+            more=lambda: buffer.next_slot < request.grid.slots,
+        )
     for item in feed:
         if isinstance(item, Rows):
             buffer.add(item.table)
+            buffer.dropped.unreadable += item.unreadable
             continue
         while buffer.next_slot < request.grid.slots and buffer.closes(
             buffer.next_slot, item.clock_us, request.delay_seconds
         ):
             slot = buffer.next_slot
             told(slot, live.publish(slot, buffer.close(key)))
-    return {"late": buffer.dropped.late, "outside": buffer.dropped.outside}
+    return asdict(buffer.dropped)
 
 
 def _replay(

@@ -5,11 +5,14 @@ A feed gives tables of rows and ticks of the clock, in order. In NDJSON a line
 counts. In a folder, files are read once, in the order of their names, when they have their
 final name (write under a name that starts with a dot and rename); a file `CLOCK` with an
 instant in it states the time, for replays.
+
+A line or a row that cannot be read is dropped, and neither stops the stream nor changes how
+the others are read: types are not guessed from the rows. CSV is text throughout, so that an id
+`007` is the same person in every file.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -20,19 +23,20 @@ from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet as pq
 
 from sfumato.model.errors import InputError
 from sfumato.model.time_grid import MICROSECONDS
 from sfumato.stream.intake import known_format, standard_rows
+from sfumato.stream.lines import rows_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Rows of user, time and place or coordinates, in no order."""
+    """Rows of user, time and place or coordinates, in no order, and how many were unreadable."""
 
     table: pa.Table
+    unreadable: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ def machine_clock() -> int:
     return int(time.time() * MICROSECONDS)
 
 
-def ndjson_feed(stream: BinaryIO, names: dict[str, str]) -> Iterator[Item]:
+def ndjson_feed(stream: BinaryIO, names: dict[str, str], *, coordinates: bool) -> Iterator[Item]:
     """Rows and ticks of a stream of JSON lines, until it ends."""
     rest, stated = b"", False
     while True:
@@ -62,24 +66,41 @@ def ndjson_feed(stream: BinaryIO, names: dict[str, str]) -> Iterator[Item]:
         rest += chunk
         cut = rest.rfind(b"\n") + 1
         lines, rest = rest[:cut], rest[cut:]
-        while b'"clock"' in lines:
-            at = lines.index(b'"clock"')
-            begin = lines.rfind(b"\n", 0, at) + 1
-            end = lines.find(b"\n", at) + 1
-            if lines[:begin].strip():
-                yield Rows(_rows(lines[:begin], names))
-            yield Tick(_clock(lines[begin:end]))
-            lines, stated = lines[end:], True
-        if lines.strip():
-            yield Rows(_rows(lines, names))
+        for part in _parts(lines):
+            if isinstance(part, Tick):
+                stated = True
+                yield part
+            else:
+                yield Rows(*rows_of(part, names, coordinates=coordinates))
         if not stated:
             yield Tick(machine_clock())
         if not chunk:
             return
 
 
+def _parts(lines: bytes) -> Iterator[bytes | Tick]:
+    """Runs of whole lines that are rows, and what the clock says between them."""
+    begin = at = 0
+    while (at := lines.find(b'"clock"', at)) >= 0:
+        start, stop = lines.rfind(b"\n", 0, at) + 1, lines.find(b"\n", at) + 1
+        tick, at = _clock(lines[start:stop]), stop
+        if tick is None:
+            continue
+        if lines[begin:start].strip():
+            yield lines[begin:start]
+        yield tick
+        begin = stop
+    if lines[begin:].strip():
+        yield lines[begin:]
+
+
 def folder_feed(
-    folder: Path, names: dict[str, str], *, wait: float = 1.0, more: Callable[[], bool]
+    folder: Path,
+    names: dict[str, str],
+    *,
+    coordinates: bool,
+    wait: float = 1.0,
+    more: Callable[[], bool],
 ) -> Iterator[Item]:
     """Rows of the files that appear, and ticks, as long as `more` says so."""
     if not folder.is_dir():
@@ -95,7 +116,9 @@ def folder_feed(
         tick = _instant(clock.read_text("ascii").strip(), clock.name) if clock.exists() else None
         for name in fresh:
             seen.add(name)
-            yield Rows(standard_rows(_table(folder / name), names, name))
+            table = _table(folder / name)
+            rows = standard_rows(table, names, name, coordinates=coordinates)
+            yield Rows(rows, table.num_rows - rows.num_rows)
         yield Tick(machine_clock() if tick is None else tick)
         if not fresh and more():
             time.sleep(wait)
@@ -105,35 +128,34 @@ def _table(path: Path) -> pa.Table:
     try:
         if path.suffix == ".parquet":
             return pq.read_table(path, partitioning=None)
-        return pyarrow.csv.read_csv(path)
+        return _csv(path)
     except (pa.ArrowInvalid, OSError):
         pass
     raise InputError("the file cannot be read.", file=path.name)
 
 
-def _rows(lines: bytes, names: dict[str, str]) -> pa.Table:
-    # Times are read as text, or else as numbers: a guessed timestamp would lose its offset.
-    as_text = pyarrow.json.ParseOptions(
-        explicit_schema=pa.schema({names.get("time", "time"): pa.string()})
+def _csv(path: Path) -> pa.Table:
+    """Every column as text; empty is missing, and a row with too many or too few fields is left."""
+    skipping = pyarrow.csv.ParseOptions(invalid_row_handler=lambda _row: "skip")
+    with pyarrow.csv.open_csv(path, parse_options=skipping) as header:
+        names = header.schema.names
+    as_text = pyarrow.csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()),
+        strings_can_be_null=True,
+        null_values=[""],
     )
-    table = None
-    for options in (as_text, None):
-        try:
-            table = pyarrow.json.read_json(io.BytesIO(lines), parse_options=options)
-            break
-        except pa.ArrowInvalid:
-            continue
-    if table is None:
-        raise InputError("a line is not a JSON object like the others.", file=_STDIN)
-    return standard_rows(table, names, _STDIN)
+    return pyarrow.csv.read_csv(path, parse_options=skipping, convert_options=as_text)
 
 
-def _clock(line: bytes) -> int:
+def _clock(line: bytes) -> Tick | None:
+    """What a line says about the time; nothing where it is a row that happens to hold the word."""
     try:
-        return _instant(str(json.loads(line)["clock"]), _STDIN)
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise InputError('a line with the clock is not {"clock": "…"}.', file=_STDIN)
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict) or set(said) != {"clock"}:
+        return None
+    return Tick(_instant(str(said["clock"]), _STDIN))
 
 
 def _instant(text: str, where: str) -> int:
