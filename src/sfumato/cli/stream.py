@@ -90,8 +90,9 @@ def stream(
     places = _places(towers, zones, tz)
     facts = _facts(places, grid, epsilon, delta, unit, expected_users)
     scheme = scheme or default_name(facts, finished=not (pipe or follow))
-    request = _request(dataset, name, scheme, facts, grid, places, out, whole, delay)
-    book, names = open_ledger(ledger, ledger_key), _columns(column)
+    names = _columns(column)
+    request = _request(dataset, name, scheme, facts, grid, places, names, out, whole, delay)
+    book = open_ledger(ledger, ledger_key)
     if request.scheme.finished and (pipe or follow):
         raise UsageError(
             f"{scheme} needs each window as a whole before its first slot leaves.",
@@ -171,6 +172,7 @@ def _request(
     facts: StreamFacts,
     grid: TimeGrid,
     places: Places,
+    names: dict[str, str],
     out: Path,
     whole: str,
     delay: str,
@@ -194,6 +196,7 @@ def _request(
         out=folder,
         consistency=Consistency(whole),
         delay_seconds=seconds,
+        reading=(("where places lie", places.fingerprint()), *sorted(names.items())),
     )
 
 

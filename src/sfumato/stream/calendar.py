@@ -31,11 +31,16 @@ class Calendar:
 
     @classmethod
     def of(cls, grid: TimeGrid) -> Calendar:
-        """The local days of a grid. Steps of a day or more are phase 0 throughout."""
+        """The local days of a grid. Steps of a day or more are phase 0 throughout.
+
+        Where a clock is set back over midnight, the grid's new day has begun at the first one
+        and goes on: a day that came back would have its budget twice.
+        """
         dates: list[date] = [start.date() for start in grid.starts()]
-        day = np.array([(when - dates[0]).days for when in dates], dtype=np.int64)
+        read = np.array([(when - dates[0]).days for when in dates], dtype=np.int64)
+        day = np.maximum.accumulate(read)
         first = np.searchsorted(day, day)
-        free = np.array([when.weekday() >= 5 for when in dates], dtype=bool)
+        free = (day + dates[0].weekday()) % 7 >= 5
         return cls(day, np.arange(day.size) - first, free)
 
     @classmethod

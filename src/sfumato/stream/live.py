@@ -25,7 +25,7 @@ from sfumato.model.errors import SfumatoError, UsageError
 from sfumato.model.private import Private
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.events import event_to_json
-from sfumato.privacy.ledger import Charge, Claim, Ledger, Reservation
+from sfumato.privacy.ledger import Charge, Claim, Ledger, Reservation, ReservationRefused, Status
 from sfumato.privacy.ledger.spending import compose
 from sfumato.privacy.wall import Wall
 from sfumato.stream.consistency import Consistency, consistent
@@ -51,6 +51,8 @@ class StreamRequest:
     """Keyed digest of a finished history; the word `live` where events are yet to come."""
     consistency: Consistency = Consistency.NONE
     delay_seconds: int = 0
+    reading: tuple[tuple[str, str], ...] = ()
+    """What else decides how events become counts, by name: where the places lie, the columns."""
 
     def config(self) -> dict[str, Any]:
         facts = self.facts
@@ -68,6 +70,7 @@ class StreamRequest:
             else _digest(self.place_ids),
             "consistency": self.consistency.value,
             "delay_seconds": self.delay_seconds,
+            "reading": dict(self.reading),
         }
 
     def claim(self) -> Claim:
@@ -103,14 +106,21 @@ class LiveStream:
                 f"The stream {claim.name!r} was begun before.",
                 remedy="Go on with it with --resume, or choose another --name.",
             )
+        if known is None and Outputs(request.out).in_use():
+            raise UsageError(f"{request.out} holds another stream.", remedy="Choose another --out.")
         found = self._ledger.reserve(claim)
         if isinstance(found, Charge):
             self._standing, self.finished = Standing(request.grid.slots), True
             Store(self._ledger, found.id, b"").forget()  # a kill may have come before this
             return self
         self.finished = False
-        self._held.enter_context(self._ledger.keyring.hold(found.id))
-        self._open(found)
+        with ExitStack() as held:
+            held.enter_context(self._ledger.keyring.hold(found.id))
+            if self._ledger.book().charges[found.id].status is not Status.RESERVED:
+                # Its rows are gone, so this process would begin again at the first slot.
+                raise ReservationRefused("This stream was ended by another process just now.")
+            self._open(found)
+            self._held = held.pop_all()
         return self
 
     def __exit__(
@@ -130,8 +140,9 @@ class LiveStream:
         self._publisher = request.scheme.publisher(request.facts)
         self._store = Store(self._ledger, reservation.id, reservation.key)
         self._outputs = Outputs(request.out)
-        self._outputs.begin(request.place_ids, self._statement(reservation))
         self._standing, state = self._store.load()
+        self._outputs.check(self._standing)
+        self._outputs.begin(request.place_ids, self._statement(reservation))
         self._before = None
         if state:
             self.meter.restore(state.pop("meter"))

@@ -48,10 +48,13 @@ class Noise:
     def sd(self) -> float:
         return float(self.variance**0.5)
 
-    def measure(self, wall: Wall, box: Private[Counts], label: str) -> Measurement:
+    def measure(
+        self, wall: Wall, box: Private[Counts], label: str, touched: int = 2
+    ) -> Measurement:
+        """`touched` is the most cells that one unit moves: of a slot's counts no more than two."""
         if self.kind is NoiseKind.LAPLACE:
             return wall.laplace(box, scale=self.parameter, label=label)
-        return wall.gaussian(box, sigma2=self.parameter, label=label, touched=2)
+        return wall.gaussian(box, sigma2=self.parameter, label=label, touched=touched)
 
     def event(self, l1: float, l2: float) -> PrivacyEvent:
         """What one such measurement is charged as."""
@@ -59,12 +62,12 @@ class Noise:
             return LaplaceEvent(rounded_up(l1), self.parameter)
         return GaussianEvent(rounded_up(l2), self.parameter, 2)
 
-    def account(self, label: str, most: int, l1: float, l2: float) -> Account:
-        """The event of `most` such measurements in one window."""
+    def account(self, label: str, most: int, l1: float, l2: float, touched: int = 2) -> Account:
+        """The event of `most` such measurements in one window, each of `touched` cells."""
         if self.kind is NoiseKind.LAPLACE:
             return Account(label, LaplaceEvent(rounded_up(l1 * most), self.parameter))
         whole = rounded_up(most**0.5 * rounded_up(l2))
-        return Account(label, GaussianEvent(whole, self.parameter, 2 * most))
+        return Account(label, GaussianEvent(whole, self.parameter, touched * most))
 
 
 def noise_of(

@@ -9,6 +9,7 @@ values; `stream.json` is the privacy statement.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 from pathlib import Path
@@ -61,6 +62,29 @@ class Outputs:
             self._replace(self.folder / "stream.json", _json(statement))
         except OSError as error:
             raise self._failed(error) from error
+
+    def in_use(self) -> bool:
+        """Whether lines of some stream are here."""
+        return (self.folder / "stream.ndjson").exists()
+
+    def check(self, standing: Standing) -> None:
+        """Refuse to go on from a standing that is older than what was published.
+
+        Files are written after the database, so they never hold more than it knows, unless the
+        database was put back to an earlier copy. Going on from there would draw the noise of
+        slots that are out already once more, for what may be other events.
+        """
+        path = self.folder / "stream.ndjson"
+        with path.open("rb") if path.exists() else io.BytesIO() as file:
+            file.seek(standing.offset)
+            written = file.read(len(standing.line) + 1)
+        if not standing.line.startswith(written):
+            raise SfumatoError(
+                f"{path} holds slots that the ledger's database does not know: the database was "
+                "put back to an earlier copy, or the file belongs to another stream.",
+                remedy="Restore the newest copy of the database. If there is none, give the stream "
+                "up with sfumato ledger abandon: a published slot is never drawn again.",
+            )
 
     def write(self, standing: Standing) -> None:
         """Write the last slot's output, whatever of it is there already."""

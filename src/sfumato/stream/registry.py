@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sfumato.model.errors import UsageError
+from sfumato.privacy.units import UnitKind
 from sfumato.stream.contract import StreamScheme
 from sfumato.stream.facts import StreamFacts
 from sfumato.stream.schemes.baselines import Mean, Sample, Zeros
@@ -61,5 +62,9 @@ def stream_scheme(name: str) -> StreamScheme:
 
 
 def default_name(facts: StreamFacts, finished: bool) -> str:
-    """The default: `rhythm`, or `profile` for a finished history of few windows."""
-    return FINISHED if finished and facts.windows < _FEW_WINDOWS else DEFAULT
+    """The default: `rhythm`, or `profile` for a finished history of few windows.
+
+    Under a window that slides `profile` cannot be: its parts belong to windows that do not.
+    """
+    fixed = facts.unit.kind is not UnitKind.W_EVENT
+    return FINISHED if finished and fixed and facts.windows < _FEW_WINDOWS else DEFAULT

@@ -89,7 +89,8 @@ class Mean:
         most = facts.window
         noise = noise_of(facts, self.noise, 1, l1=facts.l1 * most, l2=float(facts.l1 * most))
         line = f"The window's mean with {noise.kind} noise, sd {noise.sd / most:.3g}, repeated."
-        account = noise.account("sum", 1, facts.l1 * most, float(facts.l1 * most))
+        l1 = facts.l1 * most
+        account = noise.account("sum", 1, l1, float(l1), touched=l1)  # another cell every slot
         return StreamPlan(self.name, (account,), (line,))
 
     def publisher(self, facts: StreamFacts) -> Publisher:
@@ -109,7 +110,8 @@ class _Mean(Repeating):
             values = np.ascontiguousarray(counts.values.sum(axis=1))
             return replace(counts, values=values, l1=most, l2=most, what="sum over a window")
 
-        found = self._noise.measure(wall, whole.map(added, "sum over a window"), f"sum@{first}")
+        box = whole.map(added, "sum over a window")
+        found = self._noise.measure(wall, box, f"sum@{first}", touched=int(most))
         slots = window_end(facts, first) - first
         self.renew(found.estimate() / slots, self._noise.sd / slots, found.tainted)
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular, toeplitz
 
 from sfumato.model.counts import Counts
+from sfumato.model.errors import UsageError
 from sfumato.model.private import Private
 from sfumato.privacy.calibration import gaussian_sigma2
 from sfumato.privacy.events import GaussianEvent
@@ -93,13 +94,23 @@ class Counter:
             factor = tree_matrix(facts.slots).astype(np.float64)
         return facts.l2 * worst_norm(factor, facts.window) * (1 + 1e-12)
 
+    def touched(self, facts: StreamFacts) -> int:
+        """The most entries that one unit moves: a cell of every row that a slot of it is in."""
+        rows = facts.slots if self.root else facts.slots.bit_length()
+        return facts.l1 * facts.window * rows
+
     def plan(self, facts: StreamFacts) -> StreamPlan:
+        if facts.delta == 0:
+            raise UsageError(
+                f"{self.name} has Gaussian noise and needs a delta.",
+                remedy="Give --delta, say 1e-6.",
+            )
         l2 = rounded_up(self.sensitivity(facts))
         sigma2 = gaussian_sigma2(l2, exact(facts.rho))
         line = f"Running totals over {facts.slots} slots by the {self.name} mechanism."
         # The rows of the factor share what one unit can change, so the whole is one event,
         # and a slot draws its share of it.
-        whole = Account("rows", GaussianEvent(l2, sigma2, 2 * facts.slots))
+        whole = Account("rows", GaussianEvent(l2, sigma2, self.touched(facts)))
         return StreamPlan(self.name, (whole,), (line,))
 
     def publisher(self, facts: StreamFacts) -> Publisher:

@@ -1,0 +1,136 @@
+"""Opening a stream again: what may not go on does not, and nothing is drawn a second time."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sfumato.model.errors import SfumatoError, UsageError
+from sfumato.model.time_grid import TimeGrid
+from sfumato.privacy.ledger import Cap, Ledger, ReservationRefused, keyring
+from sfumato.privacy.units import Unit
+from sfumato.stream.calendar import Calendar
+from sfumato.stream.facts import StreamFacts
+from sfumato.stream.live import LiveStream, StreamRequest
+from sfumato.stream.registry import stream_scheme
+from sfumato.stream.run import boxed
+from sfumato.stream.store import Store
+
+USER_DAY = Unit.parse("user-day")
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> StreamRequest:
+    grid = TimeGrid.between(date(2024, 3, 4), date(2024, 3, 5), "6h", "UTC")
+    facts = StreamFacts(2, Calendar.of(grid), 1.0, 0.0, USER_DAY, 100)
+    ids = np.array(["a", "b"])
+    out = tmp_path / "out"
+    return StreamRequest("city", "week", stream_scheme("direct"), facts, grid, ids, out)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    book = Ledger(tmp_path / "books" / "ledger.sqlite")
+    book.initialise()
+    book.add_dataset("city", Cap(epsilon=1.0, delta=1e-6), USER_DAY)
+    return book
+
+
+def publish(live: LiveStream, slots: range, people: int = 5) -> None:
+    for slot in slots:
+        live.publish(slot, boxed(np.array([people, 0]), live._request.facts))
+
+
+def test_a_database_put_back_to_an_earlier_copy_publishes_no_slot_again(
+    ledger: Ledger, request_: StreamRequest, tmp_path: Path
+) -> None:
+    """The same noise on other events would give away what changed between them, exactly."""
+    with LiveStream(ledger, request_) as live:
+        publish(live, range(1))
+        shutil.copy(tmp_path / "books" / "ledger.sqlite", tmp_path / "copy")
+        publish(live, range(1, 3))
+    published = (request_.out / "stream.ndjson").read_bytes()
+    shutil.copy(tmp_path / "copy", tmp_path / "books" / "ledger.sqlite")
+    with pytest.raises(SfumatoError, match="earlier copy"), LiveStream(ledger, request_):
+        pass
+    assert (request_.out / "stream.ndjson").read_bytes() == published
+
+
+def test_a_stream_whose_rows_are_gone_does_not_begin_again(
+    ledger: Ledger, request_: StreamRequest
+) -> None:
+    with LiveStream(ledger, request_) as live:
+        publish(live, range(2))
+        Store(ledger, live._release, live.key).forget()
+    with pytest.raises(SfumatoError, match="does not know"), LiveStream(ledger, request_):
+        pass
+
+
+def test_a_stream_that_another_process_ends_meanwhile_is_not_begun_again(
+    ledger: Ledger, request_: StreamRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one ends just before this one takes the lock, with the key already in hand."""
+    other = LiveStream(ledger, request_).__enter__()
+    publish(other, range(4))
+    locked = keyring.fcntl.flock
+
+    def late(file: object, how: int) -> None:
+        monkeypatch.undo()
+        other.close()
+        other.__exit__(None, None, None)
+        locked(file, how)  # type: ignore[arg-type]
+
+    ours = LiveStream(ledger, request_)
+    reserve = ledger.reserve
+
+    def reserved(*claim: object) -> object:
+        found = reserve(*claim)  # type: ignore[arg-type]
+        monkeypatch.setattr(keyring.fcntl, "flock", late)
+        return found
+
+    monkeypatch.setattr(ledger, "reserve", reserved)
+    with pytest.raises(ReservationRefused, match="ended by another"):
+        ours.__enter__()
+    assert len((request_.out / "stream.ndjson").read_text().splitlines()) == 4
+
+
+def test_two_processes_do_not_work_on_one_stream(ledger: Ledger, request_: StreamRequest) -> None:
+    with (
+        LiveStream(ledger, request_),
+        pytest.raises(ReservationRefused, match="Another process"),
+        LiveStream(ledger, request_),
+    ):
+        pass
+
+
+def test_a_stream_goes_on_as_it_was_begun_or_not_at_all(
+    ledger: Ledger, request_: StreamRequest
+) -> None:
+    with LiveStream(ledger, request_) as live:
+        publish(live, range(1))
+    other = stream_scheme("sample")
+    for changed, what in (
+        (replace(request_, reading=(("where places lie", "elsewhere"),)), "reading"),
+        (replace(request_, delay_seconds=60), "delay_seconds"),
+        (replace(request_, scheme=other), "stream"),
+        (replace(request_, fingerprint="a history"), "events"),
+    ):
+        with pytest.raises(ReservationRefused, match=what), LiveStream(ledger, changed):
+            pass
+    with LiveStream(ledger, request_) as live:
+        assert live.next_slot == 1
+
+
+def test_another_stream_is_not_written_over(ledger: Ledger, request_: StreamRequest) -> None:
+    with LiveStream(ledger, request_) as live:
+        publish(live, range(4))
+        live.close()
+    again = replace(request_, name="second")
+    with pytest.raises(UsageError, match="another stream"), LiveStream(ledger, again):
+        pass
+    assert len(ledger.book().charges) == 1
