@@ -85,3 +85,9 @@ def test_the_report_is_marked_and_says_what_it_means(study: Study, tmp_path: Pat
     assert not math.isnan(json.loads(plain)["tables"][0]["scores"]["greedy"]["mean"])
     save_study(study, tmp_path / "study.png")
     assert (tmp_path / "study.png").stat().st_size > 10_000
+
+
+def test_what_does_not_look_at_a_table_is_the_same_beside_every_table(study: Study) -> None:
+    for name in ("map", "others", "census", "halves"):
+        assert len({one.baselines[name]["greedy"] for one in study.outcomes}) == 1, name
+    assert len({one.baselines["stay"]["greedy"] for one in study.outcomes}) > 1

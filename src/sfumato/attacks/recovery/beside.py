@@ -39,17 +39,27 @@ def beside(
     people: People,
     table: NDArray[np.float64] | NDArray[np.int64],
     method: Method,
-    rng: np.random.Generator,
+    seed: int = 0,
 ) -> tuple[dict[str, Scores], NDArray[np.float64]]:
-    """Greedy accuracy and error in metres of every baseline; *others* also slot by slot."""
+    """Greedy accuracy and error in metres of every baseline; *others* also slot by slot.
+
+    Baselines that do not look at the table draw the same lots for every table of these people.
+    """
     truth, clock = people.cells, people.clock
+    rng = np.random.default_rng([0xBA5E, seed])
     counts = whole_people(table, rng, fill=method.fill, people=method.people)
     guesses = {
         "random": random_linking(counts, rng),
         "stay": everybody_stays(counts, clock, rng),
-        "map": known_map(people.counts.mean(axis=1), len(truth), clock.slots, rng),
+        "map": known_map(
+            people.counts.mean(axis=1),
+            len(truth),
+            clock.slots,
+            np.random.default_rng([0x3A9, seed]),
+        ),
     }
     found = {name: _shown(_scored(people, guess)) for name, guess in guesses.items()}
+    rng = np.random.default_rng([0xE15E, seed])
     found["others"], by_slot = others(people, rng)
     if people.others is not None:
         found["census"] = census(people, rng)

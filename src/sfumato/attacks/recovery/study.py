@@ -143,7 +143,7 @@ def attack_table(
     shown = np.sort(rng.choice(len(truth), size=min(_SHOWN, len(truth)), replace=False))
     paired = np.where((partner[shown] >= 0)[:, None], found[partner[shown]], -1)
     points = min(4, truth.shape[1] - 1)
-    guessing, others = beside(people, table, method, rng)
+    guessing, others = beside(people, table, method, first)
     return Outcome(
         name,
         len(found),

@@ -89,8 +89,7 @@ def score_readings(
                         assignment_limit=assignment_limit,
                     )
                     scores.setdefault(name, []).append(score.as_dict())
-            rng = np.random.default_rng(points)
-            for name, values in beside(people, people.counts, Method(), rng)[0].items():
+            for name, values in beside(people, people.counts, Method(), points)[0].items():
                 scores.setdefault(f"baseline: {name}", []).append(values)
         found += [_point(name, points, rows, crowds) for name, rows in scores.items()]
         if progress is not None:
