@@ -92,6 +92,6 @@ def instant_sql(events: Events, grid: TimeGrid, reading: str) -> str:
         for edge, offset in zip(breaks, offsets[:-1], strict=True)
     )
     return (
-        f"CASE WHEN {reading} IN ({BAD}, {FAR}) THEN {reading}{steps} "
+        f"CASE WHEN {reading} <= {BAD} OR {reading} >= {FAR} THEN {reading}{steps} "
         f"ELSE {reading} - ({int(offsets[-1])}) END"
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.io.aliases import TimeName
-from sfumato.io.schema import Column
+from sfumato.io.schema import INT96, Column
 from sfumato.model.errors import InputError, UsageError
 from sfumato.model.events import INSTANT_TEXT, NAIVE_TEXT, NUMBER_TEXT, TimeEncoding
 from sfumato.model.time_grid import zone
@@ -61,6 +61,9 @@ def read_time(
     kind, text = column.type, column.is_text
     if kind in _AWARE:
         return TimeReading(TimeEncoding.INSTANT, None, False)
+    if kind == INT96:  # what Spark, Hive and Impala wrote for an instant, on the clock of UTC
+        note = f"{column.name!r} holds 96-bit timestamps and is read as UTC"
+        return TimeReading(TimeEncoding.NAIVE, "UTC", False, (note,))
     if kind in _NAIVE:
         return _naive(column, name, tz, file, False)
     if kind in INTEGERS or kind in _FLOATS:

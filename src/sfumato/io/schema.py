@@ -21,11 +21,13 @@ from sfumato.model.file_errors import csv_error, parquet_error
 
 GLANCE = 1000
 """How many first rows may decide how text and numbers are read."""
+INT96 = "INT96"
+"""Parquet's old timestamp, an instant by the custom of its writers; DuckDB calls it a clock's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's name and DuckDB type."""
+    """A column's name and DuckDB type, or `INT96`."""
 
     name: str
     type: str
@@ -95,15 +97,17 @@ class Inspector:
     def file_columns(self, source: FileSource, path: Path) -> list[Column]:
         """Columns of one file, partition keys included."""
         try:
+            old: set[str] = set()
             if source.format is FileFormat.PARQUET:
-                refuse_repeated(self._parquet_names(path), str(path))
+                names, old = self._parquet_names(path)
+                refuse_repeated(names, str(path))
             rows = self.db.execute(f"DESCRIBE SELECT * FROM {_scan(source, (path,))}").fetchall()
         except InputError:
             raise
         except Exception as error:
             # DuckDB raises several families here, also for damaged text in the footer.
             raise _failed(error, source, (path,)) from None
-        return [Column(str(row[0]), str(row[1])) for row in rows]
+        return [Column(row[0], INT96 if row[0] in old else str(row[1])) for row in rows]
 
     def check_same_columns(
         self, source: FileSource, first: dict[str, Column], used: tuple[str, ...]
@@ -149,20 +153,23 @@ class Inspector:
             raise _failed(error, source, source.paths) from None
         return [row[0] for row in rows]
 
-    def _parquet_names(self, path: Path) -> list[str]:
-        """Names at the top level of a Parquet file, repeated ones included."""
+    def _parquet_names(self, path: Path) -> tuple[list[str], set[str]]:
+        """Names at the top level of a Parquet file, repeated ones included, and which are INT96."""
         rows = self.db.execute(
-            f"SELECT name, num_children FROM parquet_schema({literal(str(path))})"
+            f"SELECT name, num_children, type FROM parquet_schema({literal(str(path))})"
         ).fetchall()
         names: list[str] = []
+        old: set[str] = set()
         at = 1
         while at < len(rows):
             names.append(str(rows[at][0]))
+            if rows[at][2] == INT96:
+                old.add(names[-1])
             pending = 1
             while pending > 0 and at < len(rows):  # step over the nested fields of this column
                 pending += (rows[at][1] or 0) - 1
                 at += 1
-        return names
+        return names, old
 
 
 def refuse_repeated(names: list[str], label: str) -> None:

@@ -61,8 +61,8 @@ _DATE_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9
 
 NAIVE_TEXT = _DATE_TIME
 """Date and time of day without an offset, as RE2 and `re.fullmatch` both read it."""
-INSTANT_TEXT = _DATE_TIME + r"(Z| UTC|[+-][0-9]{2}(:?[0-9]{2})?)"
-"""Date, time of day and an offset from UTC."""
+INSTANT_TEXT = _DATE_TIME + r"(Z| UTC|[+-](0[0-9]|1[0-7])(:?[0-5][0-9])?)"
+"""Date, time of day and an offset from UTC of less than 18 hours, as every engine reads it."""
 NUMBER_TEXT = r"[+-]?[0-9]{1,19}([.][0-9]{0,9})?"
 """A plain decimal number: no exponent, no separators."""
 

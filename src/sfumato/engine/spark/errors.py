@@ -3,11 +3,16 @@
 Under ANSI rules Spark's errors carry the value that could not be read, and a worker's error
 carries Python's own message. Neither leaves here: what is kept is the *condition*, Spark's public
 name for the kind of error, and whether it is one that the user can mend.
+
+pyspark also writes each error that it passes on to standard error, through loggers of its own,
+message and all. While work of ours runs they are silent about it.
 """
 
 from __future__ import annotations
 
+import logging
 import re
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +22,7 @@ from sfumato.model.errors import InputError, SfumatoError, UsageError
 
 _CONDITION = re.compile(r"[A-Z][A-Z0-9_]*(\.[A-Z0-9_]+)*")
 _MISSING = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND")
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 WORKER_FAULT = "sfumato worker:"
 """Begins what a worker's function says when it fails: a kind of error and nothing else."""
 
@@ -37,7 +43,7 @@ def condition_of(error: BaseException) -> str:
 def without_records(label: str) -> Iterator[None]:
     """Turn an error of Spark or of a worker into one that shows no record."""
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _silent():
             # pyspark warns about a pandas that it has not seen; no pandas is used here.
             warnings.simplefilter("ignore", FutureWarning)
             yield
@@ -47,6 +53,29 @@ def without_records(label: str) -> Iterator[None]:
     except Exception as error:
         raised = _plain(error, label)
     raise raised from None
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """pyspark's loggers of errors say nothing of what this thread does."""
+    try:
+        from pyspark.logger import PySparkLogger
+    except ImportError:  # before 4.0 there were none
+        yield
+        return
+    here = threading.get_ident()
+
+    def others(record: logging.LogRecord) -> bool:
+        return record.thread != here
+
+    loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
+    for logger in loggers:
+        logger.addFilter(others)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(others)
 
 
 def _plain(error: Exception, label: str) -> Exception:
@@ -62,6 +91,12 @@ def _plain(error: Exception, label: str) -> Exception:
     if condition.startswith(_MISSING):
         return InputError(
             "there is no such file or table.", file=label, remedy="Check the path or the name."
+        )
+    if condition.startswith("PARQUET_TYPE_ILLEGAL"):
+        return InputError(
+            "a column has a type that Spark cannot read, such as a time in nanoseconds.",
+            file=label,
+            remedy="Write times in microseconds, or count on one machine.",
         )
     fault = re.search(WORKER_FAULT + r" (\w+)", message)
     kind = f"{condition}, {fault.group(1)}" if fault else condition

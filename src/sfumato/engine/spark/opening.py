@@ -4,7 +4,9 @@ A frame keeps its own session. A name such as `catalog.db.table` is a table of t
 catalogue; everything else is a path that Spark reads (`s3a://…`, `hdfs://…`, a local file, folder
 or pattern), as Parquet unless its ending says CSV or ORC. CSV is read as on one machine: every
 column is text, nothing is guessed, an empty field is missing; a line with the wrong fields is an
-error.
+error. Keys of partition folders (`day=01/`) are text too, whatever the session is set to guess.
+
+An address may hold a password or a token: messages show it without.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from sfumato.engine.spark.describing import CORRUPT, describe
 from sfumato.engine.spark.errors import without_records
@@ -27,6 +30,7 @@ from sfumato.model.time_grid import TimeGrid
 
 _TABLE = re.compile(r"(\w+|`[^`]+`)(\.(\w+|`[^`]+`)){0,2}")
 _CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+_GUESS = "spark.sql.sources.partitionColumnTypeInference.enabled"
 
 
 def open_source(
@@ -66,16 +70,48 @@ def _read(session: Any, events: object) -> tuple[Any, str]:
             remedy="Give a Spark DataFrame, a path, or the name of a table.",
         )
     texts = [os.fspath(one) for one in given]  # type: ignore[arg-type]
-    label = str(texts[0])
+    first = str(texts[0])
+    label = shown(first)
     with without_records(label):
-        if len(texts) == 1 and _TABLE.fullmatch(label) and not Path(label).exists():
-            return session.table(label), label
+        if len(texts) == 1 and _TABLE.fullmatch(first) and not Path(first).exists():
+            return session.table(first), label
         paths = [_address(str(text)) for text in texts]
-        ending = label.lower().rstrip("/")
+        ending = first.lower().rstrip("/")
         if ending.endswith(_CSV):
             return _csv(session, paths, "\t" if ".tsv" in ending else ","), label
         kind = "orc" if ending.endswith(".orc") else "parquet"
-        return session.read.format(kind).load(paths), label
+        return _typed(session, kind, paths), label
+
+
+def shown(text: str) -> str:
+    """A path or a table's name as it is, an address without user, password and options."""
+    if ":/" not in text:
+        return text
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return "the address given"
+    if parts.netloc:
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    # jdbc:… and the like: nobody knows where the secret stands.
+    plain = parts.path.startswith("/") and "@" not in parts.path
+    return f"{parts.scheme}:{parts.path if plain else '…'}"
+
+
+def _typed(session: Any, kind: str, paths: list[str]) -> Any:
+    """Files with types of their own; what their folders' names say stays text, as elsewhere.
+
+    Only a session can be told not to guess. One that guesses is told for the moment in which the
+    schema is found, and then given that schema.
+    """
+    if session.conf.get(_GUESS, "true") == "false":
+        return session.read.format(kind).load(paths)
+    session.conf.set(_GUESS, "false")
+    try:
+        schema = session.read.format(kind).load(paths).schema
+    finally:
+        session.conf.set(_GUESS, "true")
+    return session.read.format(kind).schema(schema).load(paths)
 
 
 def _csv(session: Any, paths: list[str], separator: str) -> Any:

@@ -32,7 +32,7 @@ from sfumato.model.places import ALWAYS_FROM, ALWAYS_TO, PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
-_NUMBER = r"\A\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\s*\z"
+_NUMBER = r"\A\s*[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|(?i:nan|inf|infinity))\s*\z"
 _REASON = {reason: number for number, reason in enumerate(DropReason)}
 
 
@@ -166,7 +166,9 @@ class Rows:
         """A coordinate as a double, NULL where a text is no plain number."""
         name = quoted(column)
         if self.types[column].startswith(("string", "varchar", "char")):
-            return f"CASE WHEN {name} RLIKE r'{_NUMBER}' THEN TRY_CAST({name} AS DOUBLE) END"
+            name = f"CAST({name} AS STRING)"  # without a collation
+            value = f"COALESCE(TRY_CAST({name} AS DOUBLE), double('NaN'))"
+            return f"CASE WHEN {name} RLIKE r'{_NUMBER}' THEN {value} END"
         return f"TRY_CAST({name} AS DOUBLE)"
 
     def _wrong(self) -> str:

@@ -1,10 +1,11 @@
 """A Spark session: the user's own, or one of ours that leaves nothing behind.
 
-A session that was given is used as it is: nothing in its configuration is changed, no table or
-view is made in it, and it is not stopped. A session of our own runs by Spark's ANSI rules in
-UTC, says nothing below fatal in its log (task failures are logged with their messages), keeps
-no event log and no page, and has its scratch files in a folder that only this user can
-enter, that goes with the session, and that is swept up by the next run where a run was killed.
+A session that was given is used as it is: its configuration stays, no table or view is made in
+it, and it is not stopped. A session of our own runs by Spark's ANSI rules in UTC, says nothing
+below fatal in its log and in those of its executors (task failures are logged with their
+messages), keeps no event log and no page, and has its scratch files in a folder that only this
+user can enter, that goes with the session, and that is swept up by the next run where a run was
+killed.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _OURS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.eventLog.enabled": "false",
     "spark.log.level": "FATAL",
+    "spark.executor.syncLogLevel.enabled": "true",
 }
 
 
@@ -83,12 +85,12 @@ def open_session(
                     "A Spark session runs in this process already.",
                     remedy="Leave the master out to use it, or stop it first.",
                 )
-            # Workers on this machine run the Python that runs here, not the first on the path.
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             builder = sessions.builder
             if master is not None:
                 builder = builder.master(master)
             if master is None or master.startswith("local"):
+                # Workers on this machine run the Python that runs here, not the first on the path.
+                os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
                 builder = builder.config("spark.local.dir", closing.enter_context(Scratch()))
             for key, value in {**_OURS, **(settings or {})}.items():
                 builder = builder.config(key, value)

@@ -2,7 +2,8 @@
 
 **Fingerprint.** Rows on a cluster have no order and files no meaning, so the digest is of the
 *multiset* of rows: two 64-bit hashes (xxHash64 under secret seeds) of each row's stored values,
-the two halves of each added up over all rows as exact integers, then one keyed BLAKE2b over the
+the two halves of each, taken as signed numbers, added up over all rows as exact integers (which
+cancel, so that no number of rows makes the sums too large), then one keyed BLAKE2b over the
 sums, the number of rows, what the columns mean, the places and the grid. Shuffled rows and
 other files give the same text; a changed, added or doubled row another one, up to a chance of
 about 2^-128 for changes made without the key. It guards against data that changes between two
@@ -64,7 +65,7 @@ def survey(rows: Rows, key: bytes) -> Survey:
         for name in ("h1", "h2")
         for part in (
             f"sum(shiftright({name}, 32)) AS {name}_high",
-            f"sum({name} & 4294967295L) AS {name}_low",
+            f"sum(({name} & 4294967295L) - 2147483648L) AS {name}_low",
         )
     ]
     with without_records(rows.label):
@@ -110,7 +111,7 @@ def fingerprint(rows: Rows, found: Survey, key: bytes) -> str:
         *(repr(columns.degrees_scale), str(events.time), str(events.user), events.tz),
         *(rows.places.fingerprint(), rows.grid.fingerprint(), str(events.time_is_text)),
     )
-    digest.update(repr(("sfumato-spark-input/1", *meaning, found.rows, *found.sums)).encode())
+    digest.update(repr(("sfumato-spark-input/2", *meaning, found.rows, *found.sums)).encode())
     return digest.hexdigest()
 
 

@@ -2,7 +2,10 @@
 
 Nothing depends on the session's zone: timestamps without a zone are taken apart by the calendar,
 and texts reach a cast only with an offset. Every cast that can fail is a TRY_CAST, because
-Spark's ANSI errors quote the value. Fractions are rounded down.
+Spark's ANSI errors quote the value. Fractions are rounded down. Texts are cast to plain ones
+first, because a collation may take two letters for one and regular expressions refuse some. A
+time outside the years 1 to 9999 is outside every period: calendar arithmetic on the largest
+timestamps overflows.
 """
 
 from __future__ import annotations
@@ -26,6 +29,10 @@ def _floor_divided(value: str, by: int) -> str:
     return value if by == 1 else f"(({value}) - pmod({value}, {by}L)) div {by}L"
 
 
+_FIRST, _LAST = "TIMESTAMP_NTZ'0001-01-01 00:00:00'", "TIMESTAMP_NTZ'9999-12-31 23:59:59'"
+_DAY = 86_400_000_000
+
+
 def _clock(value: str) -> str:
     """Reading of a timestamp without zone, as if it were UTC."""
     return (
@@ -42,17 +49,24 @@ def _matched(column: str, pattern: str, value: str) -> str:
 
 
 def _text(column: str, encoding: TimeEncoding) -> str:
-    """Date and time of day, seconds filled in where they are left out, then the offset."""
+    """Date and time of day, seconds filled in where they are left out, then the offset.
+
+    24:00 is the midnight that ends the day, which Spark would not read.
+    """
     seconds = f"regexp_extract({column}, r'\\A.{{16}}(:[0-9]{{2}}([.][0-9]{{1,6}})?)', 1)"
     whole = f"CASE WHEN {seconds} = '' THEN ':00' ELSE {seconds} END"
-    head = f"concat(substr({column}, 1, 10), ' ', substr({column}, 12, 5), {whole})"
+    clock = f"substr({column}, 12, 5)"
+    ends = f"({clock} = '24:00' AND {whole} RLIKE r'\\A:00([.]0+)?\\z')"
+    hours = f"CASE WHEN {ends} THEN '00:00' ELSE {clock} END"
+    late = f"CASE WHEN {ends} THEN {_DAY}L ELSE 0L END"
+    head = f"concat(substr({column}, 1, 10), ' ', {hours}, {whole})"
     if encoding is TimeEncoding.NAIVE:
-        value = f"TRY_CAST({head} AS TIMESTAMP_NTZ)"
-        return _matched(column, NAIVE_TEXT, _clock(value))
+        value = _clock(f"TRY_CAST({head} AS TIMESTAMP_NTZ)")
+        return _matched(column, NAIVE_TEXT, f"{value} + {late}")
     offset = f"regexp_extract({column}, r'(Z| UTC|[+-][0-9]{{2}}(:?[0-9]{{2}})?)\\z', 1)"
     where = f"CASE WHEN {offset} IN ('Z', ' UTC') THEN '+00:00' ELSE {offset} END"
     value = f"unix_micros(TRY_CAST(concat({head}, {where}) AS TIMESTAMP))"
-    return _matched(column, INSTANT_TEXT, value)
+    return _matched(column, INSTANT_TEXT, f"{value} + {late}")
 
 
 def _epoch(column: str, kind: str, encoding: TimeEncoding, is_text: bool) -> str:
@@ -77,10 +91,17 @@ def _epoch(column: str, kind: str, encoding: TimeEncoding, is_text: bool) -> str
 def reading_sql(events: Events, kind: str) -> str:
     """What the column says, in microseconds; `kind` is its Spark type."""
     column = quoted(events.columns.time)
+    if events.time_is_text:
+        column = f"CAST({column} AS STRING)"
     if events.time in (TimeEncoding.INSTANT, TimeEncoding.NAIVE):
         if events.time_is_text:
             return _text(column, events.time)
-        return f"unix_micros({column})" if kind == "timestamp" else _clock(column)
+        if kind == "timestamp":
+            value = f"unix_micros({column})"
+            far = f"{value} >= {FAR}L OR {value} <= {BAD}L"
+            return f"CASE WHEN {far} THEN {FAR}L ELSE {value} END"
+        far = f"{column} NOT BETWEEN {_FIRST} AND {_LAST}"
+        return f"CASE WHEN {far} THEN {FAR}L ELSE {_clock(column)} END"
     return _epoch(column, kind, events.time, events.time_is_text)
 
 

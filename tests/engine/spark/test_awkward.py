@@ -1,0 +1,195 @@
+"""Awkward values mean the same on Spark as on one machine, and what fails is not written down."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import shapely
+
+from sfumato.engine import instants
+from sfumato.engine.local import LocalSource
+from sfumato.engine.spark import times
+from sfumato.engine.spark.opening import open_source, shown
+from sfumato.io.events import read_events
+from sfumato.model.bound import Counting
+from sfumato.model.errors import InputError
+from sfumato.model.events import EventColumns, Events, TableSource, TimeEncoding, UserEncoding
+from sfumato.model.places import PlaceKind, Places
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+CLOCKS = [
+    *("2024-01-01 05:00", "2024-01-01T05:00:00.1", "2024-12-31T23:59:59.999999999"),
+    *("2024-01-01 24:00", "2024-01-01T24:00:00.000", "2024-01-01 24:00:01", "2024-01-01 24:01"),
+    *("2024-01-01 23:59:60", "2024-01-01 25:00", "2024-01-01 05:60", "2023-02-29 00:00"),
+    *("1969-12-31 23:59:59.9999999", "0000-01-01 00:00", "9999-12-31 23:59:59", "2024-13-01 00:00"),
+]
+OFFSETS = ["Z", " UTC", "+15:59", "-17:59", "+18:00", "+99", "-00:00", "+0260", "-0130", "z", ""]
+NUMBERS = ["0", "-0", "+1.", "-1.5", "-0.0000001", "9" * 19, "4611686018427387904", "1e5", " 1"]
+EPOCHS = [e for e in TimeEncoding if e.startswith("epoch")]
+
+
+def readings(spark: Any, values: pa.Array, encoding: TimeEncoding) -> tuple[Any, Any]:
+    """Microseconds of a time column by both engines' SQL."""
+    table = pa.table({"time": values})
+    tz = "UTC" if encoding is TimeEncoding.NAIVE else None
+    text = values.type == pa.string()
+    columns = EventColumns("user", "time", "tower")
+    described = Events(
+        TableSource(table), columns, encoding, UserEncoding.TEXT, tz, time_is_text=text
+    )
+    with duckdb.connect() as here:
+        here.execute("SET TimeZone = 'UTC'")
+        here.register("given", table)
+        kind = here.execute("SELECT typeof(time) FROM given LIMIT 1").fetchall()[0][0]
+        sql = instants.reading_sql(described, kind)
+        local = [row[0] for row in here.execute(f"SELECT {sql} FROM given").fetchall()]
+    frame = spark.createDataFrame(table)
+    if values.type == pa.timestamp("us"):
+        frame = frame.selectExpr("CAST(time AS TIMESTAMP_NTZ) AS time")
+    kind = frame.schema["time"].dataType.simpleString()
+    found = frame.selectExpr(times.reading_sql(described, kind)).toArrow().column(0)
+    return local, found.to_pylist()
+
+
+def test_texts_are_the_same_times_or_none(spark: Any) -> None:
+    local, found = readings(spark, pa.array([*CLOCKS, None]), TimeEncoding.NAIVE)
+    assert local == found
+    assert found[3] == found[4] == 1704153600000000  # 24:00 ends the day
+    every = [clock + offset for clock in CLOCKS for offset in OFFSETS]
+    local, found = readings(spark, pa.array(every), TimeEncoding.INSTANT)
+    assert local == found
+    for encoding in EPOCHS:
+        local, found = readings(spark, pa.array(NUMBERS), encoding)
+        assert local == found
+
+
+def test_the_largest_and_smallest_times_are_outside_every_period(spark: Any) -> None:
+    edge = 1 << 63
+    given = [1 - edge, edge - 1, 2 - edge, edge - 2, 0, None]
+    for kind, encoding in (
+        (pa.timestamp("us"), TimeEncoding.NAIVE),
+        (pa.timestamp("us", "UTC"), TimeEncoding.INSTANT),
+    ):
+        _, found = readings(spark, pa.array(given, kind), encoding)
+        assert found == [instants.FAR] * 4 + [0, None]
+
+
+def test_the_latest_moment_does_not_stop_a_local_count(town: Any) -> None:
+    moments = pa.array([1704110400000000, (1 << 63) - 2], pa.timestamp("us"))
+    table = pa.table({"user": [1, 2], "time": moments, "tower": ["t0", "t0"]})
+    events = read_events(table, tz="America/New_York")
+    assert LocalSource(events, town.towers(1), town.grid()).drops.kept == 1
+
+
+def compared(town: Any, given: Any, places: Places, **reading: Any) -> Any:
+    """Counts and drops, the same from both engines."""
+    local = LocalSource(read_events(given, **reading), places, town.grid(1, "12h"))
+    source = open_source(given, places, town.grid(1, "12h"), **reading)
+    try:
+        values = town.opened(source.exact(Counting.VISITS)).values
+        assert values.tolist() == town.opened(local.exact(Counting.VISITS)).values.tolist()
+        assert source.drops.dropped == local.drops.dropped
+    finally:
+        source.close()
+    return values.tolist()
+
+
+@pytest.mark.usefixtures("spark")
+def test_old_timestamps_are_instants(town: Any, tmp_path: Path) -> None:
+    """96 bits, as Spark, Hive and Impala write them: not the clock of the release."""
+    moments = [datetime(2024, 1, 1, 11, 30, tzinfo=UTC), datetime(2024, 1, 1, 12, tzinfo=UTC)]
+    table = pa.table({"user": [1, 2], "time": pa.array(moments), "tower": ["t0", "t0"]})
+    file = tmp_path / "old.parquet"
+    pq.write_table(table, file, use_deprecated_int96_timestamps=True)
+    assert compared(town, file, town.towers(1), tz="Europe/Paris") == [[1, 1]]
+
+
+def test_names_of_folders_are_text_on_a_session_that_guesses(
+    town: Any, spark: Any, tmp_path: Path
+) -> None:
+    """Tower 007 is not tower 7."""
+    for number, tower in enumerate(("007", "7")):
+        folder = tmp_path / f"tower={tower}"
+        folder.mkdir()
+        pq.write_table(town.table([(number, 1.0, None)]).drop(["tower"]), folder / "a.parquet")
+    towers = Places.of(
+        PlaceKind.TOWERS, ["007", "7"], [shapely.Point(2, 48), shapely.Point(2.1, 48)]
+    )
+    key = "spark.sql.sources.partitionColumnTypeInference.enabled"
+    before = spark.conf.get(key)
+    spark.conf.set(key, "true")
+    try:
+        assert compared(town, tmp_path, towers) == [[1, 0], [1, 0]]
+        assert spark.conf.get(key) == "true"
+    finally:
+        spark.conf.set(key, before)
+
+
+@pytest.mark.usefixtures("spark")
+def test_coordinates_that_say_they_are_none_are_dropped(town: Any, tmp_path: Path) -> None:
+    zones = Places.of(PlaceKind.ZONES, ["z"], [shapely.box(2, 48, 2.1, 48.1)])
+    told = ["2.05", "+2.05e0", " 2.05 ", "nan", "NaN", "-nan", "inf", "-Infinity", "1e400", ""]
+    lines = [f"u{k},2024-01-01T05:00Z,{lon},48.05\n" for k, lon in enumerate(told * 2)]
+    lines += [f"v{k},2024-01-01T05:00Z,2.05,48.05\n" for k in range(20)]
+    file = tmp_path / "gps.csv"
+    file.write_text("user,time,lon,lat\n" + "".join(lines))
+    assert compared(town, file, zones) == [[26, 0]]
+
+
+def test_a_collation_joins_no_users_and_no_towers(town: Any, spark: Any) -> None:
+    table = pa.table(
+        {
+            "user": ["A", "a", "b", "B "],
+            "time": ["2024-01-01T05:00Z", "2024-01-01T05:00:00+0000"] * 2,
+            "tower": ["t1", "t1", "T1", "t1 "],
+        }
+    )
+    local = LocalSource(read_events(table), town.towers(2), town.grid())
+    frame = spark.createDataFrame(table).selectExpr(
+        "user COLLATE UNICODE_CI AS user",
+        "time COLLATE UNICODE_CI AS time",
+        "tower COLLATE UTF8_LCASE_RTRIM AS tower",
+    )
+    source = open_source(frame, town.towers(2), town.grid())
+    try:
+        answer = town.opened(source.exact(Counting.VISITS)).values
+        assert answer.tobytes() == town.opened(local.exact(Counting.VISITS)).values.tobytes()
+        assert answer.sum() == 2
+    finally:
+        source.close()
+
+
+def test_an_error_that_quotes_a_record_is_not_logged(
+    town: Any, spark: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """pyspark has loggers of its own, which write what it raises on standard error."""
+    frame = spark.createDataFrame(town.table([(7, 1.0, "SECRET")]))
+    casting = frame.selectExpr("CAST(tower AS INT) AS user", "time", "tower")
+    with pytest.raises(InputError, match="CAST_INVALID_INPUT"):
+        open_source(casting, town.towers(1), town.grid()).fingerprint(town.key)
+    heard = capfd.readouterr()
+    assert "SECRET" not in heard.out + heard.err
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("s3a://ACCESS:SECRET@bucket/week/*.parquet", "s3a://bucket/week/*.parquet"),
+        ("abfss://data@store.example/week?sig=SECRET", "abfss://store.example/week"),
+        ("jdbc:postgresql://h/d?password=SECRET", "jdbc:…"),
+        ("postgresql+psycopg:/me:SECRET@h/d", "postgresql+psycopg:…"),
+        ("x://[SECRET", "the address given"),
+        ("hdfs:///data/week", "hdfs:/data/week"),
+        ("data/week?.parquet", "data/week?.parquet"),
+        ("catalog.db.table", "catalog.db.table"),
+    ],
+)
+def test_what_messages_call_the_events(given: str, said: str) -> None:
+    assert shown(given) == said
