@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.attacks.recovery.beside import JUDGED_BY
 from sfumato.attacks.recovery.study import Study
 from sfumato.model.errors import UsageError
 
@@ -58,6 +59,9 @@ def save_study(study: Study, path: Path) -> None:
     bars.legend(frameon=False, fontsize=8)
     for one in study.outcomes:
         lines.plot(100 * one.by_slot, lw=1.2, label=one.name)
+    if study.outcomes:  # it does not look at the table, so one line serves all
+        style = {"ls": "--", "lw": 1.2, "color": _BASE[JUDGED_BY], "label": BASELINES[JUDGED_BY]}
+        lines.plot(100 * study.outcomes[0].others, **style)
     lines.set_xlabel("slot")
     lines.set_ylim(0, 100)
     lines.legend(frameon=False, fontsize=8)
@@ -73,17 +77,18 @@ def save_curves(
     *,
     log: bool = False,
 ) -> None:
-    """Panels of named curves (x, y in percent); a name that starts with 'paper' is dotted.
+    """Panels of named curves (x, y in percent): the paper's are dotted, baselines dashed.
 
     The panels show the same names, so that one legend below serves all of them.
     """
+    guessing = set(BASELINES.values())
     columns = min(2, len(panels))
     lines = -(-len(panels) // columns)
     figure = canvas((5.2 * columns, 3.4 * lines + 0.9))
     places = np.atleast_1d(figure.subplots(lines, columns)).ravel()
     for place, (name, curves) in zip(places, panels.items(), strict=False):
         for label, (x, y) in curves.items():
-            style = ":" if label.startswith("paper") else "-"
+            style = ":" if label.startswith("paper") else "--" if label in guessing else "-"
             place.plot(x, y, style, marker="o", ms=3, lw=1.2, label=label)
         place.set(title=name, xlabel=axes[0], ylabel=axes[1], ylim=(0, 100))
         if log:
