@@ -55,9 +55,20 @@ def run_scheme(
     how: Consistency = Consistency.NONE,
 ) -> Run:
     """All slots of `counts` (slot x cell) through the scheme, with predictable noise."""
-    plan, publisher = scheme.plan(facts), scheme.publisher(facts)
-    meter = Meter(plan.accounts, facts)
-    wall = Wall.seeded(seed, meter)
+    meter = Meter(scheme.plan(facts).accounts, facts)
+    return run_on(Wall.seeded(seed, meter), meter, scheme, facts, counts, how)
+
+
+def run_on(
+    wall: Wall,
+    meter: Meter,
+    scheme: StreamScheme,
+    facts: StreamFacts,
+    counts: NDArray[np.int64],
+    how: Consistency = Consistency.NONE,
+) -> Run:
+    """The same on a given wall, which charges to the meter."""
+    publisher = scheme.publisher(facts)
     out = np.empty(counts.shape, dtype=np.float64)
     fresh = np.zeros(counts.shape[0], dtype=bool)
     share, before = 0.0, None
