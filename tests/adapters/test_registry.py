@@ -26,6 +26,14 @@ def flowdb(town: Town, tmp_path: Path, sfumato: Callable[..., str]) -> Path:
     return tmp_path / "flowdb"
 
 
+def test_an_address_is_no_lakehouse_and_is_not_repeated(sfumato: Callable[..., str]) -> None:
+    address = "postgresql://me:secret@host/db"
+    asked = ("release", address, "--pipeline", "multimno", "--zoning", "nuts:3", *WHEN, *WHAT)
+    with pytest.raises(UsageError, match="lakehouse") as caught:
+        sfumato(*asked, "--out", "x")
+    assert "secret" not in str(caught.value)
+
+
 def test_a_dry_run_reads_antennas_and_regions_but_no_events(
     flowdb: Path, sfumato: Callable[..., str]
 ) -> None:

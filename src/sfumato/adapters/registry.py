@@ -11,6 +11,7 @@ from sfumato.adapters.inputs import Inputs
 from sfumato.adapters.multimno.opening import open_multimno
 from sfumato.adapters.multimno.population import write_population
 from sfumato.adapters.published import open_published
+from sfumato.io.postgres.address import is_address
 from sfumato.model.errors import UsageError
 from sfumato.model.time_grid import TimeGrid
 
@@ -25,6 +26,11 @@ def open_pipeline(name: str, where: str, grid: TimeGrid, zoning: str | None = No
     """
     _check(name)
     if name == "multimno":
+        if is_address(where):  # taken for a path it would be repeated in messages
+            raise UsageError(
+                "multimno's data is a lakehouse folder, not a database.",
+                remedy="Point to the folder that holds bronze and silver.",
+            )
         return open_multimno(Path(where), grid, zoning)
     return open_flowkit(where, grid, zoning)
 

@@ -1,4 +1,4 @@
-"""A command that does not repeat a database's address when it complains about its arguments."""
+"""A command that does not repeat an address when it complains about its arguments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-_ADDRESS = re.compile(r"postgres(ql)?:/\S*", re.IGNORECASE)
+_ADDRESS = re.compile(r"\b([A-Za-z][A-Za-z0-9+.:-]+):/\S*")
+_PASSWORD = re.compile(r"(password\s*=).*", re.IGNORECASE | re.DOTALL)
 
 
 class Quiet(TyperGroup):
@@ -19,5 +20,6 @@ class Quiet(TyperGroup):
         except Exception as error:
             message = getattr(error, "message", None)
             if isinstance(message, str):
-                error.message = _ADDRESS.sub("postgresql:…", message)  # type: ignore[attr-defined]
+                told = _PASSWORD.sub(r"\1…", _ADDRESS.sub(r"\1:…", message))
+                error.message = told  # type: ignore[attr-defined]
             raise

@@ -14,8 +14,8 @@ from sfumato.model.events import FileFormat
 _PARQUET = (".parquet", ".parq", ".pq", ".geoparquet")
 _CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _GLOB = "*?["
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-"""Also what is left of an address that was taken for a path: its double slash is gone."""
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]+:/")
+"""Also `jdbc:…`, and what is left of an address taken for a path: its double slash is gone."""
 
 
 def is_path(source: object) -> bool:

@@ -43,6 +43,8 @@ def test_what_libpq_is_given() -> None:
     own = parse_address("postgresql://h/db/a.b?connect_timeout=3").connection
     assert "connect_timeout=3" in own
     assert "connect_timeout=15" not in own
+    plus = parse_address("postgresql://h/db/a.b?password=p+w%2B&sslkey=").connection
+    assert "password=p%2Bw%2B&sslkey=" in plus  # to libpq a plus is a plus
 
 
 @settings(derandomize=True, max_examples=60)
@@ -69,6 +71,9 @@ def test_nothing_of_the_connection_is_shown() -> None:
         "postgresql://me:secret@host/db/a.b#c",
         "postgresql://me:secret@[host/db/a.b",
         "postgresql:/me:secret@host/db/a.b",
+        "postgresql://me:pass/with/secret@host/db/a.b",
+        "postgresql://me:pass/secret@host/db?table=a.b",
+        "host=h user=me password=secret dbname=db",
     ],
 )
 def test_an_address_that_cannot_be_read_is_not_repeated(text: str) -> None:
@@ -81,7 +86,13 @@ def test_an_address_that_cannot_be_read_is_not_repeated(text: str) -> None:
     assert "schema.table" in caught.value.remedy
 
 
-@pytest.mark.parametrize("mangled", ["postgresql://me:secret@host/db", "postgresql:/me:secret@h/d"])
+@pytest.mark.parametrize(
+    "mangled",
+    [
+        *("postgresql://me:secret@host/db", "postgresql:/me:secret@h/d"),
+        *("postgresql+psycopg://me:secret@h/d", "jdbc:postgresql://h/d?user=me&password=secret"),
+    ],
+)
 def test_an_address_where_a_file_is_wanted_is_not_repeated(mangled: str) -> None:
     for read in (locate, read_towers):
         with pytest.raises(UsageError) as caught:
@@ -93,6 +104,7 @@ def test_files_are_not_addresses() -> None:
     assert not is_address("events.parquet")
     assert not is_address("/data/postgresql/x.csv")
     assert not is_address(["postgresql://h/d/t"])
+    assert not is_address("events/host=a/user=b/x.parquet")
 
 
 def test_spark_is_not_given_an_address() -> None:
@@ -102,8 +114,10 @@ def test_spark_is_not_given_an_address() -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_the_command_does_not_repeat_an_address_that_it_cannot_place() -> None:
-    address = "postgresql://me:secret@host/db/a.b"
+@pytest.mark.parametrize(
+    "address", ["postgresql://me:secret@host/db/a.b", "sc://h/;token=secret", "password=secret x"]
+)
+def test_the_command_does_not_repeat_an_address_that_it_cannot_place(address: str) -> None:
     needed = {"--out": "x", "--dataset": "d", "--epsilon": "1", "--delta": "1e-7", "--tz": "UTC"}
     needed |= {"--from": "2024-01-01", "--to": "2024-01-02"}
     flags = [text for pair in needed.items() for text in pair]

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from typer.testing import CliRunner
@@ -83,6 +84,30 @@ def test_a_failure_names_the_table_and_nothing_else(
     said = everything_said(caught.value) + heard.out + heard.err + caplog.text
     for secret in (*bureau.secrets(), "wrong-", "person-", "bureau.invalid", "COPY ("):
         assert secret not in said
+
+
+@pytest.mark.parametrize("place", ["before the host", "among the options", "PGPASSWORD"])
+def test_a_password_of_odd_letters(
+    bureau: Any, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Percent-encoded as libpq has it; a plus stays a plus."""
+    odd = "p+w/@#:?&=% x"
+    bureau.run(
+        f"CREATE TABLE events.calls AS SELECT 'a' AS uid, {WHEN} AS t, 't1' AS tower",
+        f"ALTER ROLE clerk_of_bureau PASSWORD '{odd}'",
+    )
+    written = quote(odd, safe="+")
+    address = bureau.address("events.calls", written)
+    if place != "before the host":
+        address = address.replace(f":{written}@", "@")
+    if place == "among the options":
+        address += f"&password={written}"
+    elif place == "PGPASSWORD":
+        monkeypatch.setenv("PGPASSWORD", odd)
+    try:
+        read_events(address).close()
+    finally:
+        bureau.run(f"ALTER ROLE clerk_of_bureau PASSWORD '{bureau.secrets()[0]}'")
 
 
 def test_what_the_server_remarks_is_not_printed(

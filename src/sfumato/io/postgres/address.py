@@ -6,8 +6,9 @@
 
 An address is what libpq reads (host, port, user, password, options; `PGPASSWORD`, `~/.pgpass` and
 services work), with the tables or views as a second part of the path or as `table=`. Several are
-read as one, in one snapshot. Names are taken as they are, upper and lower case too; a dot or comma
-inside a name is written %2E or %2C.
+read as one, in one snapshot. Names are taken as they are, upper and lower case too; a dot, comma,
+slash or @ inside a name is written %2E, %2C, %2F or %40. So are these letters inside a password:
+what follows the database is shown, and must not be the end of one.
 
 Nothing in here shows the connection: not its `repr`, not an error.
 """
@@ -17,18 +18,22 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from typing import NoReturn
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from sfumato.model.errors import UsageError
 
 _SCHEME = re.compile(r"\s*postgres(ql)?:/", re.IGNORECASE)
+_KEYWORDS = re.compile(r"(^|[\s?&;])(password|passfile|sslpassword)\s*=", re.IGNORECASE)
+"""libpq's other form, `host=… password=…`, and whatever else brings a password along."""
 _FORM = "Write it as postgresql://user@host/database/schema.table."
 _DEFAULTS = {"connect_timeout": "15", "fallback_application_name": "sfumato"}
 
 
 def is_address(source: object) -> bool:
     """True for a text that means a database, also one that a path has mangled."""
-    return isinstance(source, str) and _SCHEME.match(source) is not None
+    if not isinstance(source, str):
+        return False
+    return _SCHEME.match(source) is not None or _KEYWORDS.search(source) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +85,15 @@ def parse_address(text: str, tables: tuple[Table, ...] | None = None) -> Address
         _refuse("The address has a # in it, which must be written %23.")
     path = parts.path.removeprefix("/")
     database, slash, named = path.partition("/")
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    options = _options(parts.query)
     in_options = options.pop("table", None)
     if slash and in_options is not None:
         _refuse("The address names its table twice.")
     if in_options is not None:
         # The query is decoded already: a name that needs %2E has to stand in the path.
-        named = quote(in_options, safe=".,")
+        named = quote(in_options, safe=".,/@")
+    if "/" in named or "@" in database + named:
+        _refuse("A / or @ that belongs to a name or a password must be written %2F or %40.")
     if named:
         tables = tuple(_table(part) for part in named.split(","))
     if not tables:
@@ -94,6 +101,12 @@ def parse_address(text: str, tables: tuple[Table, ...] | None = None) -> Address
     options = {**_DEFAULTS, **options}
     rest = urlencode(options, quote_via=quote)
     return Address(tables, f"postgresql://{parts.netloc}/{database}?{rest}")
+
+
+def _options(query: str) -> dict[str, str]:
+    """As libpq reads them: a + is a plus, not a space."""
+    pairs = (part.partition("=") for part in query.split("&") if part)
+    return {unquote(name): unquote(value) for name, _, value in pairs}
 
 
 def _table(text: str) -> Table:
