@@ -1,7 +1,8 @@
 """Streams under the empirical audit: nothing proves more than it claims, what lies is caught.
 
 Neighbours: everybody stands still, or one person more who changes cell every slot. What is
-released is all that a stream puts out: every number, and which slots were measured anew.
+released is all that a stream puts out: every number, and which slots were measured anew. With
+`-s` the slow tests print the rows of the table in docs/audit.md.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sfumato.model.private import Private
-from sfumato.privacy.audit.epsilon import epsilon_lower_bound
+from sfumato.privacy.audit.epsilon import EpsilonBound, epsilon_lower_bound
 from sfumato.privacy.units import Unit
 from sfumato.privacy.wall import Wall
 from sfumato.stream.calendar import Calendar
@@ -60,7 +61,7 @@ def neighbours() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return mover, still
 
 
-def proved(scheme: StreamScheme, runs: int, epsilon: float = EPSILON) -> float:
+def proved(scheme: StreamScheme, runs: int, epsilon: float = EPSILON) -> EpsilonBound:
     """What the audit proves of a scheme that runs with `epsilon`."""
     calendar = Calendar.regular(SLOTS, SLOTS)
     facts = StreamFacts(2, calendar, epsilon, 0.0, Unit.parse("user-period"), 10)
@@ -73,19 +74,29 @@ def proved(scheme: StreamScheme, runs: int, epsilon: float = EPSILON) -> float:
         return np.array(rows)
 
     mover, still = neighbours()
-    found = epsilon_lower_bound(released(mover, 0), released(still, 10**6), confidence=0.999)
-    return found.epsilon
+    return epsilon_lower_bound(released(mover, 0), released(still, 10**6), confidence=0.999)
+
+
+def told(name: str, spends: float, found: EpsilonBound) -> None:
+    """One row of the table."""
+    verdict = "holds" if found.epsilon <= EPSILON else "VIOLATED"
+    print(
+        f"\n| {name} | {spends:g} | ε ≤ {EPSILON:g} | {found.epsilon:.4g} | {verdict} "
+        f"| {found.runs:,} | {found.event} |"
+    )
 
 
 @pytest.mark.parametrize("name", ["threshold"])
 def test_no_more_is_proved_than_claimed(name: str) -> None:
-    assert proved(SCHEMES[name], 120) <= EPSILON
+    assert proved(SCHEMES[name], 120).epsilon <= EPSILON
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEMES)
 def test_no_more_is_proved_than_claimed_of_any(name: str) -> None:
-    assert proved(SCHEMES[name], 2000) <= EPSILON
+    found = proved(SCHEMES[name], 2000)
+    told(name, EPSILON, found)
+    assert found.epsilon <= EPSILON
 
 
 @pytest.mark.slow
@@ -94,7 +105,9 @@ def test_no_more_is_proved_than_claimed_of_any(name: str) -> None:
 )
 def test_a_stream_that_spends_six_times_what_it_says_is_caught(name: str) -> None:
     """The same audit, of the same size, sees a stream whose noise is that of epsilon 6."""
-    assert proved(SCHEMES[name], 2000, epsilon=6 * EPSILON) > EPSILON
+    found = proved(SCHEMES[name], 2000, epsilon=6 * EPSILON)
+    told(name, 6 * EPSILON, found)
+    assert found.epsilon > EPSILON
 
 
 def printed_days(days: int, epsilon: float, runs: int) -> tuple[Rows, Rows]:
@@ -128,7 +141,7 @@ def test_days_that_are_called_parallel_are_caught() -> None:
     assert found.epsilon > 0.9
 
 
-def sparse_run(histogram_scale: Fraction, runs: int) -> float:
+def sparse_run(histogram_scale: Fraction, runs: int) -> EpsilonBound:
     """What is proved of a run with two yeses and three histograms; the claim is for scale 6."""
     claimed = Fraction(1, 2)
     mover, still = neighbours()
@@ -160,7 +173,7 @@ def sparse_run(histogram_scale: Fraction, runs: int) -> float:
                     published += 1
         return rows
 
-    return epsilon_lower_bound(released(mover, 0), released(still, 10**6), confidence=0.999).epsilon
+    return epsilon_lower_bound(released(mover, 0), released(still, 10**6), confidence=0.999)
 
 
 def _histograms(scale: Fraction) -> object:
@@ -172,5 +185,7 @@ def _histograms(scale: Fraction) -> object:
 @pytest.mark.slow
 def test_histograms_between_the_questions_of_a_sparse_vector() -> None:
     """D/b_T + 2 k D/b_q + h l1/b_H = 0.1 + 0.4 + 0.5; with a tenth of the last noise it shows."""
-    assert sparse_run(Fraction(6), 3000) <= 1.0
-    assert sparse_run(Fraction(6, 10), 3000) > 1.0
+    right, wrong = sparse_run(Fraction(6), 3000), sparse_run(Fraction(6, 10), 3000)
+    told("sparse vector with histograms", 1.0, right)
+    told("sparse vector, a tenth of the histograms' noise", 5.5, wrong)
+    assert right.epsilon <= 1.0 < wrong.epsilon

@@ -19,7 +19,7 @@ from sfumato.stream.facts import StreamFacts
 from sfumato.stream.live import LiveStream, StreamRequest
 from sfumato.stream.registry import stream_scheme
 from sfumato.stream.run import boxed
-from sfumato.stream.store import Store
+from sfumato.stream.store import Store, parts
 
 USER_DAY = Unit.parse("user-day")
 
@@ -134,3 +134,29 @@ def test_another_stream_is_not_written_over(ledger: Ledger, request_: StreamRequ
     with pytest.raises(UsageError, match="another stream"), LiveStream(ledger, again):
         pass
     assert len(ledger.book().charges) == 1
+
+
+def test_a_part_of_the_state_put_back_from_an_earlier_slot_is_noticed(
+    ledger: Ledger, request_: StreamRequest
+) -> None:
+    """Sealed as it is, an old meter would have forgotten what was spent since."""
+
+    def sealed_meter(new: bytes | None = None) -> bytes:
+        with ledger.database.writing() as connection:
+            if new is not None:
+                connection.execute(parts.update().where(parts.c.name == "meter").values(sealed=new))
+            return bytes(
+                connection.execute(parts.select().where(parts.c.name == "meter")).one().sealed
+            )
+
+    with LiveStream(ledger, request_) as live:
+        publish(live, range(1))
+        old = sealed_meter()
+        publish(live, range(1, 2))
+    now = sealed_meter()
+    sealed_meter(old)
+    with pytest.raises(SfumatoError, match="was changed"), LiveStream(ledger, request_):
+        pass
+    sealed_meter(now)
+    with LiveStream(ledger, request_) as live:
+        assert live.next_slot == 2

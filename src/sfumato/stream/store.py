@@ -4,6 +4,9 @@ A slot is one transaction: the output of the slot and the state after it appear 
 not at all, and nothing is shown to anyone before the transaction is on the disk. So a slot
 that was interrupted before is drawn again, unseen, and one that was interrupted after is only
 written out again. Parts of the state that did not change are not written again.
+
+A sealed index says which slot, output and parts belong together. A part put back from an
+earlier slot, a meter that forgot what was spent say, is noticed, and the stream does not go on.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from sqlalchemy import (
 )
 
 from sfumato.privacy.ledger import Ledger
-from sfumato.stream.vault import packed, seal, unpacked, unseal
+from sfumato.stream.vault import altered, packed, seal, unpacked, unseal
 
 metadata = MetaData()
 
@@ -60,6 +63,20 @@ class Standing:
     """Length of the NDJSON file before the last line."""
 
 
+_INDEX = "index"
+
+
+def _standing(row: Any) -> Standing:
+    return Standing(row.next_slot, bytes(row.table_bytes), bytes(row.line_bytes), row.line_offset)
+
+
+def _index(standing: Standing, digests: Mapping[str, bytes]) -> dict[str, Any]:
+    """What belongs together: the slot, its output, and every part of the state but this one."""
+    output = hashlib.sha256(standing.table + standing.line).hexdigest()
+    parts = {name: digest.hex() for name, digest in sorted(digests.items()) if name != _INDEX}
+    return {"next": standing.next_slot, "at": standing.offset, "out": output, "parts": parts}
+
+
 class Store:
     """The rows of one stream."""
 
@@ -81,19 +98,21 @@ class Store:
                 select(parts.c.name, parts.c.sealed).where(parts.c.release == self._release)
             ).all()
         plain = {name: unseal(bytes(sealed), self._key) for name, sealed in found}
-        self._digests = {name: hashlib.sha256(data).digest() for name, data in plain.items()}
-        state = {name: unpacked(data) for name, data in plain.items()}
-        if row is None:
+        if row is None and not plain:
             return Standing(), {}
-        standing = Standing(
-            row.next_slot, bytes(row.table_bytes), bytes(row.line_bytes), row.line_offset
-        )
-        return standing, state
+        standing = Standing() if row is None else _standing(row)
+        self._digests = {name: hashlib.sha256(data).digest() for name, data in plain.items()}
+        index = plain.pop(_INDEX, b"")
+        if index != packed(_index(standing, self._digests)):
+            raise altered()
+        return standing, {name: unpacked(data) for name, data in plain.items()}
 
     def save(self, standing: Standing, state: Mapping[str, Any]) -> None:
         """One slot: its output and the state after it, together and on the disk."""
         plain = {name: packed(value) for name, value in state.items()}
         digests = {name: hashlib.sha256(data).digest() for name, data in plain.items()}
+        plain[_INDEX] = packed(_index(standing, digests))
+        digests[_INDEX] = hashlib.sha256(plain[_INDEX]).digest()
         changed = [name for name in plain if digests[name] != self._digests.get(name)]
         gone = [name for name in self._digests if name not in plain]
         with self._database.writing() as connection:

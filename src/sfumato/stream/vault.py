@@ -55,11 +55,15 @@ def seal(data: bytes, key: bytes) -> bytes:
 def unseal(sealed: bytes, key: bytes) -> bytes:
     body, tag = sealed[:-_TAG], sealed[-_TAG:]
     if len(sealed) < _NONCE + _TAG or not hmac.compare_digest(tag, _tag(key, body)):
-        raise SfumatoError(
-            "The state of this stream was changed or belongs to another key.",
-            remedy="Restore the ledger and its keys from one and the same copy.",
-        )
+        raise altered()
     return _mixed(body[_NONCE:], _branch(key, b"cipher"), body[:_NONCE])
+
+
+def altered() -> SfumatoError:
+    return SfumatoError(
+        "The state of this stream was changed or belongs to another key.",
+        remedy="Restore the ledger and its keys from one and the same copy.",
+    )
 
 
 def _branch(key: bytes, use: bytes) -> bytes:
