@@ -147,9 +147,14 @@ def noise(size: Size, out: Path, tell: Tell) -> Rows:
 
 
 def suppression(size: Size) -> Rows:
-    """Counts below 5 and 15 left out in towns with twenty times the people."""
-    found = pooled_unprotected(size.towns(20, SIDE), suppress=(5, 15), seeds=size.draws)
-    return [asdict(row) for row in found]
+    """Counts below 5 and 15 left out in towns with five and twenty times the people."""
+    rows = []
+    for times in (5, 20):
+        towns = size.towns(times, SIDE)
+        for row in pooled_unprotected(towns, suppress=(5, 15), seeds=size.draws):
+            name = f"{len(towns[0].days):,} people, {row.scheme}"
+            rows.append(asdict(replace(row, scheme=name)))
+    return rows
 
 
 def _by_hour(by_hour: dict[int, list[Point]], points: int) -> Curves:

@@ -49,7 +49,7 @@ TITLES = {
     "schemes": "Schemes of this package, 19 points, 900 cells",
     "whole-map": "Schemes of this package, 19 points, 8,010 cells",
     "noise": "More noise (gaussian, 400 cells)",
-    "suppression": "Suppression in a dense town",
+    "suppression": "Suppression in dense towns, 900 cells",
     "membership": "Membership, 400 cells; dense: twenty times the people on 900 cells",
 }
 
