@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sfumato.model.private import Private
 from sfumato.privacy.audit.epsilon import EpsilonBound, epsilon_lower_bound
+from sfumato.privacy.mechanisms.sparse_vector import Histograms
 from sfumato.privacy.units import Unit
 from sfumato.privacy.wall import Wall
 from sfumato.stream.calendar import Calendar
@@ -157,7 +158,7 @@ def sparse_run(histogram_scale: Fraction, runs: int) -> EpsilonBound:
                 positives=2,
                 threshold_scale=2 * 5 / claimed,
                 query_scale=2 * 2 * 2 * 5 / (4 * claimed),
-                histograms=_histograms(histogram_scale),
+                histograms=Histograms(most=3, l1=1.0, scale=histogram_scale),
                 label="run",
             )
             published = 0
@@ -174,12 +175,6 @@ def sparse_run(histogram_scale: Fraction, runs: int) -> EpsilonBound:
         return rows
 
     return epsilon_lower_bound(released(mover, 0), released(still, 10**6), confidence=0.999)
-
-
-def _histograms(scale: Fraction) -> object:
-    from sfumato.privacy.mechanisms.sparse_vector import Histograms
-
-    return Histograms(most=3, l1=1.0, scale=scale)
 
 
 @pytest.mark.slow

@@ -107,3 +107,16 @@ def test_a_record_that_names_a_place_does_not_make_the_others_do_so() -> None:
     assert found.column_names == ["user", "time", "lon", "lat"]
     assert found["user"].to_pylist() == ["a", "a"]
     assert unreadable == 1
+
+
+def test_who_states_the_clock_begins_with_it() -> None:
+    """Otherwise the number of rows before it would decide what the machine's clock closes."""
+    clock = b'\n{"clock": "2024-03-04T08:00:00Z"}\n'
+    with pytest.raises(InputError, match="after the first line"):
+        list(ndjson_feed(io.BytesIO(row("a") + clock), {}, coordinates=False))
+    ticks = list(ndjson_feed(io.BytesIO(clock), {}, coordinates=False))
+    assert [tick.clock_us for tick in ticks if isinstance(tick, Tick)] == [1_709_539_200_000_000]
+    (rows, tick, end) = ndjson_feed(io.BytesIO(row("a")), {}, coordinates=False)
+    assert isinstance(rows, Rows)
+    assert isinstance(tick, Tick)
+    assert isinstance(end, Tick)

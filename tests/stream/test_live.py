@@ -85,9 +85,9 @@ def test_a_history_is_published_slot_by_slot_and_once(home: Path, stream: Stream
 
 
 def ndjson(*items: tuple[int, str, str] | int) -> bytes:
-    """Events (hour, user, place) and ticks of the clock (hour)."""
+    """Events (hour, user, place) and ticks of the clock (hour), which is stated from the start."""
     text = ""
-    for item in items:
+    for item in (0, *items):
         if isinstance(item, int):
             text += json.dumps({"clock": (START + timedelta(hours=item)).isoformat()}) + "\n"
         else:

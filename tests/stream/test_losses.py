@@ -136,7 +136,7 @@ def test_a_unit_that_is_said_to_be_shorter_than_it_is_shows(facts: Facts) -> Non
     days, period = facts("user-day", days=2, per_day=6), facts("user-period", days=2, per_day=6)
     counts = np.full((12, days.cells), 9)
     accounts = Sample().plan(days).accounts
-    walls = []
+    walls: list[AskedWall] = []
     for given in (counts, counts - next(units(period, True))):
         meter = Meter(accounts, days)
         walls.append(AskedWall(meter, bytes(32), walls[0] if walls else None))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from sfumato.model.errors import SfumatoError, UsageError
 from sfumato.model.time_grid import TimeGrid
-from sfumato.privacy.ledger import Cap, Ledger, ReservationRefused, keyring
+from sfumato.privacy.ledger import Cap, Ledger, ReservationRefused
 from sfumato.privacy.units import Unit
 from sfumato.stream.calendar import Calendar
 from sfumato.stream.facts import StreamFacts
@@ -77,20 +79,20 @@ def test_a_stream_that_another_process_ends_meanwhile_is_not_begun_again(
     """The other one ends just before this one takes the lock, with the key already in hand."""
     other = LiveStream(ledger, request_).__enter__()
     publish(other, range(4))
-    locked = keyring.fcntl.flock
+    locked = fcntl.flock
 
-    def late(file: object, how: int) -> None:
+    def late(file: Any, how: int) -> None:
         monkeypatch.undo()
         other.close()
         other.__exit__(None, None, None)
-        locked(file, how)  # type: ignore[arg-type]
+        locked(file, how)
 
     ours = LiveStream(ledger, request_)
     reserve = ledger.reserve
 
-    def reserved(*claim: object) -> object:
-        found = reserve(*claim)  # type: ignore[arg-type]
-        monkeypatch.setattr(keyring.fcntl, "flock", late)
+    def reserved(claim: Any) -> object:
+        found = reserve(claim)
+        monkeypatch.setattr(fcntl, "flock", late)
         return found
 
     monkeypatch.setattr(ledger, "reserve", reserved)

@@ -1,10 +1,10 @@
 """Where events come from: lines of JSON on standard input, or a folder that fills.
 
 A feed gives tables of rows and ticks of the clock, in order. In NDJSON a line
-`{"clock": "2024-03-04T09:00:00Z"}` states the time; without any such line the machine's clock
-counts. In a folder, files are read once, in the order of their names, when they have their
-final name (write under a name that starts with a dot and rename); a file `CLOCK` with an
-instant in it states the time, for replays.
+`{"clock": "2024-03-04T09:00:00Z"}` states the time, from the first line on; otherwise the
+machine's clock counts. In a folder, files are read once, in the order of their names, when they
+have their final name (write under a name that starts with a dot and rename); a file `CLOCK` with
+an instant in it states the time, for replays.
 
 A line or a row that cannot be read is dropped, and neither stops the stream nor changes how
 the others are read: types are not guessed from the rows. CSV is text throughout, so that an id
@@ -56,8 +56,12 @@ def machine_clock() -> int:
 
 
 def ndjson_feed(stream: BinaryIO, names: dict[str, str], *, coordinates: bool) -> Iterator[Item]:
-    """Rows and ticks of a stream of JSON lines, until it ends."""
-    rest, stated = b"", False
+    """Rows and ticks of a stream of JSON lines, until it ends.
+
+    Who states the clock begins with it. If a later line would do, the machine's clock would count
+    until then, and how many rows come before that line would decide which slots it closes.
+    """
+    rest, stated = b"", None
     while True:
         read = getattr(stream, "read1", stream.read)
         chunk = read(_CHUNK)
@@ -67,12 +71,19 @@ def ndjson_feed(stream: BinaryIO, names: dict[str, str], *, coordinates: bool) -
         cut = rest.rfind(b"\n") + 1
         lines, rest = rest[:cut], rest[cut:]
         for part in _parts(lines):
-            if isinstance(part, Tick):
-                stated = True
+            if stated is None:
+                stated = isinstance(part, Tick)
+            if not isinstance(part, Tick):
+                yield Rows(*rows_of(part, names, coordinates=coordinates))
+            elif stated:
                 yield part
             else:
-                yield Rows(*rows_of(part, names, coordinates=coordinates))
-        if not stated:
+                raise InputError(
+                    "the clock is stated after the first line.",
+                    file=_STDIN,
+                    remedy='Begin with a line {"clock": "…"}, or leave the clock to the machine.',
+                )
+        if stated is False or (stated is None and not chunk):
             yield Tick(machine_clock())
         if not chunk:
             return
