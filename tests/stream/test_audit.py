@@ -1,12 +1,12 @@
 """Streams under the empirical audit: nothing proves more than it claims, what lies is caught.
 
 Neighbours: everybody stands still, or one person more who changes cell every slot. What is
-released is all that a stream puts out: every number, and which slots were measured anew. With
-`-s` the slow tests print the rows of the table in docs/audit.md.
+released is all that a stream puts out: every number, and which slots were measured anew.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -36,6 +36,7 @@ from sfumato.stream.schemes.w_event import WEvent
 
 SLOTS, EPSILON = 4, 1.0
 Rows = NDArray[np.float64]
+Note = Callable[[str, list[str]], None]
 
 SCHEMES: dict[str, StreamScheme] = {
     "sample": Sample(),
@@ -78,13 +79,11 @@ def proved(scheme: StreamScheme, runs: int, epsilon: float = EPSILON) -> Epsilon
     return epsilon_lower_bound(released(mover, 0), released(still, 10**6), confidence=0.999)
 
 
-def told(name: str, spends: float, found: EpsilonBound) -> None:
+def row(name: str, spends: float, found: EpsilonBound) -> list[str]:
     """One row of the table."""
     verdict = "holds" if found.epsilon <= EPSILON else "VIOLATED"
-    print(
-        f"\n| {name} | {spends:g} | ε ≤ {EPSILON:g} | {found.epsilon:.4g} | {verdict} "
-        f"| {found.runs:,} | {found.event} |"
-    )
+    bound, runs = f"{found.epsilon:.4g}", f"{found.runs:,}"
+    return [name, f"{spends:g}", f"ε ≤ {EPSILON:g}", bound, verdict, runs, found.event]
 
 
 @pytest.mark.parametrize("name", ["threshold"])
@@ -94,9 +93,9 @@ def test_no_more_is_proved_than_claimed(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEMES)
-def test_no_more_is_proved_than_claimed_of_any(name: str) -> None:
+def test_no_more_is_proved_than_claimed_of_any(name: str, note: Note) -> None:
     found = proved(SCHEMES[name], 2000)
-    told(name, EPSILON, found)
+    note("runs", row(name, EPSILON, found))
     assert found.epsilon <= EPSILON
 
 
@@ -104,10 +103,10 @@ def test_no_more_is_proved_than_claimed_of_any(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["sample", "direct", "threshold", "static-hybrid", "ba", "rhythm", "profile"]
 )
-def test_a_stream_that_spends_six_times_what_it_says_is_caught(name: str) -> None:
+def test_a_stream_that_spends_six_times_what_it_says_is_caught(name: str, note: Note) -> None:
     """The same audit, of the same size, sees a stream whose noise is that of epsilon 6."""
     found = proved(SCHEMES[name], 2000, epsilon=6 * EPSILON)
-    told(name, 6 * EPSILON, found)
+    note("runs", row(name, 6 * EPSILON, found))
     assert found.epsilon > EPSILON
 
 
@@ -178,9 +177,9 @@ def sparse_run(histogram_scale: Fraction, runs: int) -> EpsilonBound:
 
 
 @pytest.mark.slow
-def test_histograms_between_the_questions_of_a_sparse_vector() -> None:
+def test_histograms_between_the_questions_of_a_sparse_vector(note: Note) -> None:
     """D/b_T + 2 k D/b_q + h l1/b_H = 0.1 + 0.4 + 0.5; with a tenth of the last noise it shows."""
     right, wrong = sparse_run(Fraction(6), 3000), sparse_run(Fraction(6, 10), 3000)
-    told("sparse vector with histograms", 1.0, right)
-    told("sparse vector, a tenth of the histograms' noise", 5.5, wrong)
+    note("runs", row("sparse vector with histograms", 1.0, right))
+    note("runs", row("sparse vector with histograms", 5.5, wrong))
     assert right.epsilon <= 1.0 < wrong.epsilon

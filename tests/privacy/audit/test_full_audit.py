@@ -113,6 +113,7 @@ def test_the_documentation_shows_this_audit(mechanisms, schemes, animals, zoo):
         "promised in [guarantees.md](guarantees.md). Every bound is a lower bound of the true "
         f"loss; all bounds of one table hold together with probability {CONFIDENCE}. "
         "A bound above its claim would prove the claim wrong.\n",
+        "Streams have [a page of their own](audit-streams.md).\n",
         "![measured against claimed](images/audit.png)\n",
         "The plot shows mechanisms and schemes; points at the lower edge lie at or below it.\n",
         "## Schemes, end to end\n",
