@@ -22,11 +22,8 @@ from threadpoolctl import threadpool_limits
 
 from sfumato.density.registry import scheme_named
 from sfumato.engine.local import LocalSource
-from sfumato.engine.spark.session import is_spark_frame
-from sfumato.io.events import read_events
-from sfumato.io.postgres.address import is_address
-from sfumato.model.errors import SfumatoError, UsageError
-from sfumato.model.events import Events
+from sfumato.engine.opening import engine_of, opened_source
+from sfumato.model.errors import SfumatoError
 from sfumato.model.source import Progress
 from sfumato.privacy.events import PrivacyEvent
 from sfumato.privacy.ledger import Claim, Ledger, Reservation
@@ -85,7 +82,7 @@ def release(
     A Spark DataFrame is counted on its own session; `engine="spark"` counts a path or table there,
     on the active session or on `master`, a new session with the settings `spark`.
     """
-    on_spark = engine_of(events, engine, master, spark)
+    engine_of(events, engine, master, spark)  # refused before anything else is looked at
     folder = Path(out).absolute()
     asked = request(
         dataset=dataset,
@@ -96,58 +93,19 @@ def release(
         **settings,
     )
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    if on_spark:
-        from sfumato.engine.spark.opening import open_source
-
-        reading: dict[str, Any] = {"columns": columns, "tz": tz, "time_unit": time_unit}
-        reading |= {"master": master, "settings": spark, "progress": progress}
-        cluster = open_source(events, asked.counted, asked.facts.grid, **reading)
-        try:
-            return publish_request(asked, cluster, book, folder, keep_key=keep_key)
-        finally:
-            cluster.close()
-    described = (
-        events
-        if isinstance(events, Events)
-        else read_events(
-            events,
-            columns=columns,
-            tz=tz,
-            time_unit=time_unit,
-            period=asked.facts.grid.period,
-            progress=progress,
-        )
-    )
-    source = LocalSource(described, asked.counted, asked.facts.grid, progress=progress)
-    try:
+    with opened_source(
+        events,
+        asked.counted,
+        asked.facts.grid,
+        engine=engine,
+        master=master,
+        spark=spark,
+        columns=columns,
+        tz=tz,
+        time_unit=time_unit,
+        progress=progress,
+    ) as source:
         return publish_request(asked, source, book, folder, keep_key=keep_key)
-    finally:
-        source.close()
-        if described is not events:
-            described.close()
-
-
-def engine_of(
-    events: object, engine: str | None, master: str | None, spark: Mapping[str, str] | None
-) -> bool:
-    """Whether Spark is to count: asked for, or where the events are already."""
-    if engine not in (None, "local", "spark"):
-        raise UsageError(f"There is no engine {engine!r}.", remedy="Use local or spark.")
-    on_spark = engine == "spark" or is_spark_frame(events)
-    if on_spark and engine == "local":
-        raise UsageError(
-            "A Spark DataFrame is counted on Spark.", remedy="Leave the engine out, or give a path."
-        )
-    if on_spark and is_address(events):
-        raise UsageError(
-            "A table in PostgreSQL is counted on this machine, not on Spark.",
-            remedy="Leave --engine out, or give Spark an export of it.",
-        )
-    if not on_spark and (master is not None or spark):
-        raise UsageError(
-            "A master and Spark's settings are for the Spark engine.", remedy="Add --engine spark."
-        )
-    return on_spark
 
 
 def publish_request(

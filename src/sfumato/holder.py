@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,16 +23,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sfumato.density.layout import layout_of_zones
-from sfumato.engine.local import LocalSource
+from sfumato.engine.opening import opened_source
 from sfumato.geography.overlay import Overlay, overlay
 from sfumato.geography.voronoi import voronoi_cells
-from sfumato.io.events import read_events
 from sfumato.io.towers import read_towers
 from sfumato.io.writers import write_bytes, write_parquet
 from sfumato.io.zones import read_zones
 from sfumato.model.bound import Counting
 from sfumato.model.errors import InputError, UsageError
-from sfumato.model.events import Events
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.door import open_private
@@ -131,11 +129,15 @@ def true_density(
     layer: str | None = None,
     repair_zones: bool = False,
     drop_bad_towers: bool = False,
+    engine: str | None = None,
+    master: str | None = None,
+    spark: Mapping[str, str] | None = None,
 ) -> tuple[Table, Places]:
     """What the release is about: exact counts in the same zones and slots, and the zones.
 
     For towers the truth of a zone is the overlay of tower visits; for coordinates it is the
-    number of distinct users in the zone.
+    number of distinct users in the zone. `engine`, `master` and `spark` say where to count, as
+    for a release.
     """
     areas = (
         zones
@@ -160,24 +162,18 @@ def true_density(
             "These are not the places that the release counted.",
             remedy="Give the --towers and --zones it was made with.",
         )
-    described = (
-        events
-        if isinstance(events, Events)
-        else read_events(
-            events,
-            columns=columns,
-            tz=tz or published.grid.tz,
-            time_unit=time_unit,
-            period=published.grid.period,
-        )
-    )
-    source = LocalSource(described, counted, published.grid)
-    try:
+    with opened_source(
+        events,
+        counted,
+        published.grid,
+        columns=columns,
+        tz=tz or published.grid.tz,
+        time_unit=time_unit,
+        engine=engine,
+        master=master,
+        spark=spark,
+    ) as source:
         exact = open_private(source.exact(Counting(published.manifest.privacy.counting)))
-    finally:
-        source.close()
-        if described is not events:
-            described.close()
     counts = exact.values / exact.units_per_count
     return (counts if shares is None else shares.to_zones(counts)), areas
 

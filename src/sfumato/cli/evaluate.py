@@ -15,16 +15,20 @@ from sfumato.cli.config import Config
 from sfumato.cli.options import (
     Columns,
     DropBadTowers,
+    Engine,
     Layer,
+    Master,
     Pipeline,
     Quiet,
     RepairZones,
+    SparkConf,
     TimeUnit,
     ZoneId,
     ZoningOf,
     columns_of,
     opened,
     pipeline_inputs,
+    spark_settings,
 )
 from sfumato.model.errors import UsageError
 
@@ -66,6 +70,9 @@ def evaluate(
     layer: Layer = None,
     repair_zones: RepairZones = False,
     drop_bad_towers: DropBadTowers = False,
+    engine: Engine = None,
+    master: Master = None,
+    spark_conf: SparkConf = None,
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
     config: Config = None,  # noqa: ARG001 - read by its callback
@@ -96,6 +103,9 @@ def evaluate(
             layer=layer,
             repair_zones=repair_zones,
             drop_bad_towers=drop_bad_towers,
+            engine=engine,
+            master=master,
+            spark=spark_settings(spark_conf),
             earth_mover=earth_mover,
             progress=lambda done, of: bar.update(task, completed=done, total=of),
         )

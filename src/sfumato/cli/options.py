@@ -43,6 +43,15 @@ Parameters = Annotated[
     typer.Option("--parameter", help="A setting of the scheme's own, such as tolerance=0.01."),
 ]
 
+Engine = Annotated[str | None, typer.Option(help="Where to count: local (default) or spark.")]
+Master = Annotated[
+    str | None,
+    typer.Option(help="Spark's master: local[2], yarn, spark://HOST:PORT, sc://HOST:PORT."),
+]
+SparkConf = Annotated[
+    list[str] | None,
+    typer.Option("--spark-conf", help="A setting of Spark: spark.executor.memory=8g."),
+]
 Pipeline = Annotated[
     str | None,
     typer.Option(
@@ -97,6 +106,11 @@ def pairs(given: list[str] | None, what: str, example: str) -> dict[str, str]:
 def columns_of(given: list[str] | None) -> dict[str, str]:
     """Role to column name."""
     return pairs(given, "A column, role=name,", "--column user=imsi")
+
+
+def spark_settings(given: list[str] | None) -> dict[str, str]:
+    """Name of a setting to its value."""
+    return pairs(given, "A setting of Spark", "--spark-conf spark.executor.memory=8g")
 
 
 def parameters_of(given: list[str] | None) -> dict[str, bool | int | float | str]:

@@ -18,21 +18,24 @@ from sfumato.cli.options import (
     Columns,
     DropBadTowers,
     DryRun,
+    Engine,
     Layer,
+    Master,
     Parameters,
     Pipeline,
     Quiet,
     ReleaseName,
     RepairZones,
+    SparkConf,
     TimeUnit,
     ZoneId,
     ZoneName,
     ZoningOf,
     columns_of,
     opened,
-    pairs,
     parameters_of,
     pipeline_inputs,
+    spark_settings,
 )
 from sfumato.model.errors import UsageError
 
@@ -95,17 +98,9 @@ def release(
     keep_key: Annotated[
         bool, typer.Option("--keep-key", help="Keep the key, with which the noise can be redrawn.")
     ] = False,
-    engine: Annotated[
-        str | None, typer.Option(help="Where to count: local (default) or spark.")
-    ] = None,
-    master: Annotated[
-        str | None,
-        typer.Option(help="Spark's master: local[2], yarn, spark://HOST:PORT, sc://HOST:PORT."),
-    ] = None,
-    spark_conf: Annotated[
-        list[str] | None,
-        typer.Option("--spark-conf", help="A setting of Spark: spark.executor.memory=8g."),
-    ] = None,
+    engine: Engine = None,
+    master: Master = None,
+    spark_conf: SparkConf = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
     config: Config = None,  # noqa: ARG001 - read by its callback
@@ -160,7 +155,7 @@ def release(
             progress=progress,
             engine=engine,
             master=master,
-            spark=pairs(spark_conf, "A setting of Spark", "--spark-conf spark.executor.memory=8g"),
+            spark=spark_settings(spark_conf),
             **settings,
         )
     if as_json:

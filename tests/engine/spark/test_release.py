@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import geopandas
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import shapely
 from typer.testing import CliRunner
 
 import sfumato
@@ -224,3 +227,23 @@ def test_a_source_that_is_opened_twice_reads_twice(shop: Shop, spark: Any, town:
     source.close()
     assert town.opened(source.exact(Counting.VISITS)).values.tobytes() == first.tobytes()
     source.close()
+
+
+def test_evaluate_counts_the_truth_on_spark(shop: Shop, spark: Any) -> None:
+    """The figures on Spark are those on one machine."""
+    assert spark is not None  # the active session, which is asked for nothing but the truth
+    squares = [shapely.box(2.295 + 0.01 * k, 48.8, 2.305 + 0.01 * k, 48.9) for k in range(4)]
+    zones = geopandas.GeoDataFrame(
+        {"zone_id": [f"z{k}" for k in range(4)]}, geometry=squares, crs="EPSG:4326"
+    )
+    zones.to_file(shop.home / "zones.geojson")
+    shop.settings["zones"] = shop.home / "zones.geojson"
+    out, events = str(shop.home / "day"), str(shop.home / "events.parquet")
+    done = shop.run("release", events, "--out", out, *shop.flags())
+    assert done.exit_code == 0, done.output
+    asked = ["evaluate", out, "--events", events, "--json", "--no-earth-mover"]
+    asked += ["--towers", str(shop.settings["towers"]), "--zones", str(shop.settings["zones"])]
+    here = CliRunner().invoke(app, asked)
+    there = CliRunner().invoke(app, [*asked, "--engine", "spark"])
+    assert here.exit_code == there.exit_code == 0, there.output
+    assert json.loads(here.stdout) == json.loads(there.stdout)

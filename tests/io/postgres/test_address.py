@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from sfumato.api import engine_of
 from sfumato.cli.main import app
+from sfumato.engine.opening import engine_of
 from sfumato.io.locate import locate
 from sfumato.io.postgres.address import Address, Table, is_address, parse_address
 from sfumato.io.towers import read_towers
