@@ -41,6 +41,8 @@ from sfumato.stream.noise import Noise, NoiseKind
 from sfumato.stream.schemes.base import Repeating
 
 UNITS = 1 << 16
+_HORIZON = 4096
+"""Running totals are for a horizon that is known; its matrix is held in memory."""
 
 
 def root_coefficients(count: int) -> Values:
@@ -105,6 +107,11 @@ class Counter:
                 f"{self.name} has Gaussian noise and needs a delta.",
                 remedy="Give --delta, say 1e-6.",
             )
+        if facts.slots > _HORIZON:
+            raise UsageError(
+                f"{self.name} counts over at most {_HORIZON} slots.",
+                remedy="Give --to, or take longer slots.",
+            )
         l2 = rounded_up(self.sensitivity(facts))
         sigma2 = gaussian_sigma2(l2, exact(facts.rho))
         line = f"Running totals over {facts.slots} slots by the {self.name} mechanism."
@@ -134,7 +141,7 @@ class _Root(Repeating):
         lower = toeplitz(self._factor.astype(np.float64), np.zeros(facts.slots))
         self._back = np.cumsum(solve_triangular(lower, np.eye(facts.slots)[0], lower=True))
         self._past: list[PrivateHistogram] = []
-        self._noisy: list[Values] = []
+        self._noisy = np.empty((facts.slots, facts.cells))
 
     def publish(self, slot: int, box: Private[Counts], wall: Wall, meter: Meter) -> Publication:
         del meter
@@ -144,21 +151,24 @@ class _Root(Repeating):
             times = int(self._factor[age])
             row = row.map_with(earlier, lambda a, b, t=times: a + t * b, "row")  # type: ignore[misc]
         found = self._noise.measure(wall, _as_counts(row, box, self._share), f"rows@{slot}")
-        self._noisy.append(found.estimate())
+        self._noisy[slot] = found.estimate()
         weights = self._back[: slot + 1][::-1]
-        total = weights @ np.array(self._noisy)
+        total = weights @ self._noisy[: slot + 1]
         sd = self._noise.sd * float(np.sqrt(np.square(weights).sum()))
         return self.renew(total, sd, found.tainted)
 
     def state(self) -> State:
-        more: dict[str, Any] = {"noisy": np.array(self._noisy)}
-        more |= {f"past{k}": box for k, box in enumerate(self._past)}
+        # One part a slot, so that what was written stays as it is.
+        more: dict[str, Any] = {f"past{k}": box for k, box in enumerate(self._past)}
+        more |= {f"noisy{k}": self._noisy[k] for k in range(len(self._past))}
         return {**super().state(), **more}
 
     def restore(self, state: State) -> None:
         super().restore(state)
-        self._noisy = list(state["noisy"])
-        self._past = [state[f"past{k}"] for k in range(len(self._noisy))]
+        count = sum(name.startswith("past") for name in state)
+        self._past = [state[f"past{k}"] for k in range(count)]
+        for k in range(count):
+            self._noisy[k] = state[f"noisy{k}"]
 
 
 class _Tree(Repeating):
