@@ -84,13 +84,16 @@ def save_curves(
     guessing = set(BASELINES.values())
     columns = min(2, len(panels))
     lines = -(-len(panels) // columns)
-    figure = canvas((5.2 * columns, 3.4 * lines + 0.9))
+    figure = canvas((max(7.2, 5.2 * columns), 3.4 * lines + 0.9))
     places = np.atleast_1d(figure.subplots(lines, columns)).ravel()
+    highest = max(max(y) for curves in panels.values() for _, y in curves.values())
     for place, (name, curves) in zip(places, panels.items(), strict=False):
         for label, (x, y) in curves.items():
-            style = ":" if label.startswith("paper") else "--" if label in guessing else "-"
-            place.plot(x, y, style, marker="o", ms=3, lw=1.2, label=label)
-        place.set(title=name, xlabel=axes[0], ylabel=axes[1], ylim=(0, 100))
+            style = {"ls": "--" if label in guessing else "-"}
+            if label.startswith("paper"):
+                style = {"ls": ":", "color": "black"}
+            place.plot(x, y, marker="o", ms=3, lw=1.2, label=label, **style)
+        place.set(title=name, xlabel=axes[0], ylabel=axes[1], ylim=(0, min(100, 1.2 * highest)))
         if log:
             place.set_xscale("log")
     handles, labels = places[0].get_legend_handles_labels()
