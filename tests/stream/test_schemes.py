@@ -26,17 +26,21 @@ KINDS = ("constant", "alternating", "spike", "empty", "one user")
 ONE_WINDOW = {"threshold", "static-hybrid", "dynamic-hybrid", "dsft", "dsat"}
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("unit", UNITS)
 def test_no_window_spends_more_than_it_has(
-    name: str, unit: str, facts: Facts, adversarial: Adversarial
+    name: str, unit: str, delta: float, facts: Facts, adversarial: Adversarial
 ) -> None:
-    known = facts(unit)
+    known = facts(unit, delta=delta)
+    if name in ("tree", "toeplitz") and delta == 0.0:
+        pytest.skip("counters are Gaussian and need a delta")
     if name in ONE_WINDOW and unit in ("w-event:5", "event"):
         with pytest.raises(UsageError, match="sliding window"):
             stream_scheme(name).plan(known)
         return
-    for kind in KINDS:
+    # What rhythm and profile measure does not depend on the counts, and they take their time.
+    for kind in KINDS if delta and name not in ("rhythm", "profile") else KINDS[1:3]:
         run = run_scheme(stream_scheme(name), known, adversarial(kind, known), seed=1)
         assert run.share <= 1.0
         assert np.isfinite(run.values).all()

@@ -27,7 +27,7 @@ SHARES = {
     "night": Fraction(2, 5),
 }
 _A_LITTLE_LESS = 1 - Fraction(1, 1 << 40)
-"""What is charged for a choice is rounded up; it must still fit into its account."""
+"""What is charged for a choice or a run is rounded up; all days' must fit into the account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Terms:
         cutoff = cutoff or max(2, math.ceil(length / 8))
         # Half of the slots are by day, on every day that shares the budget.
         kind = noise_of(facts, noise, max(days * length // 2, 1), SHARES["day"]).kind
-        share = cls._amount(facts, kind) * SHARES["distance"] / days
+        share = cls._amount(facts, kind) * SHARES["distance"] / days * _A_LITTLE_LESS
         make = Test.gaussian if kind is NoiseKind.GAUSSIAN else Test.pure
         test = make(facts, max(length - 1, 1), cutoff, share)
         return cls(facts, kind, days, length, cutoff, test)
