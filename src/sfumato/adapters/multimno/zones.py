@@ -115,8 +115,21 @@ def _tiles(folder: Path, size: int, name: str) -> Places:
 
 
 def _corners(path: Path) -> NDArray[np.int64]:
+    """Northing and easting in metres, from any of the three forms that multimno has had.
+
+    With an `origin`, a tile is 4 bytes, easting above northing, counted in hundreds of metres from
+    that corner, which is 8 bytes of the same kind. Before, ids were northing and easting in one
+    decimal number, and first in a text.
+    """
     try:
-        column = pq.ParquetFile(path).read(columns=["grid_id"])["grid_id"]
+        names = [name for name in ("grid_id", "origin") if name in pq.read_schema(path).names]
+        table = pq.ParquetFile(path).read(columns=names)
+        column = table["grid_id"]
+        if "origin" in names:
+            codes, corner = (table[name].to_numpy().astype(np.int64) for name in names)
+            north = (codes & 0xFFFF) + (corner & 0xFFFFFFFF)
+            east = (codes >> 16 & 0xFFFF) + (corner >> 32)
+            return np.column_stack([north, east]) * 100
         if pa.types.is_integer(column.type):
             codes = column.to_numpy().astype(np.int64)
             return np.column_stack([codes // _DIGITS, codes % _DIGITS])
