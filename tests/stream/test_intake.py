@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pyarrow as pa
 import pytest
+from shapely import Point
 
 from sfumato.model.errors import InputError
-from sfumato.stream.intake import standard_rows
+from sfumato.model.places import PlaceKind, Places
+from sfumato.model.time_grid import TimeGrid
+from sfumato.privacy.door import open_private
+from sfumato.privacy.units import Unit
+from sfumato.stream.calendar import Calendar
+from sfumato.stream.facts import StreamFacts
+from sfumato.stream.intake import Buffer, Dropped, standard_rows
 
 
 def rows_by_place(table: pa.Table) -> pa.Table:
@@ -62,3 +71,22 @@ def test_a_feed_without_a_column_or_with_naive_times_is_at_fault() -> None:
     naive = pa.array([0], pa.timestamp("us"))
     with pytest.raises(InputError, match="no zone"):
         rows_by_place(pa.table({"user": ["a"], "time": naive, "place": ["x"]}))
+
+
+def test_a_person_counts_once_in_a_slot_however_often_and_wherever_they_were_seen() -> None:
+    """In two places, in two batches, as a number and as text: one position."""
+    grid = TimeGrid.between(date(2024, 3, 4), date(2024, 3, 5), "12h", "UTC")
+    towers = Places.of(PlaceKind.TOWERS, ["x", "y"], [Point(2, 48), Point(2.1, 48)])
+    facts = StreamFacts(2, Calendar.of(grid), 1.0, unit=Unit.parse("user-day"))
+    buffer = Buffer(grid, towers, facts, coordinates=False)
+    noon = 1_709_553_600.0
+    for user, place in ((7, "x"), ("7", "y"), (7.0, "y"), ("8", "x"), ("9", "nowhere")):
+        early = pa.table({"user": [user], "time": [noon - 60], "place": [place]})
+        buffer.add(rows_by_place(early))
+    counts = open_private(buffer.close(bytes(32)))
+    assert counts.values.sum() == 2
+    assert (counts.l1, counts.l2) == (1.0, 1.0)
+    buffer.add(rows_by_place(pa.table({"user": ["a"], "time": [noon - 60], "place": ["x"]})))
+    buffer.add(rows_by_place(pa.table({"user": ["b"], "time": [noon + 1e6], "place": ["x"]})))
+    assert buffer.dropped == Dropped(late=1, outside=1)
+    assert open_private(buffer.close(bytes(32))).values.sum() == 0
