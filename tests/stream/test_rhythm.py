@@ -17,7 +17,7 @@ from sfumato.stream.registry import default_name, stream_scheme
 from sfumato.stream.run import run_scheme
 from sfumato.stream.schemes.rhythm.bands import Bands
 from sfumato.stream.schemes.rhythm.covariance import Hours, learned
-from sfumato.stream.schemes.rhythm.mixture import bell, log_density, mixed
+from sfumato.stream.schemes.rhythm.noise_law import log_density
 from sfumato.stream.schemes.rhythm.process import Kernel, Times
 from sfumato.stream.schemes.rhythm.schedule import due, samples
 from sfumato.stream.schemes.rhythm.surroundings import median_counts, neighbourhood
@@ -112,23 +112,6 @@ def test_the_covariance_of_hours_is_found() -> None:
     assert np.abs(found.covariance[:8, :8] - expected).max() < 0.6
 
 
-def test_levels_of_a_sparse_city_are_told_from_noise() -> None:
-    rng = np.random.default_rng(1)
-    truth = np.where(rng.random(4000) < 0.02, 30.0, 0.0)
-    noisy = truth + rng.laplace(0, 3, 4000)
-    around = np.zeros(4000)
-    found = mixed(noisy, around, 18.0, 1, laplace=True)
-    assert np.abs(found.mean - truth).mean() < 0.4 * np.abs(np.maximum(noisy, 0) - truth).mean()
-    assert found.fit > bell(noisy, np.full(4000, noisy.mean()), 18.0, 1, True)
-
-
-def test_an_even_city_is_left_to_the_bell() -> None:
-    rng = np.random.default_rng(2)
-    around = rng.uniform(20, 200, 4000)
-    noisy = around + rng.normal(0, 3, 4000) + rng.normal(0, 4, 4000)
-    assert mixed(noisy, around, 16.0, 1, laplace=False).fit < bell(noisy, around, 16.0, 1, False)
-
-
 @pytest.mark.parametrize("draws", [1, 2, 5])
 def test_the_law_of_a_mean_of_laplace_noise(draws: int) -> None:
     x = np.linspace(-60, 60, 24_001)
@@ -136,16 +119,6 @@ def test_the_law_of_a_mean_of_laplace_noise(draws: int) -> None:
     density = np.exp(log_density(x, variance, draws, laplace=True))
     assert np.trapezoid(density, x) == pytest.approx(1, abs=2e-3)
     assert np.trapezoid(density * x**2, x) == pytest.approx(variance, rel=2e-2)
-
-
-def test_a_single_draw_of_laplace_noise_is_no_signal() -> None:
-    """Its tails are not taken for cells that stand out."""
-    noise = np.random.default_rng(5).laplace(0, 2, 4000)
-    flat = np.full(4000, 0.1)
-    assert mixed(noise, flat, 8.0, 1, laplace=True).fit < bell(noise, flat, 8.0, 1, True)
-    x = np.linspace(-80, 80, 3201)
-    alone = [np.exp(bell(np.array([v]), np.array([0.0]), 8.0, 1, True)) for v in x]
-    assert np.isfinite(alone).all()
 
 
 def test_medians_of_counts() -> None:

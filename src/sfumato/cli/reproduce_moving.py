@@ -27,12 +27,20 @@ def moving(
     hangzhou: Annotated[Path | None, typer.Option(help="Hangzhou call records.")] = None,
     city: Annotated[Path | None, typer.Option(help="A folder made by `sfumato city`.")] = None,
     seeds: Annotated[int, typer.Option(help="Draws of noise to average over.")] = 20,
+    few: Annotated[
+        int, typer.Option(help="Draws for peers, hybrids and printed forms, which are far behind.")
+    ] = 5,
     days: Annotated[int, typer.Option(help="Days of the crowd; the last seven are scored.")] = 15,
     people: Annotated[int, typer.Option(help="People in the crowd; 0 leaves it out.")] = 130_000,
-    crowd_seed: Annotated[int, typer.Option(help="Which crowd.")] = 7,
+    thin: Annotated[
+        list[int] | None, typer.Option(help="Thinner crowds too: how many people, several times.")
+    ] = None,
+    crowd_seed: Annotated[int, typer.Option(help="Which crowd; thin ones take the next.")] = 31,
     epsilon: Annotated[list[float] | None, typer.Option(help="Default 0.4 and 1.")] = None,
     figures: Annotated[bool, typer.Option(help="Also the figures of the paper.")] = True,
-    peers: Annotated[bool, typer.Option(help="Also the schemes that came before.")] = True,
+    peers: Annotated[
+        bool, typer.Option(help="Also peers, hybrids and the printed forms of Chen et al.")
+    ] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Streams of a crowd and of taxis: every scheme, printed and corrected. Internal results."""
@@ -46,6 +54,10 @@ def moving(
     made: list[Callable[[], City]] = []
     if people:
         made.append(lambda: crowd_city(days, people, crowd_seed))
+    for number, fewer in enumerate(thin or ()):
+        made.append(
+            lambda fewer=fewer, seed=crowd_seed + 1 + number: crowd_city(days, fewer, seed)  # type: ignore[misc]
+        )
     for path, open_city in (
         (cabspotting, cabspotting_city),
         (tdrive, tdrive_city),
@@ -60,7 +72,7 @@ def moving(
     rows: list[Row] = []
     for open_one in made:
         one = open_one()
-        own = _table(one, epsilons, seeds, peers, say)
+        own = _table(one, epsilons, seeds, min(few, seeds), peers, say)
         own += _finished(one, epsilons, seeds, say)
         rows += own
         _write(out / "moving", rows)
@@ -75,11 +87,14 @@ def _write(stem: Path, rows: list[Row]) -> None:
     stem.with_suffix(".internal.md").write_text(markdown(rows))
 
 
-def _table(city: City, epsilons: tuple[float, ...], seeds: int, peers: bool, say: Say) -> list[Row]:
+def _table(
+    city: City, epsilons: tuple[float, ...], seeds: int, few: int, peers: bool, say: Say
+) -> list[Row]:
     from sfumato.stream.study.compare import (
         BASELINES,
         CORRECTED,
         DEFAULTS,
+        FAR_BEHIND,
         PEERS,
         corrected,
         printed,
@@ -87,12 +102,13 @@ def _table(city: City, epsilons: tuple[float, ...], seeds: int, peers: bool, say
 
     rows = []
     for epsilon in epsilons:
-        main = (*DEFAULTS, *BASELINES[:3], *CORRECTED)
-        rows += corrected(city, epsilon, main, range(seeds), say=say)
+        # `uniform` is `direct` by another name.
+        near = (*DEFAULTS, *BASELINES[:3], *(n for n in CORRECTED if n not in FAR_BEHIND))
+        rows += corrected(city, epsilon, near, range(seeds), say=say)
         if peers:
-            rows += corrected(city, epsilon, PEERS, range(seeds), say=say)
-        rows += printed(city, epsilon, range(seeds))
-        say(f"{city.name}, epsilon {epsilon:g}: as printed")
+            rows += corrected(city, epsilon, (*FAR_BEHIND, *PEERS), range(few), say=say)
+            rows += printed(city, epsilon, range(few))
+            say(f"{city.name}, epsilon {epsilon:g}: as printed")
     return rows
 
 
@@ -142,17 +158,22 @@ def markdown(rows: list[Row]) -> str:
     text = "Internal: computed with the truth.\n"
     for city, epsilon, period in dict.fromkeys(map(_key, rows)):
         text += f"\n**{city}, epsilon {epsilon:g}{', ' if period else ''}{period}**\n\n"
-        text += "| scheme | form | MAE, 200 busiest | MAE, all cells | relative error, busiest |\n"
-        text += "|---|---|---|---|---|\n"
+        text += "| scheme | form | MAE, 200 busiest | MAE, all cells | relative error, busiest "
+        text += "| draws |\n|---|---|---|---|---|---|\n"
         chosen = [row for row in rows if _key(row) == (city, epsilon, period)]
         for row in sorted(chosen, key=lambda row: row.score.busiest):
             s = row.score
             form = "corrected" if period else row.form
             text += (
-                f"| {row.scheme} | {form} | {s.busiest:.2f} | {s.all_cells:.3f} "
-                f"| {s.relative:.3f} |\n"
+                f"| {row.scheme} | {form} | {_digits(s.busiest)} | {_digits(s.all_cells)} "
+                f"| {s.relative:.3f} | {'any' if row.scheme == 'zeros' else row.draws} |\n"
             )
     return text
+
+
+def _digits(value: float) -> str:
+    """Three figures, and no exponents."""
+    return f"{value:.1f}" if value >= 100 else f"{value:.3g}" if value >= 1 else f"{value:.3f}"
 
 
 def _key(row: Row) -> tuple[str, float, str]:

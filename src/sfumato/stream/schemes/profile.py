@@ -29,7 +29,7 @@ from sfumato.stream.facts import StreamFacts
 from sfumato.stream.meter import Meter
 from sfumato.stream.noise import Noise, NoiseKind, noise_of
 from sfumato.stream.schemes.base import Repeating
-from sfumato.stream.schemes.rhythm.mixture import correction
+from sfumato.stream.schemes.rhythm.correction import correction
 from sfumato.stream.schemes.rhythm.surroundings import (
     busiest,
     levels,
@@ -97,12 +97,13 @@ class _Profile(Repeating):
         seen = [part for part in range(self._k) if (parts == part).any()]
         rows = [self._measured(whole, parts == part, f"part@{first}/{part}", wall) for part in seen]
         laplace = self._noise.kind is NoiseKind.LAPLACE
-        estimate, spread = shrunk(
-            np.array(rows), self._noise.variance, self.facts.grid_columns, laplace
-        )
+        # Of the mean over a part: that of the sum, which is on whole people, in its units.
+        variance = float(np.mean([self._of(int((parts == p).sum()))[1] for p in seen]))
+        columns = self.facts.grid_columns
+        estimate, spread, sd = shrunk(np.array(rows), variance, columns, laplace, self._whole)
         self._made = self._made.copy()  # rows of the last window were handed out
         self._made[seen] = median_counts(estimate, spread) if self._whole else estimate
-        self.last_sd = float(np.sqrt(spread.mean()))
+        self.last_sd = sd
         self._before = -1
 
     def _measured(
@@ -116,11 +117,16 @@ class _Profile(Repeating):
             values = np.ascontiguousarray(counts.values[:, chosen].sum(axis=1))
             return replace(counts, values=values, l1=l1, l2=l2, what="sum over part of a window")
 
-        power = 1 if self._noise.kind is NoiseKind.LAPLACE else 2
-        noise = Noise(self._noise.kind, self._noise.parameter * slots**power)
+        noise, _ = self._of(slots)
         found = noise.measure(wall, whole.map(added, "sum over part of a window"), label)
         self.tainted = self.tainted or found.tainted
         return found.estimate() / slots
+
+    def _of(self, slots: int) -> tuple[Noise, float]:
+        """The noise in the sum over so many slots, and its variance in their mean."""
+        power = 1 if self._noise.kind is NoiseKind.LAPLACE else 2
+        noise = Noise(self._noise.kind, self._noise.parameter * slots**power)
+        return noise, noise.variance / slots**2
 
     def publish(self, slot: int, box: Private[Counts], wall: Wall, meter: Meter) -> Publication:
         del box, wall, meter
@@ -138,11 +144,16 @@ class _Profile(Repeating):
         self._made, self._before = state["made"], int(state["before"])
 
 
-def shrunk(seen: Values, noise: float, columns: int | None, laplace: bool) -> tuple[Values, Values]:
-    """Posterior mean and variance (part x cell) given noisy part means of that noise variance."""
+def shrunk(
+    seen: Values, noise: float, columns: int | None, laplace: bool, whole: bool
+) -> tuple[Values, Values, float]:
+    """Levels of parts (part x cell) and how they may vary, given noisy part means of that variance.
+
+    The last number is the standard deviation of one value in the mean over all.
+    """
     count = seen.shape[0]
     mean = seen.mean(axis=0)
-    prior = neighbourhood(mean, columns)
+    prior = neighbourhood(mean, columns, noise / count)
     level = levels(mean, prior, noise / count)
     busy = busiest(level)
     apart = (seen[:, busy] - prior[busy]) / np.sqrt(level[busy])
@@ -154,5 +165,7 @@ def shrunk(seen: Values, noise: float, columns: int | None, laplace: bool) -> tu
     weights = signal[:, None] / np.maximum(signal[:, None] + noise / level, 1e-12)
     variance = np.square(vectors) @ (signal[:, None] * (1 - weights)) * level
     estimate = np.maximum(vectors @ (weights * turned) + prior, 0.0)
-    fixed = correction(mean, prior, estimate.mean(axis=0), noise / count, count, laplace)
-    return fixed.apply(estimate, np.asarray(variance, dtype=np.float64))
+    fixed = correction(mean, prior, estimate.mean(axis=0), noise / count, count, laplace, whole)
+    of_level = np.square(vectors.mean(axis=0)) @ (signal[:, None] * (1 - weights)) * level
+    found, left = fixed.apply(estimate, np.asarray(variance, dtype=np.float64), of_level)
+    return found, left, fixed.sd(left)

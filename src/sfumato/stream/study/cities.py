@@ -55,7 +55,8 @@ def crowd_city(days: int, people: int = 130_000, seed: int = 1) -> City:
     for day in range(days):
         for slot in range(plan.slots):
             counts[day, slot] = np.bincount(made.cells[:, day, slot], minlength=plan.cells)
-    return City("crowd", counts, people, plan.columns, plan.start.weekday(), plan.first_hour, 1.0)
+    name = "crowd" if people == CrowdPlan().people else f"crowd of {people:,}"
+    return City(name, counts, people, plan.columns, plan.start.weekday(), plan.first_hour, 1.0)
 
 
 def cabspotting_city(path: Path, days: int = 21) -> City:

@@ -29,6 +29,8 @@ DELTA = 1e-6
 BASELINES = ("zeros", "sample", "mean", "uniform")
 CORRECTED = ("direct", "threshold", "static-hybrid", "dynamic-hybrid")
 DEFAULTS = ("rhythm", "profile")
+FAR_BEHIND = ("static-hybrid", "dynamic-hybrid")
+"""Corrected schemes that no draw of noise brings near the front: fewer draws will do."""
 PEERS = ("bd", "ba", "fast", "dsft", "dsat", "rescuedp", "fan-temporal", "fan-spatial")
 LEARNING = ("rhythm", "dynamic-hybrid")
 SCORED_DAYS = 7
@@ -44,6 +46,14 @@ class Row:
     form: str
     consistency: str
     score: Score
+    draws: int = 1
+    """Draws of noise that the score is the mean of."""
+
+
+def _row(
+    city: City, epsilon: float, scheme: str, form: str, consistency: str, scores: list[Score]
+) -> Row:
+    return Row(city.name, epsilon, scheme, form, consistency, mean_score(scores), len(scores))
 
 
 def facts_of(city: City, epsilon: float, days: int, unit: str = "user-day") -> StreamFacts:
@@ -93,7 +103,7 @@ def corrected(
             score(truth, run_scheme(scheme, facts, counts, seed, made).values[-len(truth) :])
             for seed in (seeds if name != "zeros" else seeds[:1])
         ]
-        rows.append(Row(city.name, epsilon, name, "corrected", made.value, mean_score(found)))
+        rows.append(_row(city, epsilon, name, "corrected", made.value, found))
         say(f"{city.name}, epsilon {epsilon:g}: {name} {rows[-1].score.busiest:.2f}")
     return rows
 
@@ -117,7 +127,7 @@ def finished(
             for seed in (seeds if name != "zeros" else seeds[:1])
         ]
         form = f"{days} day{'s' if days > 1 else ''}, user-period"
-        rows.append(Row(city.name, epsilon, name, form, made.value, mean_score(found)))
+        rows.append(_row(city, epsilon, name, form, made.value, found))
     return rows
 
 
@@ -168,10 +178,7 @@ def printed(
         for name, slices in out.items():
             scores.setdefault(name, []).append(score(truth, np.concatenate(slices)))
     word = "random" if process else "none"
-    return [
-        Row(city.name, epsilon, name, "as printed", word, mean_score(found))
-        for name, found in scores.items()
-    ]
+    return [_row(city, epsilon, name, "as printed", word, found) for name, found in scores.items()]
 
 
 def _processed(values: Values, rng: np.random.Generator) -> Values:

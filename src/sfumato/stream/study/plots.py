@@ -77,7 +77,8 @@ def _lines(axis: Any, points: Sequence[dict[str, Any]], x: str, y: str, style: s
 def comparison(rows: Sequence[Row], path: Path) -> None:
     """Which scheme when: every scheme's error on the busiest cells, a panel for each epsilon."""
     panels = list(dict.fromkeys((row.city, row.epsilon) for row in rows))
-    figure = _figure(4.2 * len(panels), 4.6)
+    longest = max(sum((row.city, row.epsilon) == panel for row in rows) for panel in panels)
+    figure = _figure(4.2 * len(panels), 1.0 + 0.27 * max(longest, 6))
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, (city, epsilon) in zip(axes, panels, strict=True):
         own = [row for row in rows if (row.city, row.epsilon) == (city, epsilon)]
@@ -94,9 +95,18 @@ def comparison(rows: Sequence[Row], path: Path) -> None:
         axis.set(
             xscale="log", xlabel="MAE, 200 busiest cells", title=f"{city}, epsilon {epsilon:g}"
         )
-        axis.set_xlim(left=min(1.0, 0.5 * own[-1].score.busiest))
-        axis.xaxis.set_minor_formatter("")
+        _plain(axis, min(row.score.busiest for row in own), max(row.score.busiest for row in own))
     figure.savefig(path, dpi=100)
+
+
+def _plain(axis: Any, least: float, most: float) -> None:
+    """A logarithmic axis with bars from half of the least on, and ticks as plain numbers."""
+    left, right = 0.5 * least, 1.15 * most
+    steps = [m * 10.0**e for e in range(-5, 7) for m in (1, 2, 5)]
+    ticks = [step for step in steps if left <= step <= right]
+    axis.set_xlim(left, right)
+    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=8)
+    axis.set_xticks([], minor=True)
 
 
 def learning(name: str, errors: dict[str, dict[str, list[float]]], path: Path) -> None:

@@ -6,8 +6,8 @@ day old, because cities repeat themselves. So k slots of each window are measure
 `schedule`; k follows from epsilon and the expected people per cell), at hours that change
 from day to day, and every slot is estimated from the last 64 snapshots: by a Gaussian process
 over days and hours (`process`) whose covariance is learned as the days go by (`covariance`),
-around what the surroundings of a cell say (`surroundings`), with levels from mixing laws
-where these fit better (`mixture`). What is published is the median of the count.
+around what the surroundings of a cell say (`surroundings`), with levels by the law of levels
+(`law`, `choice`, `correction`). What is published is the median of the count.
 
 It falls back by itself: where snapshots cannot carry hourly detail the likelihood says so and
 the answer is flat; where they cannot carry a cell's level it is that of cells like it; and
@@ -35,8 +35,8 @@ from sfumato.stream.meter import Meter
 from sfumato.stream.noise import NoiseKind, noise_of
 from sfumato.stream.schemes.base import Repeating
 from sfumato.stream.schemes.rhythm.bands import Bands
+from sfumato.stream.schemes.rhythm.correction import Correction, correction
 from sfumato.stream.schemes.rhythm.covariance import Hours, Learned, learned
-from sfumato.stream.schemes.rhythm.mixture import Correction, correction
 from sfumato.stream.schemes.rhythm.process import Kernel, Posterior, Times, fit
 from sfumato.stream.schemes.rhythm.schedule import due, samples
 from sfumato.stream.schemes.rhythm.surroundings import (
@@ -98,6 +98,7 @@ class _Rhythm(Repeating):
         self._posterior: Posterior | None = None
         self._bands: Bands
         self._fix: Correction
+        self._level_spread: Values
 
     def publish(self, slot: int, box: Private[Counts], wall: Wall, meter: Meter) -> Publication:
         each = self._noise.event(self.facts.l1, self.facts.l2)
@@ -120,7 +121,7 @@ class _Rhythm(Repeating):
         self._seen = np.concatenate((self._seen, noisy[None]))[keep]
         count, variance = self._seen.shape[0], self._noise.variance
         mean = self._seen.mean(axis=0)
-        self._prior = neighbourhood(mean, self.facts.grid_columns)
+        self._prior = neighbourhood(mean, self.facts.grid_columns, variance / count)
         # A cell's counts vary like its level.
         self._level = levels(mean, self._prior, variance / count)
         busy = busiest(self._level)
@@ -145,9 +146,13 @@ class _Rhythm(Repeating):
         common = known.with_level(self._times)
         share = self._posterior.shares(common, variance / self._bands.levels)
         base = np.maximum(self._bands.combined(share) + self._prior, 0.0)
+        known_by = np.maximum(known.covariance.mean() - share @ common, 0.0)
+        self._level_spread = self._bands.of_each(known_by * self._bands.levels)
         laplace = self._noise.kind is NoiseKind.LAPLACE
         mean = self._seen.mean(axis=0)
-        self._fix = correction(mean, self._prior, base, variance / count, count, laplace)
+        self._fix = correction(
+            mean, self._prior, base, variance / count, count, laplace, self._whole
+        )
 
     def _estimate(self, slot: int) -> tuple[Values, float]:
         if self._posterior is None:
@@ -157,8 +162,9 @@ class _Rhythm(Repeating):
         bands = self._bands
         share, spread = self._posterior.weights(now, self._noise.variance / bands.levels)
         values = np.maximum(bands.combined(share) + self._prior, 0.0)
-        values, variance = self._fix.apply(values, bands.of_each(spread * bands.levels))
-        sd = float(np.sqrt(variance.mean()))
+        variance = bands.of_each(spread * bands.levels)
+        values, variance = self._fix.apply(values, variance, self._level_spread)
+        sd = self._fix.sd(variance)
         return (median_counts(values, variance) if self._whole else values), sd
 
     def state(self) -> State:

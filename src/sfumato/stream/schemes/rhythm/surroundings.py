@@ -9,6 +9,8 @@ of it is computed from noisy numbers: post-processing.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
@@ -21,14 +23,25 @@ _LEAST = 0.05
 """No cell's level is below this share of the mean."""
 _SHARE, _FEW = 0.1, 50
 """Share of the cells that count as busy, and the fewest of them."""
+_DOUBT = 2.0
+"""Standard errors of the city's mean below which it is taken as 0."""
+_PRICE = 3.0
+"""Twice the log likelihood that surroundings must gain, in logs of the number of cells."""
 _FIRM = 0.5
 """Share of the cells' spread that must be more than noise for their own means to be levels."""
 
 
-def neighbourhood(mean: Values, columns: int | None) -> Values:
-    """What the cells around foretell of each cell."""
-    middle = max(float(mean.mean()), 0.0)
+def neighbourhood(mean: Values, columns: int | None, variance: float = 0.0) -> Values:
+    """What the cells around foretell of each cell; `variance` is the noise in a mean.
+
+    The city's mean is itself noisy, and is taken to be lower by as much as it is uncertain: a
+    city that may well be empty is empty.
+    """
+    middle = float(mean.mean())
+    doubt = _DOUBT**2 * variance / mean.size
+    middle = max(middle - doubt / middle, 0.0) if middle > 0 else 0.0
     best, error = np.full(mean.size, middle), float(np.square(mean - middle).mean())
+    first, price = error, _PRICE * math.log(mean.size)
     if columns is None:
         return best
     grid = mean.reshape(-1, columns)
@@ -43,7 +56,7 @@ def neighbourhood(mean: Values, columns: int | None) -> Values:
         slope = float(apart @ (mean - middle)) / max(float(apart @ apart), 1e-12)
         guess = np.maximum(middle + min(max(slope, 0.0), 1.0) * apart, 0.0)
         reached = float(np.square(mean - guess).mean())
-        if reached < error:
+        if reached < error and mean.size * math.log(first / max(reached, 1e-300)) > price:
             best, error = guess, reached
     return best
 

@@ -1,0 +1,168 @@
+"""How full cells are, judged by how full cells are: the law of levels, and what it says of each.
+
+A cell's level is a multiple of what its surroundings say. Of the law of these multiples we
+know little, so several pictures compete, and each pays for its freedom (Schwarz 1978):
+
+* *gamma*: multiples of mean 1 and any spread, from nearly equal to nearly all empty, averaged
+  by how well they fit. Extreme ones must be borne out; where noise is all there is, a city is
+  taken to vary as cities do, and the median of what may be there is low;
+* *free*: the law without a form of the largest likelihood (Robbins 1956; Kiefer & Wolfowitz
+  1956), by expectation maximisation from the gamma law, which counts as some cells of its own;
+* *bell*: Gaussian levels whose variance is in proportion to the surroundings.
+
+The likelihood has the exact law of the noise (`noise_law`). All from noisy means:
+post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammainc, ndtr
+
+from sfumato.stream.contract import Values
+from sfumato.stream.schemes.rhythm.noise_law import log_density, log_normal_plus
+
+_GRID, _LEAST, _TOP = 48, 0.05, 4.0
+"""How many multiples are told apart, the smallest that is not 0, and the least largest one."""
+_FLOOR = 0.2
+"""Surroundings are taken as at least this share of their mean."""
+_SHAPES = {
+    0.03: 8.0, 0.06: 7.0, 0.12: 6.0, 0.25: 4.0, 0.5: 1.0, 1.0: 0.0, 2.0: 0.0, 4.0: 1.0,
+    8.0: 2.0, 16.0: 3.0, 64.0: 4.0,
+}  # fmt: skip
+"""Shapes of the gamma laws, and the log likelihood by which each must be borne out."""
+_STEPS, _PSEUDO = 20, 50.0
+"""Steps of expectation maximisation, and how many cells the law it starts from is worth."""
+_BELL, _FREE = 1.0, 2.0
+"""Logs of the number of cells that the bell must gain, and a law without a form."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picture:
+    """What every cell's level may be: `chance` (cell x multiple), and the levels themselves."""
+
+    base: Values
+    multiples: Values
+    chance: Values
+    name: str
+
+    @property
+    def levels(self) -> Values:
+        return self.base[:, None] * self.multiples
+
+    @property
+    def expected(self) -> Values:
+        """The mean of what each level may be."""
+        return np.asarray(self.base * (self.chance @ self.multiples))
+
+    def doubt(self, level: Values) -> Values:
+        """The mean square by which each level may differ from this one."""
+        second = np.square(self.base) * (self.chance @ np.square(self.multiples))
+        return np.maximum(second - 2 * level * self.expected + np.square(level), 0.0)
+
+    @property
+    def step(self) -> float:
+        """Ratio of neighbouring multiples: finer than that the picture cannot see."""
+        return float(self.multiples[-1] / self.multiples[-2])
+
+
+def picture(mean: Values, prior: Values, variance: float, draws: int, laplace: bool) -> Picture:
+    """The picture that fits the noisy means best for its price."""
+    base = np.maximum(prior, max(_FLOOR * float(prior.mean()), 1e-6))
+    by_place, fit = _painted(mean, base, variance, draws, laplace)
+    signal, bell_fit = bell(mean, prior, variance, draws, laplace)
+    bell_fit -= _BELL * math.log(mean.size)
+    if bell_fit > fit:
+        return by_place.bell(prior, signal)
+    return by_place.picture()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Painted:
+    """A law of multiples and the likelihood of each, cell by cell."""
+
+    base: Values
+    edges: Values
+    multiples: Values
+    likelihood: Values
+    law: Values
+    name: str
+
+    def picture(self) -> Picture:
+        return self._of(self.law, self.name)
+
+    def bell(self, prior: Values, signal: Values) -> Picture:
+        sd = np.sqrt(np.maximum(signal, 1e-12))[:, None]
+        below = ndtr((self.base[:, None] * self.edges[1:-1] - prior[:, None]) / sd)
+        return self._of(np.diff(below, axis=1, prepend=0.0, append=1.0), "bell")
+
+    def _of(self, law: Values, name: str) -> Picture:
+        chance = self.likelihood * (law + 1e-30)
+        chance /= chance.sum(axis=1, keepdims=True)
+        chance[chance < 1e-12] = 0.0  # denormal numbers are slow
+        return Picture(self.base, self.multiples, chance, name)
+
+
+def _painted(
+    mean: Values, base: Values, variance: float, draws: int, laplace: bool
+) -> tuple[_Painted, float]:
+    """The better of the gamma and the free law, and its log likelihood less its price."""
+    steps = np.geomspace(_LEAST, max(float((mean / base).max()), _TOP), _GRID - 1)
+    multiples = np.concatenate(([0.0], steps))
+    logs = log_density(mean[:, None] - base[:, None] * multiples, variance, draws, laplace)
+    highest = logs.max(axis=1)
+    likelihood = np.exp(np.maximum(logs - highest[:, None], -80.0))
+    between = np.sqrt(steps[1:] * steps[:-1])
+    edges = np.concatenate(([0.0, 0.5 * steps[0]], between, [np.inf]))
+    gamma, fit = _gamma(likelihood, edges)
+    free, free_fit = _freed(likelihood, gamma)
+    free_fit -= _FREE * math.log(mean.size)
+    name, law = ("free", free) if free_fit > fit else ("gamma", gamma)
+    painted = _Painted(base, edges, multiples, likelihood, law, name)
+    return painted, max(fit, free_fit) + float(highest.sum())
+
+
+def _gamma(likelihood: Values, edges: Values) -> tuple[Values, float]:
+    """The average of gamma laws of mean 1, and its log likelihood less what was asked for."""
+    shapes, asked = np.array(list(_SHAPES)), np.array(list(_SHAPES.values()))
+    laws = np.diff(gammainc(shapes[:, None], shapes[:, None] * edges), axis=1)
+    laws = np.maximum(laws, 1e-12)
+    laws /= laws.sum(axis=1, keepdims=True)
+    fits = np.log(likelihood @ laws.T).sum(axis=0) - asked
+    shares = np.exp(fits - fits.max())
+    return np.asarray(shares @ laws / shares.sum()), float(fits.max())
+
+
+def _freed(likelihood: Values, start: Values) -> tuple[Values, float]:
+    """The law without a form, and its log likelihood."""
+    law = start
+    for _ in range(_STEPS):
+        counted = law * (likelihood.T @ (1 / (likelihood @ law)))
+        law = (counted + _PSEUDO * start) / (likelihood.shape[0] + _PSEUDO)
+    return law, float(np.log(likelihood @ law).sum())
+
+
+def bell(
+    mean: Values, prior: Values, variance: float, draws: int, laplace: bool
+) -> tuple[Values, float]:
+    """Variances of Gaussian levels around the surroundings, and their log likelihood.
+
+    They vary in proportion to the surroundings, which do not contain the cell itself. A single
+    draw of Laplace noise has tails that no Gaussian has, and is taken as what it is.
+    """
+    scale = np.clip(prior / max(float(prior.mean()), 1e-9), 0.05, None)
+    apart = mean - prior
+    signal = max(float(np.square(apart).mean()) - variance, 0.0) * scale / float(scale.mean())
+    found, best = -math.inf, signal
+    for share in (1.0, 0.5):  # second moments are no firm ground where tails are heavy
+        if laplace and draws == 1:
+            logs = log_normal_plus(apart, np.sqrt(share * signal), math.sqrt(variance / 2))
+        else:
+            whole = share * signal + variance
+            logs = -0.5 * (np.square(apart) / whole + np.log(2 * math.pi * whole))
+        if (fit := float(logs.sum())) > found:
+            found, best = fit, share * signal
+    return best, found
