@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.io.planted import SECRET, SECRET_NUMBER, refused
 
@@ -240,3 +241,16 @@ def test_bad_lines_are_named_by_their_number(line: str, problem: str, csv_file: 
 def test_nested_parquet_columns_are_no_doubles(parquet_file: Written) -> None:
     nested = pa.array([{"user": 1, "time": 2}, None])
     assert read_events(parquet_file(table(extra=nested))).columns.user == "user"
+
+
+def test_96_bit_timestamps_are_instants_and_mix_with_no_other(tmp_path: Path) -> None:
+    """As Spark, Hive and Impala wrote them: UTC, whatever zone the release has."""
+    rows = pa.table(table())
+    pq.write_table(rows, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    events = read_events(tmp_path / "a.parquet", tz="Europe/Paris")
+    assert (events.time, events.tz) == (TimeEncoding.NAIVE, "UTC")
+    assert any("96-bit" in note for note in events.notes)
+    naive = rows.set_column(1, "time", rows["time"].cast(pa.timestamp("us")))
+    pq.write_table(naive, tmp_path / "b.parquet")
+    with pytest.raises(InputError, match="INT96"):
+        read_events(tmp_path, tz="Europe/Paris")

@@ -342,6 +342,9 @@ def test_missing_things_are_named(town: Any, spark: Any, tmp_path: Path) -> None
         open_source(frame, town.towers(1), town.grid())
     with pytest.raises(UsageError, match="already"):
         open_session("local[1]")
+    for given in (frame, str(tmp_path)):  # settings that would be ignored are refused
+        with pytest.raises(UsageError, match="its own settings"):
+            open_source(given, town.towers(1), town.grid(), settings={"spark.x": "1"})
     assert is_spark_frame(frame)
     assert not is_spark_frame(pa.table({"user": [1]}))
 

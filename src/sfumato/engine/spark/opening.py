@@ -49,8 +49,11 @@ def open_source(
     closing = ExitStack()
     try:
         if is_spark_frame(events):
-            if master is not None:
-                raise UsageError("A Spark DataFrame has its session already: leave the master out.")
+            if master is not None or settings:
+                raise UsageError(
+                    "A Spark DataFrame has its session already, with its own settings.",
+                    remedy="Leave the master and Spark's settings out.",
+                )
             frame, label = events, "Spark DataFrame"
         else:
             session, closing = open_session(master, settings)

@@ -69,6 +69,11 @@ def open_session(
     closing = ExitStack()
     active = sessions.getActiveSession()
     if active is not None and master is None:
+        if settings:
+            raise UsageError(
+                "A Spark session runs in this process already, with its own settings.",
+                remedy="Leave Spark's settings out to use it, or stop it first.",
+            )
         return active, closing
     try:
         with warnings.catch_warnings():
