@@ -99,8 +99,7 @@ class _Profile(Repeating):
         laplace = self._noise.kind is NoiseKind.LAPLACE
         # Of the mean over a part: that of the sum, which is on whole people, in its units.
         variance = float(np.mean([self._of(int((parts == p).sum()))[1] for p in seen]))
-        columns = self.facts.grid_columns
-        estimate, spread, sd = shrunk(np.array(rows), variance, columns, laplace, self._whole)
+        estimate, spread, sd = shrunk(np.array(rows), variance, self.facts, laplace, self._whole)
         self._made = self._made.copy()  # rows of the last window were handed out
         self._made[seen] = median_counts(estimate, spread) if self._whole else estimate
         self.last_sd = sd
@@ -145,7 +144,7 @@ class _Profile(Repeating):
 
 
 def shrunk(
-    seen: Values, noise: float, columns: int | None, laplace: bool, whole: bool
+    seen: Values, noise: float, facts: StreamFacts, laplace: bool, whole: bool
 ) -> tuple[Values, Values, float]:
     """Levels of parts (part x cell) and how they may vary, given noisy part means of that variance.
 
@@ -153,7 +152,7 @@ def shrunk(
     """
     count = seen.shape[0]
     mean = seen.mean(axis=0)
-    prior = neighbourhood(mean, columns, noise / count)
+    prior = neighbourhood(mean, facts.grid_columns, noise / count, facts.expected_users)
     level = levels(mean, prior, noise / count)
     busy = busiest(level)
     apart = (seen[:, busy] - prior[busy]) / np.sqrt(level[busy])

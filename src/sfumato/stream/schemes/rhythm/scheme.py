@@ -121,7 +121,10 @@ class _Rhythm(Repeating):
         self._seen = np.concatenate((self._seen, noisy[None]))[keep]
         count, variance = self._seen.shape[0], self._noise.variance
         mean = self._seen.mean(axis=0)
-        self._prior = neighbourhood(mean, self.facts.grid_columns, variance / count)
+        facts = self.facts
+        self._prior = neighbourhood(
+            mean, facts.grid_columns, variance / count, facts.expected_users
+        )
         # A cell's counts vary like its level.
         self._level = levels(mean, self._prior, variance / count)
         busy = busiest(self._level)

@@ -23,6 +23,8 @@ _LEAST = 0.05
 """No cell's level is below this share of the mean."""
 _SHARE, _FEW = 0.1, 50
 """Share of the cells that count as busy, and the fewest of them."""
+_MORE = 1.5
+"""Times the publicly expected people that there may be."""
 _DOUBT = 2.0
 """Standard errors of the city's mean below which it is taken as 0."""
 _PRICE = 3.0
@@ -31,12 +33,21 @@ _FIRM = 0.5
 """Share of the cells' spread that must be more than noise for their own means to be levels."""
 
 
-def neighbourhood(mean: Values, columns: int | None, variance: float = 0.0) -> Values:
+def neighbourhood(
+    mean: Values, columns: int | None, variance: float = 0.0, people: int | None = None
+) -> Values:
     """What the cells around foretell of each cell; `variance` is the noise in a mean.
 
     The city's mean is itself noisy, and is taken to be lower by as much as it is uncertain: a
-    city that may well be empty is empty.
+    city that may well be empty is empty. And there are not many more people than are expected.
     """
+    found = _foretold(mean, columns, variance)
+    if people is not None:
+        found = found * min(1.0, _MORE * people / max(float(found.sum()), 1e-9))
+    return found
+
+
+def _foretold(mean: Values, columns: int | None, variance: float) -> Values:
     middle = float(mean.mean())
     doubt = _DOUBT**2 * variance / mean.size
     middle = max(middle - doubt / middle, 0.0) if middle > 0 else 0.0
