@@ -47,7 +47,8 @@ from sfumato.model.time_grid import TimeGrid
 ROWS_PER_TASK = 1 << 21
 """Rows that one task groups: about 25 MB beside the table of ids."""
 CROWDED = 4 * ROWS_PER_TASK
-"""Above so many rows of one bucket, repeats are dropped before rows are sent to their user."""
+"""Where one bucket has so many rows more than the others, one user has: repeats are dropped
+before rows are sent to their user."""
 _NO_SECRET = bytes(32)
 
 
@@ -163,7 +164,7 @@ class SparkSource(Compiled):
         frame = rows.judged().where("reason IS NULL")
         frame = frame.selectExpr("u", f"{packed} AS packed", *where)
         zones = rows.places if by_position else None
-        if found.largest > self._crowded:
+        if found.excess > self._crowded:
             # Someone has very many rows: drop repeats before they all go to one task.
             if zones is not None:
                 frame, zones = _located(frame, zones), None

@@ -48,6 +48,14 @@ class Survey:
     def kept(self) -> int:
         return self.rows - sum(self.dropped.values())
 
+    @property
+    def excess(self) -> int:
+        """Rows of the largest bucket above the mean: about those of its largest user.
+
+        Where there are very many rows every bucket is large, and no user need be.
+        """
+        return self.largest - self.kept // _BUCKETS
+
 
 def seeds_of(key: bytes) -> tuple[int, int]:
     """Secret seeds of the row hashes: they say nothing about the key."""
