@@ -46,6 +46,8 @@ from sfumato.model.time_grid import TimeGrid
 
 ROWS_PER_TASK = 1 << 21
 """Rows that one task groups: about 25 MB beside the table of ids."""
+MOST_TASKS = 1 << 13
+"""More tasks would shuffle too many small pieces: above 2^34 rows, tasks grow instead."""
 CROWDED = 4 * ROWS_PER_TASK
 """Where one bucket has so many rows more than the others, one user has: repeats are dropped
 before rows are sent to their user."""
@@ -155,7 +157,7 @@ class SparkSource(Compiled):
 
     def _exchanged(self, found: survey.Survey) -> Any:
         rows, by_position = self._rows, self._rows.by_coordinates
-        tasks = max(2, -(-found.kept // self._per_task))
+        tasks = tasks_for(found.kept, self._per_task)
         bits = self._bits
         bucket = f"shiftleft(CAST(pmod(hash(u), {tasks}) AS BIGINT), {blocks.BUCKET_SHIFT})"
         packed = f"{bucket} | shiftleft(slot, {bits})"
@@ -179,6 +181,11 @@ class SparkSource(Compiled):
     def _tell(self, what: str) -> None:
         if self._progress is not None:
             self._progress(what, -1.0)
+
+
+def tasks_for(rows: int, per_task: int) -> int:
+    """How many tasks group the users; no answer depends on it."""
+    return min(max(2, -(-rows // per_task)), MOST_TASKS)
 
 
 def _located(frame: Any, zones: Places) -> Any:
