@@ -14,7 +14,7 @@ from sfumato.privacy.wall import Wall
 from sfumato.stream.contract import Finished
 from sfumato.stream.facts import StreamFacts
 from sfumato.stream.meter import Meter
-from sfumato.stream.registry import NAMES, stream_scheme
+from sfumato.stream.registry import NAMES, default_name, stream_scheme
 from sfumato.stream.run import boxed, run_scheme
 from sfumato.stream.vault import packed, unpacked
 from sfumato.stream.windows import begins_window, window_end
@@ -23,7 +23,7 @@ Facts = Callable[..., StreamFacts]
 Adversarial = Callable[[str, StreamFacts], NDArray[np.int64]]
 UNITS = ("user-period", "user-day", "w-event:5", "event")
 KINDS = ("constant", "alternating", "spike", "empty", "one user")
-ONE_WINDOW = {"threshold", "static-hybrid", "dynamic-hybrid", "dsft", "dsat"}
+ONE_WINDOW = {"threshold", "static-hybrid", "dynamic-hybrid", "dsft", "dsat", "profile"}
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -35,7 +35,8 @@ def test_no_window_spends_more_than_it_has(
     known = facts(unit, delta=delta)
     if name in ("tree", "toeplitz") and delta == 0.0:
         pytest.skip("counters are Gaussian and need a delta")
-    if name in ONE_WINDOW and unit in ("w-event:5", "event"):
+    sliding = ("w-event:5",) if name == "profile" else ("w-event:5", "event")
+    if name in ONE_WINDOW and unit in sliding:
         with pytest.raises(UsageError, match="sliding window"):
             stream_scheme(name).plan(known)
         return
@@ -115,6 +116,11 @@ def _publish(
             meter.restore(spent)
             publisher.restore({key: unpacked(data) for key, data in kept.items()})
     return np.array(out)
+
+
+def test_the_default_for_a_short_history_is_one_that_its_unit_allows(facts: Facts) -> None:
+    assert default_name(facts("user-day", days=1), finished=True) == "profile"
+    assert default_name(facts("w-event:20", days=1), finished=True) == "rhythm"
 
 
 def test_an_unknown_scheme_is_refused() -> None:

@@ -22,7 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.model.counts import Counts
+from sfumato.model.errors import UsageError
 from sfumato.model.private import Private
+from sfumato.privacy.units import UnitKind
 from sfumato.privacy.wall import Wall
 from sfumato.stream.contract import Publication, Publisher, State, StreamPlan, Values
 from sfumato.stream.facts import StreamFacts
@@ -63,6 +65,12 @@ class Profile:
     finished: bool = True
 
     def most(self, facts: StreamFacts) -> int:
+        if facts.unit.kind is UnitKind.W_EVENT:
+            raise UsageError(
+                f"{self.name} measures windows that lie side by side; a sliding window meets two "
+                "of them, and fills parts of both.",
+                remedy="Use the unit user-period or user-day, or the scheme rhythm or mean.",
+            )
         return min(self.parts or groups(facts), facts.calendar.longest_day, facts.window)
 
     def plan(self, facts: StreamFacts) -> StreamPlan:
