@@ -10,10 +10,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sfumato.attacks.plot import BASELINES, save_curves
 from sfumato.attacks.recovery.beside import JUDGED_BY
 from sfumato.attacks.studies import paper, taxis
 from sfumato.attacks.studies.figure6 import readings, with_past
+from sfumato.attacks.studies.left_out import left_out, taking_part
 from sfumato.attacks.studies.points import READINGS, Point, score_readings, truth_of
 from sfumato.attacks.studies.printed import printed_schemes, publish_printed
 from sfumato.attacks.studies.protected import Protected
@@ -132,6 +135,31 @@ def schemes(
         rows += [pooled(towns, name, budget, range(size.draws)) for budget in budgets]
         tell("schemes", (k + 1) / len(names))
     return [asdict(row) for row in rows]
+
+
+def without(
+    size: Size, names: Sequence[str], budgets: Sequence[float], side: int | None, tell: Tell
+) -> Rows:
+    """What is found of people who take part and of people who do not, by scheme."""
+    towns, rows = size.towns(side=side), []
+    for k, name in enumerate(names):
+        for budget in budgets:
+            runs = [(town, seed) for town in towns for seed in range(size.draws)]
+            inside = [taking_part(town, name, budget, seed) for town, seed in runs]
+            outside = [left_out(town, name, budget, seed) for town, seed in runs]
+            rows.append(
+                {
+                    "scheme": name,
+                    "epsilon": budget,
+                    "runs": len(runs),
+                    "inside": float(np.mean(inside)),
+                    "inside_spread": float(np.std(inside)),
+                    "outside": float(np.mean(outside)),
+                    "outside_spread": float(np.std(outside)),
+                }
+            )
+        tell("left out", (k + 1) / len(names))
+    return rows
 
 
 def noise(size: Size, out: Path, tell: Tell) -> Rows:

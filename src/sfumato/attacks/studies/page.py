@@ -30,6 +30,8 @@ def as_markdown(found: Found) -> str:
         "readings": _readings,
         "schemes": _protected,
         "whole-map": _protected,
+        "left-out": _left_out,
+        "left-out-whole-map": _left_out,
         "noise": _protected,
         "suppression": _protected,
         "membership": _membership,
@@ -48,6 +50,8 @@ TITLES = {
     "readings": "Readings of their Figure 6",
     "schemes": "Schemes of this package, 19 points, 900 cells",
     "whole-map": "Schemes of this package, 19 points, 8,010 cells",
+    "left-out": "People who take part and people who do not, 900 cells",
+    "left-out-whole-map": "People who take part and people who do not, 8,010 cells",
     "noise": "More noise (gaussian, 400 cells)",
     "suppression": "Suppression in dense towns, 900 cells",
     "membership": "Membership, 400 cells; dense: twenty times the people on 900 cells",
@@ -98,6 +102,24 @@ def _protected(rows: Sequence[Found]) -> list[str]:
             f"{row['above']:+.1f}",
             f"{row['above_spread']:.1f}",
             *(percent(row[key]) for key in keys),
+        ]
+        for row in rows
+    ]
+    return table(head, body)
+
+
+def _left_out(rows: Sequence[Found]) -> list[str]:
+    head = ["scheme", "ε", "runs", "take part", "±", "left out", "±", "points above"]
+    body = [
+        [
+            row["scheme"],
+            f"{row['epsilon']:g}",
+            str(row["runs"]),
+            percent(row["inside"]),
+            f"{100 * row['inside_spread']:.1f}",
+            percent(row["outside"]),
+            f"{100 * row['outside_spread']:.1f}",
+            f"{100 * (row['inside'] - row['outside']):+.1f}",
         ]
         for row in rows
     ]

@@ -50,13 +50,22 @@ class Attacked:
         weekday = plan.start.weekday()
         self.stream = StreamStage(plan.cells, plan.columns, plan.slots, weekday)
 
-    def published(self, scheme: str, epsilon: float, seed: int) -> Table:
-        """The last day as the scheme publishes it, cell x slot."""
+    def published(
+        self, scheme: str, epsilon: float, seed: int, *, who: NDArray[np.bool_] | None = None
+    ) -> Table:
+        """The last day as the scheme publishes it, cell x slot; of some people, or of all.
+
+        How many people are expected is public and does not change with who takes part.
+        """
+        rows = self.days if scheme == STREAM else self.truth.cells
+        people = len(rows)
+        rows = rows if who is None else rows[who]
         if scheme in STREAMS:
-            rows = self.days if scheme == STREAM else self.truth.cells
-            whole = self.stream.published(rows, epsilon, self.delta, seed, scheme=scheme)
+            whole = self.stream.published(
+                rows, epsilon, self.delta, seed, scheme=scheme, expected=people
+            )
             return whole[:, -self.truth.clock.slots :]
-        return self.stage.published(scheme, self.truth.cells, epsilon, self.delta, seed)
+        return self.stage.published(scheme, rows, epsilon, self.delta, seed, expected=people)
 
     def accuracy(self, scheme: str, epsilon: float, draws: Iterable[int]) -> Protected:
         """Recovered from several draws of noise."""
