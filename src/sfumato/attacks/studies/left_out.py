@@ -55,4 +55,5 @@ def _right(town: Attacked, table: NDArray[np.float64], seed: int) -> NDArray[np.
     method = Method(solver=Solver.CELLS, fill=Fill.SCALE, people=len(truth))
     found = recover(table, ground, town.truth.clock, method, seed=seed).cells
     partner = greedy_pairing(truth, found, ground.cells)
-    return np.where((partner >= 0)[:, None], found[partner], -1) == truth
+    paired = np.where((partner >= 0)[:, None], found[partner], -1)
+    return np.asarray(paired == truth)
