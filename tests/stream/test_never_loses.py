@@ -26,28 +26,28 @@ def errors(score: Score) -> NDArray[np.float64]:
 
 
 def nearly_nobody() -> City:
-    """An empty land of 2,500 squares with a dozen people in a few of them."""
+    """An empty land of 1,600 squares with a few people in some of them."""
     rng = np.random.default_rng(8)
-    level = np.zeros(2500)
-    level[rng.choice(2500, 30, replace=False)] = 0.4
-    counts = rng.poisson(level, (4, 12, 2500)).astype(np.int64)
-    return City("nobody", counts, 100, 50, 0, 0.0, 1.0)
+    level = np.zeros(1600)
+    level[rng.choice(1600, 20, replace=False)] = 0.4
+    counts = rng.poisson(level, (3, 8, 1600)).astype(np.int64)
+    return City("nobody", counts, 100, 40, 0, 0.0, 1.0)
 
 
 @pytest.mark.parametrize("epsilon", [0.4, 1.0])
 def test_a_finished_day_of_a_thin_crowd(epsilon: float) -> None:
     city = crowd_city(1, 3_000, seed=61)
     names = ("zeros", "mean", "profile")
-    found = {row.scheme: errors(row.score) for row in finished(city, epsilon, 1, range(6), names)}
+    found = {row.scheme: errors(row.score) for row in finished(city, epsilon, 1, range(4), names)}
     assert (found["profile"] <= CHANCE * found["zeros"]).all()
     assert (found["profile"] <= CHANCE * found["mean"]).all()
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.4, 1.0, 4.0])
+@pytest.mark.parametrize("epsilon", [0.1, 0.4, 1.0])
 def test_nearly_nobody_is_nobody(epsilon: float) -> None:
     city = nearly_nobody()
-    rows = finished(city, epsilon, 1, range(4), ("zeros", "mean", "profile"))
-    rows += corrected(city, epsilon, ("rhythm",), range(4))
+    rows = finished(city, epsilon, 1, range(3), ("zeros", "mean", "profile"))
+    rows += corrected(city, epsilon, ("rhythm",), range(3))
     found = {row.scheme: errors(row.score) for row in rows}
     whole = corrected(city, epsilon, ("zeros",), range(1))[0]
     assert (found["profile"] <= CHANCE * found["zeros"]).all()
@@ -56,9 +56,9 @@ def test_nearly_nobody_is_nobody(epsilon: float) -> None:
 
 
 def test_a_live_stream_of_a_thin_crowd() -> None:
-    """From the third day on; the first two are for learning."""
+    """The third to the ninth day; the first two are for learning."""
     city = crowd_city(9, 3_000, seed=62)
-    rows = corrected(city, 1.0, ("rhythm", "zeros", "mean"), range(2))
+    rows = corrected(city, 1.0, ("rhythm", "zeros", "mean"), range(1))
     found = {row.scheme: errors(row.score) for row in rows}
     assert (found["rhythm"] <= found["zeros"]).all()
     assert (found["rhythm"] <= found["mean"]).all()
