@@ -43,7 +43,7 @@ def canvas(size: tuple[float, float]) -> Any:
 
 def save_study(study: Study, path: Path) -> None:
     """Bars by table on the left, accuracy by slot on the right."""
-    figure = canvas((11, 4.2))
+    figure = canvas((12.5, 4.2))
     bars, lines = figure.subplots(1, 2, width_ratios=[3, 2])
     at = np.arange(len(study.outcomes))
     reached = [one.scores["greedy"] for one in study.outcomes]
@@ -64,7 +64,7 @@ def save_study(study: Study, path: Path) -> None:
         lines.plot(100 * study.outcomes[0].others, **style)
     lines.set_xlabel("slot")
     lines.set_ylim(0, 100)
-    lines.legend(frameon=False, fontsize=8)
+    lines.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     figure.suptitle("INTERNAL: trajectories recovered from counts", fontsize=10)
     figure.savefig(path, dpi=110, metadata={"Software": None})
 

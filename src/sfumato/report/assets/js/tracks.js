@@ -100,13 +100,13 @@ export class Tracks {
     this.map.ink(inks);
     this.map.paint(new Int8Array(this.truth.zones), [inks.paper], null, true);
     const { words } = this;
-    const key = (/** @type {string} */ colour, /** @type {string} */ text) => {
+    const key = (/** @type {string} */ colour, /** @type {string} */ text, dashed = false) => {
       const swatch = make("span", { class: "swatch", "aria-hidden": "true" });
-      swatch.style.backgroundColor = colour;
+      swatch.style.background = dashed ? `repeating-linear-gradient(90deg, ${colour} 0 5px, transparent 5px 8px)` : colour;
       return make("li", {}, swatch, text);
     };
     byId("tracks-key").replaceChildren(key(this.pick(BAND), words.internal.tracks_true), key(this.pick(LINE), words.internal.tracks_found));
-    byId("by-slot-key").replaceChildren(...this.tracks.map((t, k) => key(tones[k % tones.length], t.contender)), key(inks.muted, words.internal.knows_others));
+    byId("by-slot-key").replaceChildren(...this.tracks.map((t, k) => key(tones[k % tones.length], t.contender)), key(inks.muted, words.internal.knows_others, true));
   }
 
   /** @param {number} slot */
