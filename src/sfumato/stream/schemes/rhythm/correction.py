@@ -51,12 +51,13 @@ def correction(
     draws: int,
     laplace: bool,
     whole: bool = True,
+    chance: float = 0.0,
 ) -> Correction:
     """From the levels `base` to those of the law that fits the noisy means best.
 
     Levels are chosen for the least absolute error of `whole` counts, or else are means.
     """
-    found = picture(mean, prior, variance, draws, laplace)
+    found = picture(mean, prior, variance, draws, laplace, chance)
     if whole:
         level, lifted = chosen(found, nearest_counts(mean).astype(np.float64))
     else:

@@ -69,10 +69,15 @@ class Picture:
         return float(self.multiples[-1] / self.multiples[-2])
 
 
-def picture(mean: Values, prior: Values, variance: float, draws: int, laplace: bool) -> Picture:
-    """The picture that fits the noisy means best for its price."""
+def picture(
+    mean: Values, prior: Values, variance: float, draws: int, laplace: bool, chance: float = 0.0
+) -> Picture:
+    """The picture that fits the noisy means best for its price.
+
+    `chance` is the variance per person by which a count may differ from its level.
+    """
     base = np.maximum(prior, max(_FLOOR * float(prior.mean()), 1e-6))
-    by_place, fit = _painted(mean, base, variance, draws, laplace)
+    by_place, fit = _painted(mean, base, variance, draws, laplace, chance)
     signal, bell_fit = bell(mean, prior, variance, draws, laplace)
     bell_fit -= _BELL * math.log(mean.size)
     if bell_fit > fit:
@@ -107,12 +112,14 @@ class _Painted:
 
 
 def _painted(
-    mean: Values, base: Values, variance: float, draws: int, laplace: bool
+    mean: Values, base: Values, variance: float, draws: int, laplace: bool, chance: float
 ) -> tuple[_Painted, float]:
     """The better of the gamma and the free law, and its log likelihood less its price."""
     steps = np.geomspace(_LEAST, max(float((mean / base).max()), _TOP), _GRID - 1)
     multiples = np.concatenate(([0.0], steps))
-    logs = log_density(mean[:, None] - base[:, None] * multiples, variance, draws, laplace)
+    levels = base[:, None] * multiples
+    wider = np.sqrt(1 + chance * levels / variance)
+    logs = log_density((mean[:, None] - levels) / wider, variance, draws, laplace) - np.log(wider)
     highest = logs.max(axis=1)
     likelihood = np.exp(np.maximum(logs - highest[:, None], -80.0))
     between = np.sqrt(steps[1:] * steps[:-1])

@@ -153,8 +153,10 @@ class _Rhythm(Repeating):
         self._level_spread = self._bands.of_each(known_by * self._bands.levels)
         laplace = self._noise.kind is NoiseKind.LAPLACE
         mean = self._seen.mean(axis=0)
+        # One snapshot shows who happens to be there. Several of other hours and days show who
+        # keeps being there: chance is soon forgotten, sooner than if it were new each time.
         self._fix = correction(
-            mean, self._prior, base, variance / count, count, laplace, self._whole
+            mean, self._prior, base, variance / count, count, laplace, self._whole, 1 / count**2
         )
 
     def _estimate(self, slot: int) -> tuple[Values, float]:
