@@ -45,10 +45,10 @@ def test_who_is_where_all_others_are_is_found_all_the_same() -> None:
 
 def test_true_counts_tell_of_those_who_take_part_and_a_guarantee_does_not() -> None:
     """Nearly no noise against epsilon 1, the same town: only the former tells who took part."""
-    town = Attacked(CrowdPlan(people=120, days=1, columns=12, rows=12, seed=78), 1e-6)
+    town = Attacked(CrowdPlan(people=100, days=1, columns=10, rows=10, seed=78), 1e-6)
     gains = {}
     for epsilon in (1e6, 1.0):
-        outside = left_out(town, "profile", epsilon, 0, folds=8)
+        outside = left_out(town, "profile", epsilon, 0, folds=5)
         inside = np.mean([taking_part(town, "profile", epsilon, seed) for seed in range(4)])
         gains[epsilon] = inside - outside
     assert gains[1e6] > 0.15
