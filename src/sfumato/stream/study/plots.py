@@ -72,6 +72,15 @@ def _lines(axis: Any, points: Sequence[dict[str, Any]], x: str, y: str, style: s
             [p[x] for p in own], [p[y] for p in own], style, color=_COLOURS[scheme], label=scheme
         )
     axis.set_yscale("log")
+    _plain_numbers(axis.yaxis)
+
+
+def _plain_numbers(axis: Any) -> None:
+    """20 instead of 2 x 10^1, on a logarithmic axis."""
+    from matplotlib.ticker import LogFormatter
+
+    axis.set_major_formatter(LogFormatter())
+    axis.set_minor_formatter(LogFormatter())
 
 
 def comparison(rows: Sequence[Row], path: Path) -> None:
@@ -90,23 +99,14 @@ def comparison(rows: Sequence[Row], path: Path) -> None:
             elif row.scheme in ("zeros", "sample", "mean", "uniform"):
                 colour = "#ccbb44"
             axis.barh(place, row.score.busiest, color=colour)
+            number = f" {row.score.busiest:.3g}"
+            axis.text(row.score.busiest, place, number, va="center", fontsize=7)
         words = [r.scheme + (" (printed)" if r.form == "as printed" else "") for r in own]
         axis.set_yticks(range(len(own)), words, fontsize=7)
-        axis.set(
-            xscale="log", xlabel="MAE, 200 busiest cells", title=f"{city}, epsilon {epsilon:g}"
-        )
-        _plain(axis, min(row.score.busiest for row in own), max(row.score.busiest for row in own))
+        axis.set(xlabel="MAE, 200 busiest cells", title=f"{city}, epsilon {epsilon:g}")
+        axis.set_xlim(0, 1.15 * own[0].score.busiest)  # bars are lengths: from 0, and linear
+        axis.set_ylim(-0.7, len(own) - 0.3)
     figure.savefig(path, dpi=100)
-
-
-def _plain(axis: Any, least: float, most: float) -> None:
-    """A logarithmic axis with bars from half of the least on, and ticks as plain numbers."""
-    left, right = 0.5 * least, 1.15 * most
-    steps = [m * 10.0**e for e in range(-5, 7) for m in (1, 2, 5)]
-    ticks = [step for step in steps if left <= step <= right]
-    axis.set_xlim(left, right)
-    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=8)
-    axis.set_xticks([], minor=True)
 
 
 def learning(name: str, errors: dict[str, dict[str, list[float]]], path: Path) -> None:
