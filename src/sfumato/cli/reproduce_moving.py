@@ -39,7 +39,7 @@ def moving(
     epsilon: Annotated[list[float] | None, typer.Option(help="Default 0.4 and 1.")] = None,
     figures: Annotated[bool, typer.Option(help="Also the figures of the paper.")] = True,
     peers: Annotated[
-        bool, typer.Option(help="Also peers, hybrids and the printed forms of Chen et al.")
+        bool, typer.Option(help="Also all that is neither default nor baseline, printed forms too.")
     ] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
@@ -73,7 +73,7 @@ def moving(
     for open_one in made:
         one = open_one()
         own = _table(one, epsilons, seeds, min(few, seeds), peers, say)
-        own += _finished(one, epsilons, seeds, say)
+        own += _finished(one, epsilons, seeds, peers, say)
         rows += own
         _write(out / "moving", rows)
         if figures:
@@ -103,22 +103,27 @@ def _table(
     rows = []
     for epsilon in epsilons:
         # `uniform` is `direct` by another name.
-        near = (*DEFAULTS, *BASELINES[:3], *(n for n in CORRECTED if n not in FAR_BEHIND))
+        near = (*DEFAULTS, *BASELINES[:3])
         rows += corrected(city, epsilon, near, range(seeds), say=say)
         if peers:
+            others = tuple(name for name in CORRECTED if name not in FAR_BEHIND)
+            rows += corrected(city, epsilon, others, range(seeds), say=say)
             rows += corrected(city, epsilon, (*FAR_BEHIND, *PEERS), range(few), say=say)
             rows += printed(city, epsilon, range(few))
             say(f"{city.name}, epsilon {epsilon:g}: as printed")
     return rows
 
 
-def _finished(city: City, epsilons: tuple[float, ...], seeds: int, say: Say) -> list[Row]:
+def _finished(
+    city: City, epsilons: tuple[float, ...], seeds: int, peers: bool, say: Say
+) -> list[Row]:
     from sfumato.stream.study.compare import finished
 
+    names = ("zeros", "mean", "profile", *(("sample", "uniform", "rhythm") if peers else ()))
     rows = []
     for epsilon in epsilons:
         for days in (1, min(7, city.counts.shape[0])):
-            rows += finished(city, epsilon, days, range(seeds))
+            rows += finished(city, epsilon, days, range(seeds), names)
     say(f"{city.name}: finished periods")
     return rows
 

@@ -108,7 +108,7 @@ def test_the_command_writes_tables_and_plots(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.exit_code == 0
     rows = json.loads((tmp_path / "moving.internal.json").read_text())
-    assert {row["scheme"] for row in rows} >= {"rhythm", "profile", "mean", "threshold"}
+    assert {row["scheme"] for row in rows} >= {"rhythm", "profile", "mean", "sample"}
     assert "Internal" in (tmp_path / "moving.internal.md").read_text()
     assert {path.name for path in tmp_path.glob("*.png")} == {
         "c2tm-paper.internal.png", "c2tm-schemes.internal.png", "c2tm-days.internal.png",
