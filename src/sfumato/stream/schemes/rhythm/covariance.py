@@ -84,8 +84,24 @@ def learned(
     fixed[np.diag_indices_from(fixed)] += noise
     for _ in range(_STEPS):
         across = covariance[:, seen]
-        factor = cho_factor(across[seen] + fixed, lower=True, check_finite=False)
+        factor = _factored(across[seen] + fixed)
         gain = cho_solve(factor, across.T, check_finite=False).T
         found = gain @ moments @ gain.T + covariance - gain @ across.T
         covariance = (1 - _KEPT) * (found + found.T) / 2 + _KEPT * prior
     return Learned(hours, kernel, covariance)
+
+
+def _factored(covariance: Values) -> tuple[Values, bool]:
+    """Cholesky factor. Where counts are huge beside the noise, rounding may have cost the last
+    digits that keep it positive; then a hair of noise more is assumed."""
+    more, level = 0.0, float(np.diag(covariance).mean())
+    while True:
+        raised = covariance + more * level * np.eye(covariance.shape[0])
+        try:
+            found, lower = cho_factor(raised, lower=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            if more > 1.0:
+                raise
+            more = max(10 * more, 1e-12)
+            continue
+        return np.asarray(found), bool(lower)
