@@ -20,7 +20,7 @@ WORDS = (
     "letting everybody stay, people held where the true average map has them (*the map*: what a "
     "release is meant to tell), and people drawn from the exact average map of everybody *else*, "
     "which holds nothing of the person guessed: what would be learned of somebody who is not in "
-    "the data. An accuracy no better than that tells of nobody in particular.",
+    "the data. An accuracy no better than that tells of people no more than such knowledge would.",
     "High accuracy means that counts alone give trajectories away: such a table is personal data.",
     "Low accuracy means that *this* attack failed. It is no guarantee: another attack, more "
     "knowledge or a second table may do better. A guarantee comes from the release's own "

@@ -4,7 +4,7 @@
 * *stay*: the table's first slot of each day, held all day, days linked by lot;
 * *map*: the true average map of these very people, which a release is meant to tell, and nobody's
   way: people held for the whole period at cells in proportion to it. An attack that is no better
-  has found the map and no person;
+  has found no more than the map;
 * *average*: people held for the whole period at cells drawn from the average map of *other*
   people of the same town, the kind of thing a census tells.
 
