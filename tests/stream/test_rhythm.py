@@ -16,7 +16,7 @@ from sfumato.stream.facts import StreamFacts
 from sfumato.stream.registry import default_name, stream_scheme
 from sfumato.stream.run import run_scheme
 from sfumato.stream.schemes.rhythm.bands import Bands
-from sfumato.stream.schemes.rhythm.covariance import Hours, learned
+from sfumato.stream.schemes.rhythm.covariance import Hours, factored, learned
 from sfumato.stream.schemes.rhythm.noise_law import log_density
 from sfumato.stream.schemes.rhythm.process import Kernel, Times
 from sfumato.stream.schemes.rhythm.schedule import due, samples
@@ -156,3 +156,16 @@ def test_bands_give_every_cell_its_own() -> None:
     bands = Bands(level, apart)
     share = np.column_stack((bands.levels, np.zeros(bands.levels.size)))
     assert bands.combined(share) == pytest.approx(apart[0] * bands.of_each(bands.levels))
+
+
+def test_a_covariance_that_rounding_made_indefinite_is_still_used() -> None:
+    """Counts of millions beside noise of one: the last digits are gone."""
+    rng = np.random.default_rng(9)
+    shape = rng.normal(0, 1e3, (6, 2))
+    rounded = shape @ shape.T - 1e-4 * np.eye(6)
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(rounded)
+    factor, lower = factored(rounded)
+    again = np.tril(factor) @ np.tril(factor).T
+    assert lower
+    assert np.abs(again - rounded).max() < 1e-6 * np.diag(rounded).mean()

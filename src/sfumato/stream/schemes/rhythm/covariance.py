@@ -84,14 +84,14 @@ def learned(
     fixed[np.diag_indices_from(fixed)] += noise
     for _ in range(_STEPS):
         across = covariance[:, seen]
-        factor = _factored(across[seen] + fixed)
+        factor = factored(across[seen] + fixed)
         gain = cho_solve(factor, across.T, check_finite=False).T
         found = gain @ moments @ gain.T + covariance - gain @ across.T
         covariance = (1 - _KEPT) * (found + found.T) / 2 + _KEPT * prior
     return Learned(hours, kernel, covariance)
 
 
-def _factored(covariance: Values) -> tuple[Values, bool]:
+def factored(covariance: Values) -> tuple[Values, bool]:
     """Cholesky factor. Where counts are huge beside the noise, rounding may have cost the last
     digits that keep it positive; then a hair of noise more is assumed."""
     more, level = 0.0, float(np.diag(covariance).mean())
