@@ -221,9 +221,10 @@ NUMBERS = ["1704085200", "1704085199.9999999", "+1704088800.", "-1.5"]
 @pytest.mark.parametrize(
     "times",
     [
-        pa.array(INSTANTS),
-        pa.array(CLOCK),
-        pa.array(NUMBERS),
+        # Texts: the readings alone are compared, in far more forms, in test_awkward.
+        pytest.param(pa.array(INSTANTS), marks=pytest.mark.slow),
+        pytest.param(pa.array(CLOCK), marks=pytest.mark.slow),
+        pytest.param(pa.array(NUMBERS), marks=pytest.mark.slow),
         pa.array([1704085200.25, float("nan"), float("inf"), 1704099999.9999999]),
         pa.array([1704085200000, 1704088799999, None, 0]),
         pa.array([1704085200123456789, 1704088799999999999, -1]),
