@@ -69,6 +69,9 @@ def test_a_district_has_as_many_people_per_zone() -> None:
     assert plan.users / plan.zones == pytest.approx(2_000_000 / 989, rel=0.02)
     assert plan.towers / plan.zones == pytest.approx(1303 / 989, rel=0.02)
     assert district(facts(60), 5_000, 45).users == 5_000
+    assert plan.mean_tower_hours is None
+    busy = replace(facts(60), parameters={"visits": 90})
+    assert district(busy, 5_000, 45).mean_tower_hours == 90
 
 
 def test_made_up_records_are_counted_exactly() -> None:

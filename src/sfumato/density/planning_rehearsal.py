@@ -5,11 +5,11 @@ city with as many people per zone as the real one is expected to have (for speed
 it, laid side by side with itself) is counted and released with the same budget, bound and
 parameters, and compared with its own truth. It is as much like the real city as its
 assumptions, which are public and stated: tower-hours per person with mean 13.55 and standard
-deviation 18.33 a week (Acs & Castelluccia 2014), home, work and leisure rhythms, no one-off
-crowds. What the contribution bound takes away from busy people is part of the measured error.
-Cities differ: forecasts for the same facts vary by some 10 % with the made-up city, and a
-district is more of a patchwork than a city is. docs/commands/plan.md has forecasts beside
-what was then measured.
+deviation 18.33 a week (Acs & Castelluccia 2014), or the mean that the parameter `visits` says;
+home, work and leisure rhythms; no one-off crowds. What the contribution bound takes away from
+busy people is part of the measured error. Cities differ: forecasts for the same facts vary by
+some 10 % with the made-up city, and a district is more of a patchwork than a city is.
+docs/commands/plan.md has forecasts beside what was then measured.
 
 Where even a district has more people per zone than are made up, the noise is scaled down in
 proportion by raising epsilon, which keeps the ratio of signal to noise; a scheme that asks for
@@ -174,15 +174,18 @@ def district(facts: PublicFacts, users: int, zones: int) -> CityPlan:
     last = datetime.fromtimestamp((int(facts.grid.edges[-1]) - 1) / 1e6, UTC)
     local = ZoneInfo(facts.grid.tz)
     start, end = first.astimezone(local).date(), last.astimezone(local).date()
+    days = min((end - start).days + 1, 366)
+    visits = facts.parameters.get("visits")
     return CityPlan(
         users=made,
         towers=towers,
         zones=few,
         seed=_SEED,
         start=start,
-        days=min((end - start).days + 1, 366),
+        days=days,
         tz=facts.grid.tz,
         area_km2=max(0.5, few * _KM2_PER_ZONE),
+        mean_tower_hours=None if visits is None else min(max(float(visits), 1.5), 80.0 * days),
     )
 
 

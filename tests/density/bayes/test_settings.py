@@ -53,6 +53,14 @@ def test_visits_scale_with_the_period_and_fall_with_long_slots() -> None:
     assert expected_visits(facts(slot="15min")) > week
 
 
+def test_stated_visits_take_the_place_of_those_of_call_records() -> None:
+    stated = replace(facts(), parameters={"visits": 120})
+    assert expected_visits(stated) == 120
+    assert settings_for(stated).place_limit > settings_for(facts()).place_limit
+    with pytest.raises(UsageError, match="visits is a number from"):
+        settings_for(replace(facts(), parameters={"visits": "many"}))
+
+
 def test_limits_never_fall_below_one_visit() -> None:
     tiny = settings_for(replace(facts(2_000, days=1, slot="1d")))
     assert min(tiny.matrix_limit, tiny.place_limit, tiny.slot_limit) >= 1

@@ -32,6 +32,8 @@ NOTABLE_SLOT = 0.2
 """The same for a slot, whose total is measured apart: only how it is spread can be off."""
 _SURE = 4.0
 _NAMED = 20
+_FAR_MORE = 2.0
+"""Times the expected visits from which on the expectation is called wrong."""
 
 Table = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -78,6 +80,24 @@ def margin_leak(place_limit: float, mean_visits: float, matrix_weight: float) ->
     norm = CONCENTRATION * np.maximum(np.exp(centre + np.sqrt(log_variance) * nodes), 1.0)
     kept = float(np.minimum(1.0, place_limit / norm) @ (shares / shares.sum()))
     return float(np.clip((1.0 - kept) / max(1.0 - matrix_weight, 1e-6), 0.0, 1.0))
+
+
+def too_active(slots: Vector, sd: float, users: int, mean_visits: float) -> tuple[str, ...]:
+    """A remark where the noisy slot totals, bounded as they are, hold far more than expected.
+
+    Limits follow from the visits that are expected. Where people make far more, nearly all of
+    them are weighted down, and the level of everything comes out too low.
+    """
+    counted, noise = float(slots.sum()), sd * slots.size**0.5
+    if counted - _SURE * noise <= _FAR_MORE * users * mean_visits:
+        return ()
+    return (
+        f"Far more was counted than {users:,} people would make with {mean_visits:.3g} visits "
+        "each. People were weighted down more than was planned for, and all counts may be "
+        "much too low. "
+        "The next release should state what is publicly known: the number of people "
+        "(expected-users) and how often one is seen in the period (parameter visits).",
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,7 +28,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 
-from sfumato.density.bayes.clipping import Weighting, expected_weighting, margin_leak
+from sfumato.density.bayes.clipping import (
+    Weighting,
+    expected_weighting,
+    margin_leak,
+    too_active,
+)
 from sfumato.density.bayes.inference import Ground, Margins, infer, matrix_weights, prepare
 from sfumato.density.bayes.settings import (
     SLOT_SHARE,
@@ -54,6 +59,7 @@ PLACES, SLOTS, TOTAL, MATRIX = "place totals", "slot totals", "grand total", "ma
 MAP_UNITS = 1 << 10
 """Lattice of the quantised map; the matrix lies on 2^26 units a visit."""
 COVERAGE = 0.90
+PARAMETERS = {"visits": "of an average user in the period, if they are not as in call records"}
 
 Table = NDArray[np.float64]
 
@@ -67,7 +73,7 @@ class Bayes:
 
     def plan(self, facts: PublicFacts) -> Plan:
         user_period(self.name, facts)
-        no_others(self.name, facts, {})
+        no_others(self.name, facts, PARAMETERS)
         settings = settings_for(facts)
         events = _events(facts, settings)
         users, visits = facts.expected_users or 1, expected_visits(facts)
@@ -139,7 +145,9 @@ class Bayes:
         )
         ids = facts.released_ids
         values, lower, upper = rounded(found.mean, *found.interval(COVERAGE))
-        remarks = found.distortion.remarks(ids, facts.grid.starts())
+        remarks = too_active(
+            slots.estimate(), slots.sd, facts.expected_users or 1, expected_visits(facts)
+        ) + found.distortion.remarks(ids, facts.grid.starts())
         return Density(ids, values, lower, upper, COVERAGE, tuple(taken), remarks)
 
 

@@ -3,7 +3,9 @@
 x = expected users times mu (the sharpness of the whole budget) sets the regime: a strong
 signal carries heavier contributions, a weak one is better served by tight bounds. The
 constants were found on synthetic weeks of 168 hourly slots with 13.55 visits a user; other
-periods and slot lengths scale them by the visits a user can be expected to make.
+periods and slot lengths scale them by the visits a user can be expected to make. Call records
+are assumed; who publishes signalling or satellite fixes, where a person is seen in most hours,
+says so with the parameter `visits`.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from sfumato.density.parameters import number
 from sfumato.density.scheme import PublicFacts
 from sfumato.model.errors import UsageError
 from sfumato.privacy.accounting import gaussian_mu
@@ -69,11 +72,15 @@ class Settings:
 
 
 def expected_visits(facts: PublicFacts) -> float:
-    """Visits of an average user in the period: in proportion to its length, less for long
-    slots, in which several hours at one place count once."""
+    """Visits of an average user in the period, as the holder states them; else as in call
+    records: in proportion to its length, less for long slots, in which several hours at one
+    place count once."""
     hours = float(facts.grid.edges[-1] - facts.grid.edges[0]) / 3.6e9
     slot = hours / facts.grid.slots
-    return WEEKLY_VISITS * hours / 168.0 * math.pow(slot, -0.4)
+    assumed = WEEKLY_VISITS * hours / 168.0 * math.pow(slot, -0.4)
+    if "visits" not in facts.parameters:
+        return assumed
+    return number(facts, "visits", assumed, 0.1, 10.0 * facts.grid.slots)
 
 
 def settings_for(facts: PublicFacts) -> Settings:
