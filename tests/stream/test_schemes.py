@@ -24,17 +24,17 @@ Adversarial = Callable[[str, StreamFacts], NDArray[np.int64]]
 UNITS = ("user-period", "user-day", "w-event:5", "event")
 KINDS = ("constant", "alternating", "spike", "empty", "one user")
 ONE_WINDOW = {"threshold", "static-hybrid", "dynamic-hybrid", "dsft", "dsat", "profile"}
+PURE = [(name, 0.0) for name in NAMES if name not in ("tree", "toeplitz")]
+"""Counters are Gaussian: they need a delta."""
+BOTH = [*PURE, *((name, 1e-6) for name in NAMES)]
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "delta"), BOTH)
 @pytest.mark.parametrize("unit", UNITS)
 def test_no_window_spends_more_than_it_has(
     name: str, unit: str, delta: float, facts: Facts, adversarial: Adversarial
 ) -> None:
     known = facts(unit, delta=delta)
-    if name in ("tree", "toeplitz") and delta == 0.0:
-        pytest.skip("counters are Gaussian and need a delta")
     sliding = ("w-event:5",) if name == "profile" else ("w-event:5", "event")
     if name in ONE_WINDOW and unit in sliding:
         with pytest.raises(UsageError, match="sliding window"):
@@ -47,13 +47,10 @@ def test_no_window_spends_more_than_it_has(
         assert np.isfinite(run.values).all()
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(("name", "delta"), BOTH)
 def test_the_plan_keeps_epsilon_and_delta(name: str, delta: float, facts: Facts) -> None:
     from sfumato.privacy.accounting import guarantee
 
-    if name in ("tree", "toeplitz") and delta == 0.0:
-        pytest.skip("counters are Gaussian and need a delta")
     for unit in ("user-period", "user-day"):
         known = facts(unit, epsilon=0.7, delta=delta)
         events = [account.event for account in stream_scheme(name).plan(known).accounts]
@@ -76,13 +73,10 @@ def test_with_hardly_any_noise_changes_are_followed(name: str, facts: Facts) -> 
         assert np.abs(run.values - truth).max() <= 12.0
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(("name", "delta"), BOTH)
 def test_a_publisher_taken_up_again_goes_on_as_it_would_have(
     name: str, delta: float, facts: Facts
 ) -> None:
-    if name in ("tree", "toeplitz") and delta == 0.0:
-        pytest.skip("counters are Gaussian and need a delta")
     known = facts("user-day", delta=delta)
     counts = np.random.default_rng(5).integers(0, 90, (known.slots, known.cells))
     undisturbed = _publish(name, known, counts, stop_after=())
