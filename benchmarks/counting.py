@@ -38,7 +38,7 @@ from sfumato.engine.relational import RelationalSource
 from sfumato.io.events import read_events
 from sfumato.io.towers import read_towers
 from sfumato.model.bound import Counting, SampleBound, WeightBound
-from sfumato.model.events import EventColumns, Events, TableSource, TimeEncoding, UserEncoding
+from sfumato.model.events import EventColumns, Events, TimeEncoding, UserEncoding
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
 
@@ -160,7 +160,7 @@ def warm_up(towers: Places) -> None:
             }
         )
         columns = EventColumns("u", "t", "p")
-        events = Events(TableSource(table), columns, TimeEncoding.INSTANT, user)
+        events = Events.of_table(table, columns, TimeEncoding.INSTANT, user)
         source = LocalSource(events, towers, GRID)
         for ask in (sampled, weighted, scheme):
             ask(source)

@@ -19,7 +19,6 @@ from sfumato.model.counts import Counts
 from sfumato.model.events import (
     EventColumns,
     Events,
-    TableSource,
     TimeEncoding,
     UserEncoding,
 )
@@ -64,7 +63,7 @@ class Town:
     @staticmethod
     def described(table: pa.Table, user: UserEncoding = UserEncoding.INTEGER) -> Events:
         columns = EventColumns("user", "time", "tower")
-        return Events(TableSource(table), columns, TimeEncoding.INSTANT, user)
+        return Events.of_table(table, columns, TimeEncoding.INSTANT, user)
 
     def events(self, rows: Sequence[Row]) -> Events:
         return self.described(self.table(rows))

@@ -27,7 +27,6 @@ from sfumato.model.events import (
     Events,
     FileFormat,
     FileSource,
-    TableSource,
     TimeEncoding,
     UserEncoding,
 )
@@ -54,8 +53,8 @@ def timed(
     table = pa.table(
         {"user": np.arange(len(column)), "time": column, "tower": ["t0"] * len(column)}
     )
-    return Events(
-        TableSource(table),
+    return Events.of_table(
+        table,
         EventColumns("user", "time", "tower"),
         encoding,
         UserEncoding.INTEGER,
@@ -235,7 +234,7 @@ def fixes(lon: pa.Array, lat: pa.Array, scale: float = 1.0) -> Events:
     count = len(lon)
     table = pa.table({"user": np.arange(count), "time": [SECONDS] * count, "lon": lon, "lat": lat})
     columns = EventColumns("user", "time", lon="lon", lat="lat", degrees_scale=scale)
-    return Events(TableSource(table), columns, TimeEncoding.EPOCH_S, UserEncoding.INTEGER)
+    return Events.of_table(table, columns, TimeEncoding.EPOCH_S, UserEncoding.INTEGER)
 
 
 @ENGINES
@@ -256,8 +255,8 @@ def test_scaled_integer_positions_and_many_fixes_in_an_hour(town: Any, engine: A
     """A user counts once per zone and hour however many fixes there are."""
     events = fixes(pa.array([205_000, 215_000], pa.int32()), pa.array([4_805_000] * 2), 1e5)
     table = events.source.table.set_column(0, "user", pa.array([9, 9]))
-    events = Events(
-        TableSource(pa.concat_tables([table] * 50)), events.columns, events.time, events.user
+    events = Events.of_table(
+        pa.concat_tables([table] * 50), events.columns, events.time, events.user
     )
     source = engine(events, squares(), town.grid())
     assert town.opened(source.exact(Counting.VISITS)).values[:, 12].tolist() == [1, 1, 0]

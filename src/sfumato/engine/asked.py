@@ -9,9 +9,10 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.engine.fingerprint import fingerprint
+from sfumato.engine.fingerprint import earlier_fingerprints, fingerprint
+from sfumato.io.events import resolved
 from sfumato.model.events import Events
-from sfumato.model.places import Places
+from sfumato.model.places import PlaceKind, Places
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid
 
@@ -29,7 +30,8 @@ class Asked:
         memory_limit: int | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self._events = events
+        self._described = events
+        self._events = resolved(events, places.kind is PlaceKind.ZONES)
         self._places = places
         self._grid = grid
         self._threads = threads or os.cpu_count() or 1
@@ -46,6 +48,10 @@ class Asked:
 
     def fingerprint(self, key: bytes) -> str:
         return fingerprint(self._events, self._places, self._grid, key, self._progress)
+
+    def earlier_fingerprints(self, key: bytes) -> frozenset[str]:
+        """What a reservation made by an earlier version may hold for the same input."""
+        return earlier_fingerprints(self._described, self._places, self._grid, key)
 
     @property
     def _shape(self) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from enum import StrEnum
 class DropReason(StrEnum):
     """Why a row did not count; a row with several faults has the first of these."""
 
+    UNREADABLE = "not a record of its format, or longer than a megabyte"
     NO_USER = "no user"
     NO_TIME = "no time"
     NOT_A_TIME = "not a time"
@@ -36,6 +37,8 @@ class DropLog:
     rows: int
     dropped: dict[DropReason, int]
     first_row: dict[DropReason, int | None]
+    unfit: int = 0
+    """Files of a folder that gave no rows: damaged, or of another kind."""
 
     @property
     def kept(self) -> int:
@@ -49,6 +52,8 @@ class DropLog:
         lines = [f"{self.rows} rows read, {self.kept} counted"]
         if self.rows and not self.kept:
             lines.insert(0, "WARNING: every row was dropped, all counts are zero")
+        if self.unfit:
+            lines.append(f"WARNING: {self.unfit} files gave no rows (`sfumato inspect` says why)")
         for reason, number in self.dropped.items():
             first = self.first_row.get(reason)
             where = f", first in row {first}" if first is not None else ""

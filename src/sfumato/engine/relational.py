@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 
 from sfumato.engine import answers
 from sfumato.engine.asked import Asked
-from sfumato.engine.connection import open_connection, without_records
+from sfumato.engine.connection import open_connection
 from sfumato.engine.definition import Definition
 from sfumato.engine.dialect import DUCKDB
 from sfumato.engine.drops import DropLog, DropReason
-from sfumato.engine.instants import BAD
-from sfumato.engine.intake.reading import batches, check_coordinates, place_finder
-from sfumato.engine.relation import Relation, names_of, relation_of
+from sfumato.engine.intake.reading import place_finder
 from sfumato.engine.weights import TOTAL_UNITS, WeightRule
+from sfumato.io.events import rows_of
+from sfumato.io.values import BAD
 from sfumato.model.bound import Counting, SampleBound, WeightBound
 from sfumato.model.counts import Counts
-from sfumato.model.errors import InputError
+from sfumato.model.events import UserEncoding
 from sfumato.model.private import Private
 from sfumato.model.source import NORM_UNITS
 
@@ -150,68 +150,63 @@ class RelationalSource(Asked):
         connection = self._stack.enter_context(
             open_connection(threads=self._threads, memory_limit=self._memory_limit)
         )
-        relation = relation_of(self._events, self._places, self._grid, connection)
         places, edges = self._places, self._grid.edges
         index = np.arange(len(places), dtype=np.int64)
-        names: Any = index if relation.by_coordinates else places.ids.tolist()
-        connection.register(
-            "places",
-            pa.table(
-                {
-                    "place": index,
-                    "name": names,
-                    "low": places.valid_from,
-                    "high": places.valid_to,
-                }
-            ),
+        by_row = pa.table(
+            {
+                "place": index,
+                "name": places.ids.tolist(),
+                "low": places.valid_from,
+                "high": places.valid_to,
+            }
         )
+        connection.register("places", by_row)
         slots = np.arange(self._grid.slots, dtype=np.int64)
         connection.register(
             "slots", pa.table({"slot": slots, "low": edges[:-1], "high": edges[1:]})
         )
-        self._rows(relation, connection)
-        with without_records(names_of(self._events)):
-            connection.execute(_JUDGED)
+        rows, unreadable = self._rows()
+        connection.register("rows", rows)
+        connection.execute(_JUDGED)
         connection.execute(
             "CREATE TEMP TABLE visits AS SELECT DISTINCT u, slot, place FROM judged "
             "WHERE reason IS NULL"
         )
-        log = self._log(connection)
+        log = self._log(connection, unreadable)
         connection.execute("DROP TABLE judged")
-        self._open = connection, Definition(relation.user, DUCKDB), log
+        self._open = connection, Definition(self._events.user, DUCKDB), log
         return self._open
 
-    def _rows(self, relation: Relation, connection: duckdb.DuckDBPyConnection) -> None:
-        """The view `rows`: user, time, the place's name as text or the zone's row, and fault."""
-        if not relation.by_coordinates:
-            connection.execute(
-                "CREATE TEMP VIEW rows AS SELECT u, t, CAST(place AS VARCHAR) AS name, "
-                f"CAST(NULL AS VARCHAR) AS fault FROM ({relation.sql}) AS r"
-            )
-            return
+    def _rows(self) -> tuple[pa.Table, int]:
+        """User, time, the place's name as text, and fault; and how many records were no rows."""
         # Which zone a point is in is geography's business, not SQL's.
-        finder = place_finder(self._places, relation)
+        finder = place_finder(self._places)
         faults = np.array([DropReason.BAD_COORDINATES, DropReason.OUTSIDE_ZONES, None], object)
-        located = []
-        done = 0
-        for batch in batches(connection, relation.sql, names_of(self._events)):
-            check_coordinates(batch, self._events, done, connection)
-            found = finder.find(batch)
-            fault = faults[np.where(found >= 0, 2, -3 - found)]
-            columns = {"u": batch.column("u"), "t": batch.column("t"), "name": found}
-            located.append(pa.table(columns | {"fault": pa.array(fault, pa.string())}))
-            done += batch.num_rows
-        empty = pa.table({"u": [], "t": [], "name": [], "fault": []})
-        connection.register("rows", pa.concat_tables(located) if located else empty)
+        kinds = {UserEncoding.INTEGER: pa.int64(), UserEncoding.TEXT: pa.large_string()}
+        kind = kinds.get(self._events.user, pa.large_binary())
+        schema = pa.schema({"u": kind, "t": pa.int64(), "name": pa.string(), "fault": pa.string()})
+        read, unreadable = [schema.empty_table()], 0
+        for rows in rows_of(self._events, period=self._grid.period):
+            unreadable += rows.unreadable
+            gone = ~rows.time_valid if rows.time_valid.size else None
+            name: Any
+            fault = pa.nulls(rows.rows, pa.string())
+            if rows.lon is not None:
+                found, _ = finder.find(rows)
+                fault = pa.array(faults[np.where(found >= 0, 2, -3 - found)], pa.string())
+                name = pa.array(self._places.ids[np.maximum(found, 0)].tolist(), pa.string())
+            else:
+                name = rows.place.cast(pa.string())
+            columns = [rows.user.cast(kind), pa.array(rows.time, mask=gone), name, fault]
+            read.append(pa.Table.from_arrays(columns, schema=schema))
+        return pa.concat_tables(read), unreadable
 
-    def _log(self, connection: duckdb.DuckDBPyConnection) -> DropLog:
+    def _log(self, connection: duckdb.DuckDBPyConnection, unreadable: int) -> DropLog:
         found = connection.execute("SELECT reason, COUNT(*) FROM judged GROUP BY reason").fetchall()
         numbers = {row[0]: int(row[1]) for row in found}
+        if unreadable:
+            numbers[DropReason.UNREADABLE] = unreadable
         dropped = {reason: numbers[reason] for reason in DropReason if reason in numbers}
-        if DropReason.NOT_A_TIME in dropped:
-            raise InputError(
-                "a time is not written as the column's other times are.",
-                file=names_of(self._events)[0],
-                column=self._events.columns.time,
-            )
-        return DropLog(sum(numbers.values()), dropped, dict.fromkeys(dropped))
+        return DropLog(
+            sum(numbers.values()), dropped, dict.fromkeys(dropped), len(self._events.unfit)
+        )

@@ -1,15 +1,18 @@
-"""The columns of events: which ones play a part, and whether their types let them."""
+"""The columns of events: which ones play a part, whether their types let them, how they are read.
+
+Everything here follows from names, types and options: no value is looked at.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sfumato.io import aliases
-from sfumato.io.event_time import INTEGERS
-from sfumato.io.schema import Column, Inspector
+from sfumato.io.event_time import INTEGERS, read_time
+from sfumato.io.schema import Column
 from sfumato.model.errors import InputError
-from sfumato.model.events import EventColumns, FileSource, TableSource, UserEncoding
+from sfumato.model.events import EventColumns, Reading, UserEncoding
 
 ROLES = (aliases.USER, aliases.TIME, aliases.PLACE, aliases.LON, aliases.LAT)
 
@@ -50,12 +53,8 @@ def event_roles(names: list[str], chosen: Mapping[str, str], label: str) -> Even
         picked["lon"],
         picked["lat"],
         scale,
+        frozenset(chosen),
     )
-
-
-def used_columns(roles: EventColumns) -> list[str]:
-    parts = (roles.user, roles.time, roles.place, roles.lon, roles.lat)
-    return [name for name in parts if name is not None]
 
 
 def _is_integer(kind: str) -> bool:
@@ -67,7 +66,10 @@ def _is_integer(kind: str) -> bool:
 
 
 def user_encoding(column: Column, label: str) -> UserEncoding:
-    if _is_integer(column.type):
+    """How the column's ids are held. Integers with gaps are often stored as doubles: 7.0 is 7."""
+    if column.type == "UBIGINT":  # does not fit; its decimal text is what it is called by
+        return UserEncoding.TEXT
+    if _is_integer(column.type) or column.type == "DOUBLE":
         return UserEncoding.INTEGER
     if column.is_text:
         return UserEncoding.TEXT
@@ -86,9 +88,9 @@ def check_place_types(by_name: Mapping[str, Column], roles: EventColumns, label:
         if name is None:
             continue
         column = by_name[name]
-        good = column.is_text or _is_integer(column.type)
+        good = column.is_text or _is_integer(column.type) or column.type == "DOUBLE"
         if what != "place":
-            good = good or column.type in ("FLOAT", "DOUBLE") or column.type.startswith("DECIMAL")
+            good = good or column.type == "FLOAT" or column.type.startswith("DECIMAL")
         if not good:
             raise InputError(
                 f"the type {column.type} cannot be read as a "
@@ -101,55 +103,31 @@ def check_place_types(by_name: Mapping[str, Column], roles: EventColumns, label:
             )
 
 
-def check_degrees(
-    look: Inspector,
-    where: FileSource | TableSource,
-    by_name: Mapping[str, Column],
-    roles: EventColumns,
-    label: str | None,
-) -> None:
-    """Refuse coordinates that are plainly metres: more than half of the first ones out of range."""
-    for name, limit in ((roles.lon, 180.0), (roles.lat, 90.0)):
-        if name is None:
-            continue
-        numbers = []
-        for row, value in enumerate(look.glance(where, name), start=1):
-            if value is None:
-                continue
-            try:
-                numbers.append(float(value) / roles.degrees_scale)
-            except ValueError:
-                raise InputError(
-                    "the coordinate is not a number.",
-                    file=label,
-                    column=by_name[name].name,
-                    row=row,
-                ) from None
-        outside = sum(not abs(number) <= limit for number in numbers)
-        if numbers and outside * 2 > len(numbers):
-            raise InputError(
-                f"most of the first rows are not between -{limit:g} and {limit:g} degrees.",
-                file=label,
-                column=name,
-                remedy="Coordinates are WGS84 degrees; lon_e5 and lat_e5 are degrees x 100000. "
-                "Longitude and latitude may also be swapped.",
-            )
-
-
-def usable_degrees(
-    look: Inspector,
-    where: FileSource | TableSource,
-    by_name: Mapping[str, Column],
-    roles: EventColumns,
-    label: str | None,
+def describe(
+    columns: Sequence[Column],
     chosen: Mapping[str, str],
-) -> tuple[EventColumns, tuple[str, ...]]:
-    """Coordinates beside a place are a help, not a need: unusable ones are left out and noted."""
-    try:
-        check_degrees(look, where, by_name, roles, label)
-    except InputError:
-        if roles.place is None or {"lon", "lat"} & set(chosen):
-            raise
-        note = f"{roles.lon!r} and {roles.lat!r} are not degrees and are not used"
-        return replace(roles, lon=None, lat=None, degrees_scale=1.0), (note,)
-    return roles, ()
+    label: str,
+    *,
+    tz: str | None,
+    unit: str | None,
+) -> tuple[Reading, tuple[str, ...]]:
+    """The reading of a part with these columns, and what it assumes, in words."""
+    roles = event_roles([column.name for column in columns], chosen, label)
+    by_name = {column.name: column for column in columns}
+    user = user_encoding(by_name[roles.user], label)
+    check_place_types(by_name, roles, label)
+    time = read_time(by_name[roles.time], tz=tz, unit=unit, file=label)
+    parts = {"user": roles.user, "time": roles.time, "place": roles.place}
+    notes = tuple(
+        f"{name!r} is read as the {part}"
+        for part, name in (parts | {"lon": roles.lon, "lat": roles.lat}).items()
+        if name is not None and part not in chosen
+    )
+    return Reading(roles, time.encoding, user, time.tz, time.is_text), notes + time.notes
+
+
+def placed(roles: EventColumns, zones: bool) -> EventColumns:
+    """The columns without those that are not used with such places; refused where that is open."""
+    if roles.by_coordinates(zones):
+        return replace(roles, place=None)
+    return replace(roles, lon=None, lat=None, degrees_scale=1.0)

@@ -1,33 +1,37 @@
-"""`read_events`: from files or a table to a checked description, without reading the records.
+"""`read_events`: from files or a table to a description, and from that to rows.
 
-Only the schema is looked at, and the first rows where text or numbers must tell how they are
-to be read. What this found is in the `Events`, what it assumed in its notes; what an engine
-does with each combination is written in `sfumato.model.events`.
+A description is made from schemas, names and options alone; no row is looked at, so no row can
+change how another is read. Each file has a reading of its own by the same public rules. A file
+that the holder named and that does not fit is refused; one that was found in a folder gives no
+rows and is counted, because whether it is there may be a fact about one person. What the rows
+themselves lack is judged row by row (`sfumato.io.rows`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from sfumato.io.aliases import check_keys
-from sfumato.io.csv_dialect import read_dialect
-from sfumato.io.event_columns import (
-    ROLES,
-    check_place_types,
-    event_roles,
-    usable_degrees,
-    used_columns,
-    user_encoding,
-)
-from sfumato.io.event_time import read_time
-from sfumato.io.locate import format_of, is_path, locate
+from sfumato.io.event_columns import ROLES, describe, placed
+from sfumato.io.event_time import EPOCHS, check_time_options
+from sfumato.io.formats import BATCH, FORMATS, Damaged
+from sfumato.io.locate import Located, Unreadable, format_of, is_path, locate
 from sfumato.io.postgres.address import is_address, parse_address
 from sfumato.io.postgres.events import read_database
-from sfumato.io.schema import Column, Inspector, connection
-from sfumato.io.tables import as_table
-from sfumato.model.errors import InputError, UsageError
-from sfumato.model.events import Events, FileFormat, FileSource, TableSource
+from sfumato.io.rows import Positions, RowRules
+from sfumato.io.schema import Column, arrow_columns
+from sfumato.io.tables import LABEL, as_table
+from sfumato.model.errors import SfumatoError, UsageError
+from sfumato.model.events import (
+    EventColumns,
+    EventFile,
+    Events,
+    EventTable,
+    FileFormat,
+    Reading,
+    UserEncoding,
+)
 from sfumato.model.source import Progress
 
 
@@ -41,18 +45,25 @@ def read_events(
     period: tuple[int, int] | None = None,
     progress: Progress | None = None,
 ) -> Events:
-    """Describe and check a source of events.
+    """Describe a source of events.
 
     `source`: a path (file, folder, glob, hive-partitioned folder), a list of paths, the address
     of a table in PostgreSQL (`sfumato.io.postgres.address`; this one is read here, so close what
     comes back), an Arrow table or reader, a pandas, geopandas or polars DataFrame, or a DuckDB
     relation.
     `columns`: maps user, time, place, lon, lat to column names where the names alone do not
-    tell. `tz`: the zone of times that carry none. `time_unit`: s, ms, us or ns for epoch
-    numbers. `format`: parquet or csv where neither content nor ending tells.
+    tell. `tz`: the clock of times that carry no zone. `time_unit`: s, ms, us or ns for epoch
+    numbers. `format`: parquet, csv or ndjson where the ending does not tell.
     `period`: first instant and first instant after (epoch microseconds); a database leaves rows
     outside it behind, files ignore it. `progress` hears of what a database sends.
     """
+    chosen = dict(columns or {})
+    check_keys(chosen, ROLES)
+    check_time_options(tz, time_unit)
+    if format is not None and format not in tuple(FileFormat):
+        raise UsageError(
+            f"{format!r} is not a format of events.", remedy="Use parquet, csv or ndjson."
+        )
     if is_address(source):
         return read_database(
             parse_address(str(source)),
@@ -62,72 +73,125 @@ def read_events(
             period=period,
             progress=progress,
         )
-    chosen = dict(columns or {})
-    check_keys(chosen, ROLES)
-    where: FileSource | TableSource
-    with connection() as db:
-        look = Inspector(db)
-        if is_path(source):
-            where = _files(source, chosen, format)
-            label = str(where.paths[0])
-            found = look.file_columns(where, where.paths[0])
+    if not is_path(source):
+        table = as_table(source)
+        reading, notes = describe(arrow_columns(table.schema), chosen, LABEL, tz=tz, unit=time_unit)
+        return Events((EventTable(table.select(list(reading.columns.used)), reading),), notes)
+    parts: list[EventFile] = []
+    unfit: list[tuple[str, str]] = []
+    notes = ()
+    for file in locate(source):
+        try:
+            part, said = _file(file, chosen, format, tz=tz, unit=time_unit)
+        except Unreadable:
+            raise
+        except SfumatoError as error:
+            if file.named:
+                raise
+            unfit.append((str(file.path), error.problem))
+            continue
+        if part is not None:
+            parts.append(part)
+            notes = tuple(dict.fromkeys((*notes, *said)))
+    return Events(tuple(parts), notes, unfit=tuple(unfit))
+
+
+def _file(
+    file: Located,
+    chosen: Mapping[str, str],
+    format: str | None,
+    *,
+    tz: str | None,
+    unit: str | None,
+) -> tuple[EventFile | None, tuple[str, ...]]:
+    """One file and how it is read; nothing where it is empty."""
+    kind = FileFormat(format) if format else format_of(file.path)
+    label = str(file.path)
+    schema = FORMATS[kind].schema(file.path, chosen.values())
+    if schema is None:
+        return None, ()
+    if schema.open_names:
+        reading, notes = _open_names(chosen, tz, unit), ()
+    else:
+        stored = [column for column in schema.columns if column.name not in dict(file.keys)]
+        columns = [*stored, *(Column(name, "VARCHAR") for name, _ in file.keys)]
+        reading, notes = describe(columns, chosen, label, tz=tz, unit=unit)
+    part = EventFile(
+        file.path, kind, reading, schema.delimiter, schema.header, file.named, file.keys
+    )
+    return part, notes
+
+
+def resolved(events: Events, zones: bool) -> Events:
+    """The events for places that are zones or towers: each part by names or by coordinates.
+
+    A part that leaves it open is refused, or gives no rows where it was found in a folder.
+    """
+    parts: list[EventFile | EventTable] = []
+    unfit = list(events.unfit)
+    for part in events.parts:
+        try:
+            reading = replace(part.reading, columns=placed(part.reading.columns, zones))
+        except SfumatoError as error:
+            if isinstance(part, EventTable) or part.named:
+                raise
+            unfit.append((part.label, error.problem))
         else:
-            where = as_table(source)
-            label = where.label
-            found = [Column(name, "") for name in where.table.column_names]
-        roles = event_roles([column.name for column in found], chosen, label)
-        used = tuple(used_columns(roles))
-        if isinstance(where, TableSource):
-            where = replace(where, table=where.table.select(list(used)))
-            found = look.table_columns(where)
-        by_name = {column.name: column for column in found}
-        if isinstance(where, FileSource):
-            look.check_same_columns(where, by_name, used)
-        user = user_encoding(by_name[roles.user], label)
-        check_place_types(by_name, roles, label)
-        if not look.has_rows(where):
-            raise InputError("there are no rows.", file=label)
-        roles, dropped = usable_degrees(look, where, by_name, roles, label, chosen)
-        time = read_time(
-            by_name[roles.time],
-            lambda: look.glance(where, roles.time),
-            tz=tz,
-            unit=time_unit,
-            file=label,
+            parts.append(replace(part, reading=reading))
+    return replace(events, parts=tuple(parts), unfit=tuple(unfit))
+
+
+def _open_names(chosen: Mapping[str, str], tz: str | None, unit: str | None) -> Reading:
+    """NDJSON has no header: members are called as the options say, or by the parts' own names.
+
+    In zones, positions count unless the holder named a place. A time that is a number counts
+    seconds unless an option says otherwise, one that is text is ISO 8601.
+    """
+    name = {role.key: chosen.get(role.key, role.key) for role in ROLES}
+    by_name = frozenset({"place"}) if "place" in chosen else frozenset({"lon", "lat"})
+    columns = EventColumns(
+        name["user"], name["time"], name["place"], name["lon"], name["lat"], 1.0, by_name
+    )
+    return Reading(columns, EPOCHS[unit or "s"], UserEncoding.TEXT, tz, time_is_text=True)
+
+
+def rows_of(events: Events, *, period: tuple[int, int] | None = None) -> Iterator[Positions]:
+    """All rows of `resolved` events, batch by batch.
+
+    Raises `Damaged` in the middle where a file turns out to be broken: whoever has added up what
+    came before begins again without it (`without_damaged`).
+    """
+    for part in events.parts:
+        reading = part.reading
+        rules = RowRules(
+            reading, events.user, coordinates=reading.columns.lon is not None, period=period
         )
-    parts = {"user": roles.user, "time": roles.time, "place": roles.place, "lon": roles.lon}
-    notes = tuple(
-        f"{name!r} is read as the {part}"
-        for part, name in (parts | {"lat": roles.lat}).items()
-        if name is not None and part not in chosen
-    )
-    return Events(
-        where, roles, time.encoding, user, time.tz, notes + dropped + time.notes, time.is_text
-    )
+        if isinstance(part, EventFile):
+            yield from FORMATS[part.format].positions(part, rules)
+            continue
+        for start in range(0, part.table.num_rows, BATCH):
+            some = part.table.slice(start, BATCH)
+            yield rules.positions({name: some.column(name) for name in rules.used})
 
 
-def _files(source: object, chosen: Mapping[str, str], format: str | None) -> FileSource:
-    if format is not None and format not in tuple(FileFormat):
-        raise UsageError(f"{format!r} is not a format of events.", remedy="Use parquet or csv.")
-    paths, hive = locate(source)
-    kinds = {path: format_of(path) for path in paths}
-    kind = FileFormat(format) if format else kinds[paths[0]]
-    for path, own in kinds.items():
-        if own is not kind:
-            raise InputError(
-                f"the file is not {kind.upper() if kind is FileFormat.CSV else 'Parquet'}"
-                + (f" as {paths[0]} is." if path != paths[0] else "."),
-                file=str(path),
-                remedy="Read files of one format at a time.",
-            )
-    if kind is FileFormat.PARQUET:
-        return FileSource(paths, kind, hive)
-    dialect = read_dialect(paths[0], chosen.values())
-    for path in paths[1:]:
-        if read_dialect(path, chosen.values()) != dialect:
-            raise InputError(
-                f"the header differs from that of {paths[0]}.",
-                file=str(path),
-                remedy="Give all files the same columns in the same order.",
-            )
-    return FileSource(paths, kind, hive, dialect)
+def without_damaged(events: Events, error: Damaged) -> Events:
+    """The events without the file that is damaged; the error itself where the holder named it."""
+    for part in events.parts:
+        if isinstance(part, EventFile) and part.label == error.file and not part.named:
+            kept = tuple(other for other in events.parts if other is not part)
+            return replace(events, parts=kept, unfit=(*events.unfit, (part.label, "damaged")))
+    raise error
+
+
+def expected_rows(events: Events) -> int:
+    """Rows by the files' metadata, for progress only; 0 where not known."""
+    total = 0
+    for part in events.parts:
+        if isinstance(part, EventTable):
+            total += part.table.num_rows
+        else:
+            rows = FORMATS[part.format].expected_rows(part.path)
+            if not rows and part.format is not FileFormat.PARQUET:
+                return 0
+            total += rows
+    return total

@@ -1,4 +1,9 @@
-"""From what the user points at (file, folder, glob, list) to files of one format, in order."""
+"""From what the holder points at (file, folder, glob, list) to files, in order.
+
+A file is *named* where the holder points at it and *found* where a folder or a pattern holds it.
+Of files that are found none decides about another, nor about whether there is a release: one
+that cannot be read gives no rows, and so does an empty folder.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,17 @@ import glob
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 from sfumato.model.errors import InputError, UsageError
 from sfumato.model.events import FileFormat
 
 _PARQUET = (".parquet", ".parq", ".pq", ".geoparquet")
 _CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+_NDJSON = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")
+_NO_KEY = "__HIVE_DEFAULT_PARTITION__"
 _GLOB = "*?["
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]+:/")
 """Also `jdbc:…`, and what is left of an address taken for a path: its double slash is gone."""
@@ -27,49 +36,44 @@ def is_path(source: object) -> bool:
     )
 
 
-def locate(source: object) -> tuple[tuple[Path, ...], bool]:
-    """The files and whether they lie in hive partition folders (`day=01/`)."""
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A file, whether it was named itself, and what its partition folders say (`day=01/`)."""
+
+    path: Path
+    named: bool
+    keys: tuple[tuple[str, str | None], ...] = ()
+
+
+def locate(source: object) -> tuple[Located, ...]:
+    """The files that a path, a folder, a pattern or a list of these means."""
     parts: Iterable[object] = source if isinstance(source, (list, tuple)) else [source]
-    paths: list[Path] = []
-    keys: dict[tuple[str, ...], Path] = {}
+    found: list[Located] = []
     for part in parts:
-        found, root = _expand(os.fspath(part))  # type: ignore[call-overload]
-        paths.extend(found)
-        for path in found:
-            keys.setdefault(_partition_keys(path, root), path)
-    if len(keys) > 1:
-        one, other = list(keys.values())[:2]
-        raise InputError(
-            f"it lies in other partition folders than {one}.",
-            file=str(other),
-            remedy="Point to files of one depth, for example FOLDER/*/*.parquet.",
-        )
-    hive = any(keys)
-    if not paths:
+        paths, root, named = _expand(os.fspath(part))  # type: ignore[call-overload]
+        found += [Located(path, named, _partition(path, root)) for path in paths]
+    if not found and not isinstance(source, (str, os.PathLike)) and not list(parts):
         raise UsageError("No file was given.", remedy="Name a file, a folder or a pattern.")
     seen: set[str] = set()
-    for path in paths:
-        if any(letter in str(path) for letter in _GLOB):
+    for file in found:
+        real = os.path.realpath(file.path)
+        if real in seen and file.named:
             raise InputError(
-                "the path contains one of * ? [, which would be read as a pattern.",
-                file=str(path),
-                remedy="Rename the file or its folder.",
+                "the file is given twice.", file=str(file.path), remedy="Give it once."
             )
-        real = os.path.realpath(path)
-        if real in seen:
-            raise InputError("the file is given twice.", file=str(path), remedy="Give it once.")
         seen.add(real)
-    return tuple(paths), hive
+    return tuple({os.path.realpath(file.path): file for file in reversed(found)}.values())[::-1]
 
 
-def _partition_keys(path: Path, root: Path) -> tuple[str, ...]:
-    """`year`, `day` of `year=2024/day=01/`, as far as it lies below what the user pointed at."""
+def _partition(path: Path, root: Path) -> tuple[tuple[str, str | None], ...]:
+    """`day`, `01` of `day=01/`, as far as it lies below what the holder pointed at."""
     folders = path.parent.relative_to(root).parts if path.is_relative_to(root) else ()
-    return tuple(folder.split("=", 1)[0] for folder in folders if "=" in folder)
+    pairs = [folder.split("=", 1) for folder in folders if "=" in folder]
+    return tuple((name, None if text == _NO_KEY else unquote(text)) for name, text in pairs)
 
 
-def _expand(text: str) -> tuple[list[Path], Path]:
-    """Files of one argument, and the folder from which partition folders are read."""
+def _expand(text: str) -> tuple[list[Path], Path, bool]:
+    """Files of one argument, the folder below which partition folders count, and if named."""
     if _ADDRESS.match(text) and not os.path.exists(text):
         # Not shown: it may hold a password.
         raise UsageError(
@@ -80,18 +84,18 @@ def _expand(text: str) -> tuple[list[Path], Path]:
     path = Path(text)
     try:
         if path.is_dir():
-            return _folder(path), path
+            return _folder(path), path, False
         if path.exists():
-            return [path], path.parent
+            return [path], path.parent, True
     except OSError as error:
         raise unreadable(path, error) from None
     if any(letter in text for letter in _GLOB):
         found = sorted(Path(name) for name in glob.glob(text, recursive=True))
-        files = [name for name in found if name.is_file()]
-        if not files:
-            raise InputError("no file matches the pattern.", file=text)
         fixed = text[: min(text.index(letter) for letter in _GLOB if letter in text)]
-        return files, Path(fixed) if fixed.endswith("/") else Path(fixed).parent
+        root = Path(fixed) if fixed.endswith("/") else Path(fixed).parent
+        if not root.is_dir():
+            raise InputError("there is no such folder.", file=str(root), remedy="Check the path.")
+        return [name for name in found if name.is_file()], root, False
     raise InputError("there is no such file.", file=text, remedy="Check the path.")
 
 
@@ -103,41 +107,38 @@ def _folder(folder: Path) -> list[Path]:
         raise unreadable(Path(error.filename or folder), error)
 
     found: list[Path] = []
-    kinds: set[str] = set()
     for here, folders, files in os.walk(folder, onerror=stop):
         folders[:] = [name for name in folders if name[0] not in "._"]
-        for name in files:
-            kind = _kind(name)
-            if kind is not None:
-                kinds.add(kind)
-                found.append(Path(here) / name)
-    found.sort()
-    if not found:
-        raise InputError("the folder holds no Parquet or CSV file.", file=str(folder))
-    if len(kinds) > 1:
-        raise InputError(
-            "the folder holds both Parquet and CSV files.",
-            file=str(folder),
-            remedy="Point to one kind with a pattern such as FOLDER/**/*.parquet.",
-        )
-    return found
+        found += [
+            Path(here) / name for name in files if name[0] not in "._" and by_name(name) is not None
+        ]
+    return sorted(found)
 
 
-def _kind(name: str) -> str | None:
-    if name[0] in "._":
-        return None
-    if name.lower().endswith(_PARQUET):
-        return "Parquet"
-    return "CSV" if name.lower().endswith(_CSV) else None
+def by_name(name: str) -> FileFormat | None:
+    """The format that a file's ending says, if it says one."""
+    name = name.lower()
+    for endings, kind in (
+        (_PARQUET, FileFormat.PARQUET),
+        (_CSV, FileFormat.CSV),
+        (_NDJSON, FileFormat.NDJSON),
+    ):
+        if name.endswith(endings):
+            return kind
+    return None
 
 
-def unreadable(path: Path, error: OSError) -> InputError:
+class Unreadable(InputError):
+    """The system does not let us read a file. Its rows must not be left out in silence."""
+
+
+def unreadable(path: Path, error: OSError) -> Unreadable:
     """The error for a file that the system does not let us read."""
     if isinstance(error, PermissionError):
-        return InputError(
+        return Unreadable(
             "no permission to read it.", file=str(path), remedy="Change its owner or mode."
         )
-    return InputError(
+    return Unreadable(
         f"it cannot be read ({os.strerror(error.errno) if error.errno else 'input error'}).",
         file=str(path),
     )
@@ -153,22 +154,22 @@ def head(path: Path, size: int) -> bytes:
 
 
 def format_of(path: Path) -> FileFormat:
-    """What the file is by its first bytes; its name only confirms."""
+    """What the file is by its ending; by its first bytes where the ending says nothing."""
+    kind = by_name(path.name)
     start = head(path, 8)
-    if not start:
-        raise InputError("the file is empty.", file=str(path))
     if start[:4] == b"PARE":
         raise InputError("the Parquet file is encrypted.", file=str(path), remedy="Decrypt it.")
-    name = path.name.lower()
-    if start[:4] == b"PAR1":
-        return FileFormat.PARQUET
-    if name.endswith(_PARQUET):
+    if kind is FileFormat.PARQUET and start[:4] != b"PAR1":
         raise InputError(
             "this is not a Parquet file: it does not begin like one.",
             file=str(path),
             remedy="Copy it again, or give it the ending of what it is.",
         )
-    if start[:2] == b"\x1f\x8b" and not name.endswith(".gz"):
+    if kind is not None:
+        return kind
+    if start[:4] == b"PAR1":
+        return FileFormat.PARQUET
+    if start[:2] == b"\x1f\x8b":
         raise InputError(
             "the file is compressed but its name does not end in .gz.",
             file=str(path),

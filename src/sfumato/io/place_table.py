@@ -26,10 +26,9 @@ from pyproj.exceptions import CRSError
 
 from sfumato.io.csv_dialect import read_dialect
 from sfumato.io.locate import head, locate
-from sfumato.io.schema import read_all
+from sfumato.io.schema import read_public_table
 from sfumato.io.tables import as_table
 from sfumato.model.errors import InputError, UsageError
-from sfumato.model.events import FileFormat, FileSource
 from sfumato.model.file_errors import parquet_error
 
 _CSV_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
@@ -65,15 +64,22 @@ def load_places(source: object, layer: str | None = None) -> PlaceTable:
     return table
 
 
+def _one_file(text: str) -> Path:
+    found = locate(text)
+    if not found:
+        raise InputError("no file matches the pattern.", file=text)
+    return found[0].path
+
+
 def _load(source: object, layer: str | None) -> PlaceTable:
     if isinstance(source, pd.DataFrame):
         return _from_frame(source)
     if not isinstance(source, (str, os.PathLike)):
-        return PlaceTable(as_table(source).table, None, None, "table")
+        return PlaceTable(as_table(source), None, None, "table")
     text = os.fspath(source)
     path = Path(text)
     if not path.is_dir():  # a folder may be a file geodatabase; GDAL says whether it is
-        path = locate(text)[0][0]
+        path = _one_file(text)
     label = str(path)
     start = b"" if path.is_dir() else head(path, 4)
     if not path.is_dir() and not start:
@@ -81,17 +87,22 @@ def _load(source: object, layer: str | None) -> PlaceTable:
     if start == b"PAR1" or path.suffix.lower() in (".parquet", ".geoparquet", ".pq"):
         return _from_parquet(path)
     if path.name.lower().endswith(_CSV_ENDINGS):
-        files = FileSource((path,), FileFormat.CSV, csv=read_dialect(path))
-        return PlaceTable(read_all(files), None, None, label)
+        dialect = read_dialect(path)
+        if dialect is None:
+            raise InputError("the file is empty.", file=label)
+        table = read_public_table(path, dialect.delimiter, dialect.columns)
+        if not table.num_rows:
+            raise InputError("the file has a header but no rows.", file=label)
+        return PlaceTable(table, None, None, label)
     return _from_gdal(path, layer)
 
 
 def _from_frame(frame: pd.DataFrame) -> PlaceTable:
     if not isinstance(frame, geopandas.GeoDataFrame) or not _has_geometry(frame):
-        return PlaceTable(as_table(pd.DataFrame(frame)).table, None, None, "table")
+        return PlaceTable(as_table(pd.DataFrame(frame)), None, None, "table")
     shapes = frame.geometry
     plain = pd.DataFrame(frame).drop(columns=[shapes.name])
-    attributes = as_table(plain).table if len(plain.columns) else pa.table({})
+    attributes = as_table(plain) if len(plain.columns) else pa.table({})
     return PlaceTable(attributes, _shapes(shapes.to_numpy()), shapes.crs, "table")
 
 
@@ -117,7 +128,7 @@ def _from_parquet(path: Path) -> PlaceTable:
             others = [name for name in schema.names if name != shapes.name]
             table = pq.read_table(path, columns=others)
             return PlaceTable(table, _shapes(shapes.to_numpy()), shapes.crs, str(path))
-        return PlaceTable(as_table(pq.read_table(path), str(path)).table, None, None, str(path))
+        return PlaceTable(as_table(pq.read_table(path), str(path)), None, None, str(path))
     except InputError:
         raise
     except PermissionError:

@@ -1,7 +1,7 @@
-"""Column names and types of a source as DuckDB sees them, and a glance at its first rows.
+"""Column names and types of a source: what decides how its rows are read.
 
-Only footers, headers and the first rows are read. Values that are glanced at stay in memory:
-they decide how a column is read and never appear in a message.
+Types go by DuckDB's names on every path (Arrow's, PostgreSQL's and Spark's are translated), so
+that one set of rules judges them. Only footers and headers are read here.
 """
 
 from __future__ import annotations
@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
-from sfumato.io.aliases import listed
 from sfumato.model.errors import InputError
-from sfumato.model.events import FileFormat, FileSource, TableSource
 from sfumato.model.file_errors import csv_error, parquet_error
 
-GLANCE = 1000
-"""How many first rows may decide how text and numbers are read."""
 INT96 = "INT96"
-"""Parquet's old timestamp, an instant by the custom of its writers; DuckDB calls it a clock's."""
+"""Parquet's old timestamp, an instant by the custom of its writers; Arrow calls it a clock's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +32,54 @@ class Column:
     @property
     def is_text(self) -> bool:
         return self.type in ("VARCHAR", "UUID", "JSON") or self.type.startswith("ENUM")
+
+
+_ARROW = {
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.uint8(): "UTINYINT",
+    pa.uint16(): "USMALLINT",
+    pa.uint32(): "UINTEGER",
+    pa.uint64(): "UBIGINT",
+    pa.float16(): "FLOAT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.bool_(): "BOOLEAN",
+    pa.date32(): "DATE",
+    pa.date64(): "DATE",
+    pa.null(): "VARCHAR",
+}
+_STAMPS = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTAMP", "ns": "TIMESTAMP_NS"}
+
+
+def type_name(kind: Any) -> str:
+    """The name by which the rules know an Arrow type."""
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return "UUID" if kind.extension_name == "arrow.uuid" else type_name(kind.storage_type)
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return type_name(kind.value_type)
+    if types.is_timestamp(kind):
+        return _STAMPS[kind.unit] if kind.tz is None else "TIMESTAMP WITH TIME ZONE"
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "VARCHAR"
+    if (
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_binary_view(kind)
+        or types.is_fixed_size_binary(kind)
+    ):
+        return "BLOB"
+    if types.is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    return _ARROW.get(kind) or str(kind).upper()
+
+
+def arrow_columns(schema: Any) -> list[Column]:
+    """Columns of an Arrow schema."""
+    return [Column(str(field.name), type_name(field.type)) for field in schema]
 
 
 @contextmanager
@@ -57,121 +102,6 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _scan(source: FileSource, paths: tuple[Path, ...]) -> str:
-    files = "[" + ", ".join(literal(str(path)) for path in paths) + "]"
-    hive = f"hive_partitioning={str(source.hive).lower()}, hive_types_autocast=false"
-    if source.csv is None:
-        return f"read_parquet({files}, {hive})"
-    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in source.csv.columns)
-    return (
-        f"read_csv({files}, auto_detect=false, header=true, strict_mode=true, "
-        f"delim={literal(source.csv.delimiter)}, quote={literal(source.csv.quote)}, "
-        f"escape={literal(source.csv.quote)}, columns={{{columns}}}, {hive})"
-    )
-
-
-def _failed(error: Exception, source: FileSource, paths: tuple[Path, ...]) -> InputError:
-    files = [str(path) for path in paths]
-    if source.format is FileFormat.CSV and isinstance(error, duckdb.Error):
-        return csv_error(error, files)
-    return parquet_error(error, files)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Inspector:
-    """Looks at schemas and first rows through one connection."""
-
-    db: duckdb.DuckDBPyConnection
-
-    def table_columns(self, table: TableSource) -> list[Column]:
-        """Columns of a table in memory."""
-        self.db.register("inspected", table.table)
-        try:
-            rows = self.db.execute("DESCRIBE SELECT * FROM inspected").fetchall()
-        except duckdb.Error:
-            raise InputError("a column has a type that cannot be read.", file=table.label) from None
-        finally:
-            self.db.unregister("inspected")
-        return [Column(row[0], row[1]) for row in rows]
-
-    def file_columns(self, source: FileSource, path: Path) -> list[Column]:
-        """Columns of one file, partition keys included."""
-        try:
-            old: set[str] = set()
-            if source.format is FileFormat.PARQUET:
-                names, old = self._parquet_names(path)
-                refuse_repeated(names, str(path))
-            rows = self.db.execute(f"DESCRIBE SELECT * FROM {_scan(source, (path,))}").fetchall()
-        except InputError:
-            raise
-        except Exception as error:
-            # DuckDB raises several families here, also for damaged text in the footer.
-            raise _failed(error, source, (path,)) from None
-        return [Column(row[0], INT96 if row[0] in old else str(row[1])) for row in rows]
-
-    def check_same_columns(
-        self, source: FileSource, first: dict[str, Column], used: tuple[str, ...]
-    ) -> None:
-        """Every file has the used columns with the types of the first file."""
-        for path in source.paths[1:]:
-            here = {column.name: column for column in self.file_columns(source, path)}
-            for name in used:
-                if name not in here:
-                    raise InputError(
-                        f"the column is missing here but present in {source.paths[0]}. "
-                        f"The columns are {listed(list(here))}.",
-                        file=str(path),
-                        column=name,
-                        remedy="Read files of one kind at a time.",
-                    )
-                if here[name].type != first[name].type:
-                    raise InputError(
-                        f"the type is {here[name].type} here and {first[name].type} in "
-                        f"{source.paths[0]}.",
-                        file=str(path),
-                        column=name,
-                        remedy="Write the files with one type.",
-                    )
-
-    def glance(self, source: FileSource | TableSource, column: str) -> list[Any]:
-        """The first values of a column, missing ones as None, in row order."""
-        if isinstance(source, TableSource):
-            values: list[Any] = source.table[column].slice(0, GLANCE).to_pylist()
-            return values
-        return self._rows(source, f"SELECT {quoted(column)} FROM {{}} LIMIT {GLANCE}")
-
-    def has_rows(self, source: FileSource | TableSource) -> bool:
-        """False where there is nothing to read at all."""
-        if isinstance(source, TableSource):
-            return bool(source.table.num_rows)
-        return bool(self._rows(source, "SELECT 1 FROM {} LIMIT 1"))
-
-    def _rows(self, source: FileSource, query: str) -> list[Any]:
-        try:
-            rows = self.db.execute(query.format(_scan(source, source.paths))).fetchall()
-        except Exception as error:
-            raise _failed(error, source, source.paths) from None
-        return [row[0] for row in rows]
-
-    def _parquet_names(self, path: Path) -> tuple[list[str], set[str]]:
-        """Names at the top level of a Parquet file, repeated ones included, and which are INT96."""
-        rows = self.db.execute(
-            f"SELECT name, num_children, type FROM parquet_schema({literal(str(path))})"
-        ).fetchall()
-        names: list[str] = []
-        old: set[str] = set()
-        at = 1
-        while at < len(rows):
-            names.append(str(rows[at][0]))
-            if rows[at][2] == INT96:
-                old.add(names[-1])
-            pending = 1
-            while pending > 0 and at < len(rows):  # step over the nested fields of this column
-                pending += (rows[at][1] or 0) - 1
-                at += 1
-        return names, old
-
-
 def refuse_repeated(names: list[str], label: str) -> None:
     """Two columns of one name, as SQL compares names, cannot be told apart."""
     seen: set[str] = set()
@@ -186,10 +116,25 @@ def refuse_repeated(names: list[str], label: str) -> None:
         seen.add(name.lower())
 
 
-def read_all(source: FileSource) -> Any:
-    """A whole small file (towers, zones) as an Arrow table."""
+def read_public_table(path: Path, delimiter: str | None, header: tuple[str, ...] = ()) -> Any:
+    """A whole small file of public facts (towers, zones) as an Arrow table; CSV as text.
+
+    Public files may be refused for a bad row: nobody's record is in them.
+    """
+    file = literal(str(path))
+    scan = f"read_parquet({file}, hive_partitioning=false)"
+    if delimiter is not None:
+        columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
+        scan = (
+            f"read_csv({file}, auto_detect=false, header=true, strict_mode=true, "
+            f"delim={literal(delimiter)}, quote='\"', escape='\"', columns={{{columns}}}, "
+            "hive_partitioning=false)"
+        )
     with connection() as db:
         try:
-            return db.sql(f"SELECT * FROM {_scan(source, source.paths)}").to_arrow_table()
+            return db.sql(f"SELECT * FROM {scan}").to_arrow_table()
+        except duckdb.Error as error:
+            made = csv_error if delimiter is not None else parquet_error
+            raise made(error, [str(path)]) from None
         except Exception as error:
-            raise _failed(error, source, source.paths) from None
+            raise parquet_error(error, [str(path)]) from None

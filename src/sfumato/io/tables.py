@@ -2,10 +2,15 @@
 
 Anything that speaks the Arrow C stream interface (polars, a DuckDB relation) is taken through
 it, so none of these packages is imported here but pandas, which geopandas brings anyway.
+
+A pandas column of Python objects has no type: it is text, and each object becomes the text of
+itself. If Arrow guessed, one person's odd value would change the type of everybody's column.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,19 +20,18 @@ import pyarrow as pa
 from sfumato.io.coordinates import point_degrees
 from sfumato.io.schema import refuse_repeated
 from sfumato.model.errors import InputError, UsageError
-from sfumato.model.events import TableSource
 
 LABEL = "table"
 
 
-def as_table(source: object, label: str = LABEL) -> TableSource:
+def as_table(source: object, label: str = LABEL) -> Any:
     """The table as Arrow, without a copy where the maker allows it."""
     table = _arrow(source)
     names = list(table.column_names)
     if not names:
         raise InputError("there are no columns.", file=label)
     refuse_repeated(names, label)
-    return TableSource(table, label)
+    return table
 
 
 def _arrow(source: object) -> Any:
@@ -64,6 +68,10 @@ def _from_pandas(frame: pd.DataFrame) -> Any:
     arrays, names = [], []
     for position, name in enumerate(frame.columns):
         column = frame.iloc[:, position]
+        if column.dtype == object:
+            arrays.append(_texts(column))
+            names.append(str(name))
+            continue
         try:
             arrays.append(pa.array(column, from_pandas=True))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -75,6 +83,44 @@ def _from_pandas(frame: pd.DataFrame) -> Any:
             ) from None
         names.append(str(name))
     return pa.Table.from_arrays(arrays, names=names)
+
+
+def _texts(column: Any) -> Any:
+    """Python objects as text, each by itself; what has no text is missing."""
+    if pd.api.types.infer_dtype(column, skipna=True) == "string":
+        try:
+            return pa.array(column, pa.string(), from_pandas=True)
+        except (pa.ArrowException, UnicodeEncodeError, ValueError, TypeError):
+            pass  # half of a surrogate pair, say: that value alone is missing
+    return pa.array([_text(value) for value in column.to_numpy(dtype=object)], pa.binary()).cast(
+        pa.string(), safe=False
+    )
+
+
+def _text(value: object) -> bytes | None:
+    """The text of one object; whole numbers without a fraction."""
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float):
+        if value != value:
+            return None
+        return (
+            str(int(value)).encode()
+            if abs(value) < 2**53 and value == int(value)
+            else (repr(value).encode())
+        )
+    if isinstance(value, datetime) and not isinstance(value, type(pd.NaT)):
+        return value.isoformat().encode()
+    if isinstance(value, int | str | Decimal):
+        try:
+            return str(value).encode()
+        except ValueError:  # a surrogate, or more digits than Python writes
+            return None
+    return None
 
 
 def _with_coordinates(frame: pd.DataFrame) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from sfumato.engine.spark.opening import open_source, shown
 from sfumato.io.events import read_events
 from sfumato.model.bound import Counting
 from sfumato.model.errors import InputError
-from sfumato.model.events import EventColumns, Events, TableSource, TimeEncoding, UserEncoding
+from sfumato.model.events import EventColumns, Events, TimeEncoding, UserEncoding
 from sfumato.model.places import PlaceKind, Places
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -41,9 +41,7 @@ def readings(spark: Any, values: pa.Array, encoding: TimeEncoding) -> tuple[Any,
     tz = "UTC" if encoding is TimeEncoding.NAIVE else None
     text = values.type == pa.string()
     columns = EventColumns("user", "time", "tower")
-    described = Events(
-        TableSource(table), columns, encoding, UserEncoding.TEXT, tz, time_is_text=text
-    )
+    described = Events.of_table(table, columns, encoding, UserEncoding.TEXT, tz, time_is_text=text)
     with duckdb.connect() as here:
         here.execute("SET TimeZone = 'UTC'")
         here.register("given", table)

@@ -24,7 +24,7 @@ from sfumato.density.registry import scheme_named
 from sfumato.density.scheme import Parameter, PublicFacts
 from sfumato.engine.local import LocalSource
 from sfumato.model.bound import Bound, WeightBound
-from sfumato.model.events import EventColumns, Events, TableSource, TimeEncoding, UserEncoding
+from sfumato.model.events import EventColumns, Events, TimeEncoding, UserEncoding
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid, zone
 from sfumato.privacy.wall import Wall
@@ -67,7 +67,7 @@ class Stage:
             }
         )
         columns = EventColumns(user="user", time="time", place="place")
-        return Events(TableSource(table), columns, TimeEncoding.INSTANT, UserEncoding.INTEGER)
+        return Events.of_table(table, columns, TimeEncoding.INSTANT, UserEncoding.INTEGER)
 
     def published(
         self,

@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.engine.columns import numbers, texts
 from sfumato.engine.ids import kernels
-from sfumato.model.errors import InputError
+from sfumato.io.arrow import bytes_of, numbers
 from sfumato.model.events import UserEncoding
 
 _LOAD = 0.7
@@ -102,11 +101,10 @@ class ByteIds:
 
     def encode(self, column: Any, cells: NDArray[np.int64], packed: NDArray[Any]) -> NDArray[Any]:
         """Codes of the rows whose cell is not negative; their cells go to `packed`."""
-        offsets, data = texts(column)
-        if int(np.diff(offsets).max(initial=0)) >= 1 << kernels.LENGTH_BITS:
-            raise InputError(
-                "a user id is longer than a megabyte.", remedy="Check the user column."
-            )
+        offsets, data = bytes_of(column)
+        kept = np.diff(offsets)[cells >= 0]
+        # The reader has dropped longer ids (`sfumato.io.rows`), so this is a fault of the program.
+        assert int(kept.max(initial=0)) < 1 << kernels.LENGTH_BITS
         codes = np.empty(cells.size, np.int32)
         self._make_room(cells.size, int(offsets[-1] - offsets[0]))
         rows, self.count = kernels.code_texts(
@@ -125,7 +123,7 @@ class ByteIds:
 
     def lookup(self, column: Any, valid: NDArray[np.bool_]) -> NDArray[np.int32]:
         """Codes of a column, -1 where unknown; nothing is entered."""
-        offsets, data = texts(column)
+        offsets, data = bytes_of(column)
         found = np.empty(len(column), np.int32)
         kernels.find_texts(offsets, data, valid, self._table, self._arena, self._seed, found)
         return found

@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.engine.columns import numbers, validity
 from sfumato.engine.ids.tables import ByteIds, Ids, IntegerIds
 from sfumato.engine.intake import kernels
+from sfumato.io.arrow import validity
+from sfumato.io.rows import Positions
 from sfumato.model.events import UserEncoding
 from sfumato.model.places import Places
 
@@ -35,28 +36,33 @@ def in_range(lon: NDArray[np.float64], lat: NDArray[np.float64]) -> NDArray[np.b
 class NamedPlaces:
     """Places by the name in the events. `groups` are the rows of each name."""
 
-    def __init__(self, places: Places, integer: bool) -> None:
+    def __init__(self, places: Places) -> None:
         names, first = np.unique(places.ids, return_index=True)
-        bounds = np.append(first, len(places)).astype(np.int64)
-        table: Ids
-        if integer:
-            keep = [k for k, name in enumerate(names) if _is_decimal(str(name))]
-            column = pa.array([int(names[k]) for k in keep], pa.int64())
-            table = IntegerIds()
-        else:
-            keep = list(range(names.size))
-            column = pa.array([str(name) for name in names], pa.string())
-            table = ByteIds(UserEncoding.TEXT)
-        self._table = table
-        # Codes are in order of arrival: code c is the c-th name kept.
-        cells = np.zeros(len(keep), np.int64)
-        table.encode(column, cells, np.empty(len(keep), np.int64))
-        self._name_of_code = np.append(np.array(keep, np.int32), np.int32(-1))
-        self.groups = bounds
+        self.groups = np.append(first, len(places)).astype(np.int64)
+        self._texts = _Names(
+            ByteIds(UserEncoding.TEXT),
+            pa.array([str(name) for name in names], pa.string()),
+            np.arange(names.size),
+        )
+        keep = np.array([k for k, name in enumerate(names) if _is_decimal(str(name))], np.int64)
+        integers = pa.array([int(names[k]) for k in keep], pa.int64())
+        self._integers = _Names(IntegerIds(), integers, keep)
 
-    def find(self, batch: Any) -> NDArray[np.int32]:
-        """Name of each row of the batch, or a negative reason."""
-        column = batch.column("place")
+    def find(self, column: Any) -> NDArray[np.int32]:
+        """Name of each row, or a negative reason."""
+        return (self._integers if column.type == pa.int64() else self._texts).find(column)
+
+
+class _Names:
+    """A table of names and which name each of its codes is."""
+
+    def __init__(self, table: Ids, names: Any, keep: NDArray[Any]) -> None:
+        # Codes are in order of arrival: code c is the c-th name kept.
+        table.encode(names, np.zeros(keep.size, np.int64), np.empty(keep.size, np.int64))
+        self._table = table
+        self._name_of_code = np.append(keep.astype(np.int32), np.int32(-1))
+
+    def find(self, column: Any) -> NDArray[np.int32]:
         found = self._table.lookup(column, validity(column))
         return np.where(found >= 0, self._name_of_code[np.maximum(found, 0)], found).astype(
             np.int32
@@ -70,10 +76,8 @@ class LocatedPlaces:
         self._locator = locator
         self.groups = np.arange(len(places) + 1, dtype=np.int64)
 
-    def find(self, batch: Any) -> NDArray[np.int32]:
-        """Zone of each row of the batch, or a negative reason."""
-        lon = numbers(batch.column("lon"), np.float64)
-        lat = numbers(batch.column("lat"), np.float64)
+    def find(self, lon: NDArray[np.float64], lat: NDArray[np.float64]) -> NDArray[np.int32]:
+        """Zone of each row, or a negative reason."""
         good = in_range(lon, lat)
         found = np.full(lon.size, kernels.BAD_COORDINATES, np.int32)
         if good.all():
@@ -82,6 +86,21 @@ class LocatedPlaces:
             inside = self._locator.locate(lon[good], lat[good])
         found[good] = np.where(inside >= 0, inside, kernels.OUTSIDE_ZONES)
         return found
+
+
+class PlaceFinder:
+    """Each batch by what it carries: names or coordinates."""
+
+    def __init__(self, named: NamedPlaces, located: LocatedPlaces | None) -> None:
+        self._named = named
+        self._located = located
+
+    def find(self, rows: Positions) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Name or zone of each row, or a negative reason; and the rows of `Places` of each."""
+        if rows.lon is None or rows.lat is None:
+            return self._named.find(rows.place), self._named.groups
+        assert self._located is not None  # only zones are found by coordinates
+        return self._located.find(rows.lon, rows.lat), self._located.groups
 
 
 def _is_decimal(text: str) -> bool:

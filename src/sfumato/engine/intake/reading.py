@@ -1,68 +1,32 @@
-"""From the relation to grouped rows: every batch judged, coded, packed and put away."""
+"""From rows as read to grouped rows: every batch judged, coded, packed and put away.
+
+How a row is read is `sfumato.io.rows`; here it is judged against period and places, and dropped
+with a reason or packed with its user. No row stops the reading, and a file of a folder that
+turns out to be damaged gives no rows at all: what was read of it is forgotten.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
-
-import duckdb
 import numpy as np
+from numpy.typing import NDArray
 
-from sfumato.engine.columns import numbers, validity
-from sfumato.engine.connection import open_connection, without_records
 from sfumato.engine.drops import DropLog, DropReason
 from sfumato.engine.ids.tables import Ids, ids_for
-from sfumato.engine.instants import BAD
 from sfumato.engine.intake import kernels
 from sfumato.engine.intake.grouped import Grouping
-from sfumato.engine.intake.places import LocatedPlaces, NamedPlaces
-from sfumato.engine.relation import Relation, names_of, relation_of, row_in_file
+from sfumato.engine.intake.places import LocatedPlaces, NamedPlaces, PlaceFinder
 from sfumato.geography.locate import Locator
-from sfumato.model.errors import InputError
-from sfumato.model.events import Events, FileFormat, FileSource
-from sfumato.model.places import Places
+from sfumato.io.arrow import validity
+from sfumato.io.events import expected_rows, rows_of, without_damaged
+from sfumato.io.formats import Damaged
+from sfumato.io.rows import Positions
+from sfumato.io.values import BAD
+from sfumato.model.events import Events
+from sfumato.model.places import PlaceKind, Places
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid
 
-_BATCH = 1 << 15
-"""Rows at a time: larger text batches are mapped and unmapped each time, which costs more."""
 _REASONS = tuple(DropReason)
-
-
-def batches(
-    connection: duckdb.DuckDBPyConnection, sql: str, where: Sequence[str], rows: int = _BATCH
-) -> Iterator[Any]:
-    """Arrow batches of a select, streamed: the result is never whole in memory."""
-    with without_records(where):
-        relation = connection.sql(sql)
-        fetch = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-        reader = fetch(rows)
-    while True:
-        with without_records(where):
-            try:
-                batch = reader.read_next_batch()
-            except StopIteration:
-                return
-            except (OSError, RuntimeError) as error:
-                # Arrow passes the engine's own complaint on, record and all.
-                raise duckdb.Error(str(error)) from None
-        yield batch
-
-
-def _expected_rows(connection: duckdb.DuckDBPyConnection, events: Events) -> int:
-    """Rows by the files' metadata, for progress only; 0 where not known."""
-    source = events.source
-    if not isinstance(source, FileSource):
-        return int(source.table.num_rows)
-    if source.format is not FileFormat.PARQUET:
-        return 0
-    with without_records(names_of(events)):
-        paths = [str(path) for path in source.paths]
-        # All rows are fetched: a result left open keeps the file from being read afterwards.
-        found = connection.execute(
-            "SELECT COALESCE(SUM(num_rows), 0) FROM parquet_file_metadata(?)", [paths]
-        ).fetchall()
-    return int(found[0][0])
 
 
 def uniform_step(grid: TimeGrid) -> int:
@@ -71,27 +35,60 @@ def uniform_step(grid: TimeGrid) -> int:
     return int(steps[0]) if bool((steps == steps[0]).all()) else 0
 
 
-def place_finder(places: Places, relation: Relation) -> NamedPlaces | LocatedPlaces:
-    """How rows of this relation find their place."""
-    if relation.by_coordinates:
-        return LocatedPlaces(places, Locator(places))
-    return NamedPlaces(places, relation.place_is_integer)
+def place_finder(places: Places) -> PlaceFinder:
+    """How rows find their place: by name, or by coordinates in zones."""
+    located = None
+    if places.kind is PlaceKind.ZONES:
+        located = LocatedPlaces(places, Locator(places))
+    return PlaceFinder(NamedPlaces(places), located)
 
 
-def check_coordinates(
-    batch: Any, events: Events, rows: int, connection: duckdb.DuckDBPyConnection
-) -> None:
-    """Refuse a coordinate that is no number; `rows` were read before this batch."""
-    wrong = batch.column("bad").to_numpy(zero_copy_only=False)
-    if wrong.any():
-        file, row = row_in_file(events, rows + int(np.argmax(wrong)) + 1, connection)
-        raise InputError(
-            "a coordinate is not a number.",
-            file=file,
-            column=f"{events.columns.lon}/{events.columns.lat}",
-            row=row,
-            remedy="Check the coordinate columns, or name others with --column lon=… lat=….",
+class Judge:
+    """Cells of rows, and a tally of why the others have none."""
+
+    def __init__(self, places: Places, grid: TimeGrid, place_bits: int) -> None:
+        self._places = places
+        self._grid = grid
+        self._bits = place_bits
+        self._step = uniform_step(grid)
+        self._finder = place_finder(places)
+        self._tally = np.zeros(kernels.REASONS, np.int64)
+        self._first = np.zeros(kernels.REASONS, np.int64)
+        self._unreadable = 0
+        self.rows = 0
+
+    def cells(self, found: Positions) -> NDArray[np.int64]:
+        """`slot << place_bits | place` of every row, -1 where it does not count."""
+        where, groups = self._finder.find(found)
+        cells = np.empty(found.rows, np.int64)
+        kernels.judge(
+            found.time,
+            found.time_valid,
+            validity(found.user),
+            where,
+            groups,
+            self._places.valid_from,
+            self._places.valid_to,
+            self._grid.edges,
+            self._step,
+            BAD,
+            self._bits,
+            self.rows + 1,
+            self._tally,
+            self._first,
+            cells,
         )
+        self.rows += found.rows + found.unreadable
+        self._unreadable += found.unreadable
+        return cells
+
+    def log(self, unfit: int = 0) -> DropLog:
+        """What was dropped and why."""
+        seen = [(reason, k) for k, reason in enumerate(_REASONS[1:]) if self._tally[k]]
+        dropped = {DropReason.UNREADABLE: self._unreadable} if self._unreadable else {}
+        dropped |= {reason: int(self._tally[k]) for reason, k in seen}
+        first = {reason: int(self._first[k]) if self._first[k] else None for reason, k in seen}
+        return DropLog(self.rows, dropped, first, unfit)
 
 
 def read_events(
@@ -105,64 +102,25 @@ def read_events(
     progress: Progress | None,
 ) -> tuple[Grouping, Ids, DropLog]:
     """Read everything once: grouped rows, the table of ids, and what was dropped."""
-    where = names_of(events)
     slot_bits = max(1, (grid.slots - 1).bit_length())
-    grouping = Grouping(place_bits + slot_bits, memory // 2, threads)
-    tally = np.zeros(kernels.REASONS, np.int64)
-    first = np.zeros(kernels.REASONS, np.int64)
-    rows = 0
-    with open_connection(threads=threads, memory_limit=memory // 4) as connection:
-        relation = relation_of(events, places, grid, connection)
-        finder = place_finder(places, relation)
-        ids = ids_for(relation.user)
-        expected = _expected_rows(connection, events) if progress is not None else 0
-        step = uniform_step(grid)
-        for batch in batches(connection, relation.sql, where):
-            size = batch.num_rows
-            if relation.by_coordinates:
-                check_coordinates(batch, events, rows, connection)
-            user, time = batch.column("u"), batch.column("t")
-            cells = np.empty(size, np.int64)
-            kernels.judge(
-                numbers(time, np.int64),
-                validity(time),
-                validity(user),
-                finder.find(batch),
-                finder.groups,
-                places.valid_from,
-                places.valid_to,
-                grid.edges,
-                step,
-                BAD,
-                place_bits,
-                rows + 1,
-                tally,
-                first,
-                cells,
-            )
-            if tally[kernels.NOT_A_TIME]:
-                file, row = row_in_file(events, int(first[kernels.NOT_A_TIME]), connection)
-                raise InputError(
-                    "the time is not written as the column's other times are, or is no date.",
-                    file=file,
-                    column=events.columns.time,
-                    row=row,
-                    remedy="Write every time in one form, for example 2007-09-10T12:00:00+02:00.",
-                )
-            packed = np.empty(size, grouping.dtype)
-            grouping.add(ids.encode(user, cells, packed), packed)
-            rows += size
-            if progress is not None:
-                progress("reading events", rows / expected if expected else -1.0)
-    grouping.finish(ids.count)
-    return grouping, ids, drop_log(rows, tally, first)
-
-
-def drop_log(rows: int, tally: Any, first: Any) -> DropLog:
-    """Counters of the compiled loop as the log."""
-    seen = [(reason, k) for k, reason in enumerate(_REASONS) if tally[k]]
-    return DropLog(
-        rows,
-        {reason: int(tally[k]) for reason, k in seen},
-        {reason: int(first[k]) if first[k] else None for reason, k in seen},
-    )
+    while True:
+        grouping = Grouping(place_bits + slot_bits, memory // 2, threads)
+        ids = ids_for(events.user)
+        judge = Judge(places, grid, place_bits)
+        try:
+            expected = expected_rows(events) if progress is not None else 0
+            for found in rows_of(events, period=grid.period):
+                cells = judge.cells(found)
+                packed = np.empty(cells.size, grouping.dtype)
+                grouping.add(ids.encode(found.user, cells, packed), packed)
+                if progress is not None:
+                    progress("reading events", judge.rows / expected if expected else -1.0)
+        except Damaged as error:
+            grouping.close()
+            events = without_damaged(events, error)
+            continue
+        except BaseException:
+            grouping.close()
+            raise
+        grouping.finish(ids.count)
+        return grouping, ids, judge.log(len(events.unfit))

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.engine.columns import texts, validity
 from sfumato.engine.multiset import kernels
+from sfumato.io.arrow import bytes_of, validity
 
 _ROWS = 1 << 16
 
@@ -47,7 +47,7 @@ def _take(state: Any, column: Any) -> None:
     elif pa.types.is_floating(kind):
         words = column.cast(pa.float64())
     else:
-        offsets, data = texts(column)
+        offsets, data = bytes_of(column)
         kernels.take_bytes(state, offsets.astype(np.int64), data, validity(column))
         return
     size = len(words)

@@ -22,12 +22,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato import __version__
-from sfumato.engine.columns import numbers
 from sfumato.engine.ids.tables import ids_for
 from sfumato.engine.intake.grouped import Block, Grouping
 from sfumato.engine.intake.places import LocatedPlaces
 from sfumato.engine.spark.errors import WORKER_FAULT
 from sfumato.geography.locate import Locator
+from sfumato.io.arrow import numbers
 from sfumato.model.events import UserEncoding
 from sfumato.model.places import Places
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.engine.instants import BAD, FAR
 from sfumato.engine.spark.words import quoted
+from sfumato.io.values import BAD, FAR
 from sfumato.model.events import INSTANT_TEXT, NAIVE_TEXT, NUMBER_TEXT, Events, TimeEncoding
 from sfumato.model.time_grid import TimeGrid
 

@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from sfumato.model.errors import UsageError
-from sfumato.model.events import EventColumns, Events, TableSource, TimeEncoding, UserEncoding
+from sfumato.model.events import EventColumns, Events, TimeEncoding, UserEncoding
 from sfumato.model.file_errors import csv_error, parquet_error
 
 
@@ -80,11 +80,12 @@ def taxi_events(
         table = pa.table(
             {"user": found["user"], "time": instants, "lon": found["lon"], "lat": found["lat"]}
         )
-        events = Events(
-            TableSource(table, label),
+        events = Events.of_table(
+            table,
             EventColumns(user="user", time="time", lon="lon", lat="lat"),
             TimeEncoding.INSTANT,
             UserEncoding.TEXT,
+            label=label,
         )
         return events, Dropped(kept - found.num_rows, zero, outside, missing)
     raise raised

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from sfumato.io.event_time import TimeReading
 from sfumato.io.postgres.address import quoted
-from sfumato.model.events import TimeEncoding
+from sfumato.model.events import Reading, TimeEncoding
 from sfumato.model.wall_clock import clock_offsets
 
 Period = tuple[int, int]
@@ -27,26 +26,26 @@ _PER_MICROSECOND = {
 }
 
 
-def condition(column: str, type: str, time: TimeReading, period: Period | None) -> str:
+def condition(column: str, type: str, reading: Reading, period: Period | None) -> str:
     """An SQL condition about the time column, `true` where nothing can be said."""
     name = quoted(column)
-    if time.is_text:
+    if reading.time_is_text:
         return "true"
-    if time.encoding in (TimeEncoding.INSTANT, TimeEncoding.NAIVE):
+    if reading.time in (TimeEncoding.INSTANT, TimeEncoding.NAIVE):
         whole = f"isfinite({name})"
         if period is None:
             return whole
         first, last = period
-        if time.encoding is TimeEncoding.NAIVE:
-            assert time.tz is not None  # the reader has refused a clock without a zone
-            _, offsets = clock_offsets(time.tz, first, last)
+        if reading.time is TimeEncoding.NAIVE:
+            assert reading.tz is not None  # the reader has refused a clock without a zone
+            _, offsets = clock_offsets(reading.tz, first, last)
             first, last = first + int(offsets.min()), last + int(offsets.max())
-        aware = time.encoding is TimeEncoding.INSTANT
+        aware = reading.time is TimeEncoding.INSTANT
         low, high = (_moment(edge, aware) for edge in (first, last))
         return f"{whole} AND {name} >= {low} AND {name} < {high}"
     if period is None:
         return "true"
-    multiply, divide = _PER_MICROSECOND[time.encoding]
+    multiply, divide = _PER_MICROSECOND[reading.time]
     margin = 0 if type in ("SMALLINT", "INTEGER", "BIGINT") else 1_000_000
     low_edge = (period[0] - margin) * multiply // divide
     high_edge = -(-(period[1] + margin) * multiply // divide)

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.model.events import EventColumns, Events, TableSource, TimeEncoding, UserEncoding
+from sfumato.model.events import EventColumns, Events, TimeEncoding, UserEncoding
 from sfumato.model.time_grid import TimeGrid
 
 Visits = NDArray[np.int64]
@@ -161,9 +161,10 @@ def events_of(
             "place": pa.array(np.asarray(place_ids, dtype=object)[visits[:, 1]], pa.string()),
         }
     )
-    return Events(
-        TableSource(table, "made-up neighbours"),
+    return Events.of_table(
+        table,
         EventColumns("user", "time", "place"),
         TimeEncoding.EPOCH_US,
         UserEncoding.INTEGER if spell is None else UserEncoding.TEXT,
+        label="made-up neighbours",
     )

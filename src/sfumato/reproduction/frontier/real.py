@@ -26,7 +26,7 @@ from sfumato.density.scheme import PublicFacts
 from sfumato.engine.local import LocalSource
 from sfumato.model.bound import Counting
 from sfumato.model.errors import InputError
-from sfumato.model.events import EventColumns, Events, TableSource, TimeEncoding, UserEncoding
+from sfumato.model.events import EventColumns, Events, TimeEncoding, UserEncoding
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.source import Source
 from sfumato.model.time_grid import TimeGrid
@@ -97,8 +97,8 @@ def real_aggregates(folder: Path, seed: int, epsilon: float, delta: float) -> Ag
     grid = TimeGrid.between(START, START + timedelta(days=7), "1h", ZONE)
     middle = (np.asarray(grid.edges)[:-1] // 1_000_000) + 1_800
     table = pa.table({"user": user, "time": middle[slot], "place": pa.array(ids[place].tolist())})
-    events = Events(
-        TableSource(table),
+    events = Events.of_table(
+        table,
         EventColumns("user", "time", place="place"),
         TimeEncoding.EPOCH_S,
         UserEncoding.INTEGER,

@@ -17,7 +17,7 @@ import duckdb
 import numpy as np
 
 from sfumato.engine.connection import open_connection, without_records
-from sfumato.engine.relation import literal
+from sfumato.io.schema import literal
 from sfumato.model.errors import InputError
 from sfumato.traces.model import Found, Traces, make_traces
 

@@ -1,0 +1,210 @@
+"""The registry of file formats: which files one reads, what their schema is, and their rows.
+
+A format is one class here and one entry in `FORMATS`. It reads the schema from a header or a
+footer, never from rows, and gives rows in Arrow columns to `sfumato.io.rows`. `Damaged` is raised
+where the file itself is broken; nothing is raised because of what a row holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.io.csv_dialect import open_text, read_dialect, read_piece
+from sfumato.io.json_lines import json_values
+from sfumato.io.lines import cut_csv, whole_lines
+from sfumato.io.locate import Unreadable, unreadable
+from sfumato.io.rows import Positions, RowRules
+from sfumato.io.schema import INT96, Column, arrow_columns, refuse_repeated
+from sfumato.model.errors import InputError
+from sfumato.model.events import EventFile, FileFormat
+
+BATCH = 1 << 16
+"""Rows of Parquet at a time."""
+
+
+class Damaged(InputError):
+    """The file is broken: its bytes cannot be unpacked or decoded to the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSchema:
+    """Columns of a file, and how a CSV file is cut. `open_names`: every line names its own."""
+
+    columns: tuple[Column, ...]
+    delimiter: str = ","
+    header: tuple[str, ...] = ()
+    open_names: bool = False
+
+
+class Format(Protocol):
+    """What a format of event files has to know."""
+
+    kind: FileFormat
+
+    def schema(self, path: Path, chosen: Collection[str]) -> FileSchema | None:
+        """Columns from header or footer; nothing where the file is empty."""
+
+    def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
+        """The rows, batch by batch."""
+
+    def expected_rows(self, path: Path) -> int:
+        """Rows by the file's metadata, for progress only; 0 where not known."""
+
+
+class Parquet:
+    """Apache Parquet through Arrow, which leaves the bytes of texts unjudged (DuckDB does not)."""
+
+    kind = FileFormat.PARQUET
+
+    def schema(self, path: Path, chosen: Collection[str]) -> FileSchema | None:  # noqa: ARG002
+        with _Parquet(path) as file:
+            names = file.schema_arrow.names
+            if not names:
+                raise InputError("the file has no columns.", file=str(path))
+            refuse_repeated(list(names), str(path))
+            old = {
+                column.path
+                for k in range(len(file.schema))
+                if (column := file.schema.column(k)).physical_type == INT96
+            }
+            columns = arrow_columns(file.schema_arrow)
+        return FileSchema(
+            tuple(Column(c.name, INT96 if c.name in old else c.type) for c in columns)
+        )
+
+    def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
+        keys = dict(file.keys)
+        stored = [name for name in rules.used if name not in keys]
+        with _Parquet(file.path) as opened:
+            batches = opened.iter_batches(BATCH, columns=stored)
+            while True:
+                try:
+                    batch = next(batches, None)
+                except (pa.ArrowException, OSError, ValueError, EOFError):
+                    raise _damaged(file.path) from None
+                if batch is None:
+                    return
+                columns = {name: batch.column(name) for name in stored}
+                yield rules.positions(columns | _constants(keys, rules, batch.num_rows))
+
+    def expected_rows(self, path: Path) -> int:
+        with _Parquet(path) as file:
+            return int(file.metadata.num_rows)
+
+
+class _Parquet:
+    """A Parquet file that is closed again, with errors that show nothing of it."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+        except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
+            raise unreadable(path, error) from None
+        except (pa.ArrowException, OSError, ValueError, EOFError):
+            raise _damaged(path) from None
+
+    def __enter__(self) -> Any:
+        return self._file
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def _damaged(path: Path) -> Damaged:
+    return Damaged(
+        "the Parquet file is damaged or cut short.",
+        file=str(path),
+        remedy="Copy or write it again.",
+    )
+
+
+def _constants(keys: Mapping[str, str | None], rules: RowRules, rows: int) -> dict[str, Any]:
+    """Columns that the partition folders state."""
+    return {
+        name: pa.repeat(pa.scalar(keys[name], pa.string()), rows)
+        for name in rules.used
+        if name in keys
+    }
+
+
+def _blocks(file: EventFile) -> Iterator[tuple[bytes, int]]:
+    """Whole lines of a text file, and how many over-long records stand before them."""
+    with open_text(file.path) as opened:
+
+        def read(size: int) -> bytes:
+            try:
+                return read_piece(opened, file.path, size)
+            except Unreadable:
+                raise
+            except InputError:
+                raise Damaged("the compressed file is damaged.", file=file.label) from None
+
+        for block in whole_lines(read):
+            yield block.data, block.skipped
+
+
+class Csv:
+    """Lines cut by `sfumato.io.lines`; every field is text and nothing is guessed."""
+
+    kind = FileFormat.CSV
+
+    def schema(self, path: Path, chosen: Collection[str]) -> FileSchema | None:
+        dialect = read_dialect(path, chosen)
+        if dialect is None:
+            return None
+        columns = tuple(Column(name, "VARCHAR") for name in dialect.columns)
+        return FileSchema(columns, dialect.delimiter, dialect.columns)
+
+    def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
+        keys = dict(file.keys)
+        stored = [name for name in rules.used if name not in keys]
+        wanted = [file.header.index(name) for name in stored]
+        header = True
+        for data, skipped in _blocks(file):
+            if header and data:
+                data, header = data[data.find(b"\n") + 1 :], False
+            cut = cut_csv(data, file.delimiter, len(file.header), wanted)
+            yield rules.positions(
+                dict(zip(stored, cut.columns, strict=True)) | _constants(keys, rules, cut.rows),
+                unreadable=cut.malformed + skipped,
+            )
+
+    def expected_rows(self, path: Path) -> int:  # noqa: ARG002
+        return 0
+
+
+class NdJson:
+    """One JSON object a line; the names of its members are those of the options."""
+
+    kind = FileFormat.NDJSON
+
+    def schema(self, path: Path, chosen: Collection[str]) -> FileSchema | None:  # noqa: ARG002
+        return FileSchema((), open_names=True)
+
+    def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
+        for data, skipped in _blocks(file):
+            yield json_positions(data, rules, skipped)
+
+    def expected_rows(self, path: Path) -> int:  # noqa: ARG002
+        return 0
+
+
+def json_positions(data: bytes, rules: RowRules, skipped: int = 0) -> Positions:
+    """Rows of whole lines of NDJSON."""
+    names = rules.reading.columns
+    ids = [name for name in (names.user, names.place) if name is not None]
+    found = json_values(data, rules.used, ids)
+    return rules.positions(
+        found.columns,
+        numeric_times=found.numeric[names.time],
+        unreadable=found.malformed + skipped,
+    )
+
+
+FORMATS: dict[FileFormat, Format] = {each.kind: each for each in (Parquet(), Csv(), NdJson())}
