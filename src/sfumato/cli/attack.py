@@ -17,7 +17,7 @@ from rich.progress import Progress as Bar
 from typer.core import TyperGroup
 
 from sfumato.cli.attack_traces import traces
-from sfumato.cli.options import Columns, columns_of
+from sfumato.cli.options import Columns, EventsTz, TimeUnit, columns_of
 from sfumato.model.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ def recovery(
     towers: Annotated[Path | None, typer.Option(help="The towers, if events name towers.")] = None,
     tz: Annotated[str | None, typer.Option(help="Zone of naive event times.")] = None,
     column: Columns = None,
+    time_unit: TimeUnit = None,
+    events_tz: EventsTz = None,
     suppress: Annotated[
         list[int] | None, typer.Option(help="Also attack counts suppressed below k [default 5, 15]")
     ] = None,
@@ -108,7 +110,8 @@ def recovery(
             else:
                 bar.update(task, description=what, completed=share, total=1.0)
 
-        people, given, places = load(releases, events, zones, towers, tz, columns_of(column), tell)
+        reading = {"columns": columns_of(column), "time_unit": time_unit, "tz": events_tz or tz}
+        people, given, places = load(releases, events, zones, towers, tz, reading, tell)
         counts, below = people.counts, suppress if suppress is not None else [5, 15]
         tables: dict[str, Any] = {UNPROTECTED: counts}
         tables |= {f"suppressed below {k}": suppressed(counts, k) for k in below}

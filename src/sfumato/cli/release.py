@@ -19,6 +19,8 @@ from sfumato.cli.options import (
     DropBadTowers,
     DryRun,
     Engine,
+    EventsTz,
+    InternalCounts,
     Layer,
     Master,
     Parameters,
@@ -49,7 +51,7 @@ def release(
     events: Annotated[
         str,
         typer.Argument(
-            help="Events: CSV or Parquet files, or postgresql://…/database/schema.table."
+            help="Events: CSV, Parquet or NDJSON files, or postgresql://…/database/schema.table."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder to make; it must not exist yet.")],
@@ -75,6 +77,7 @@ def release(
     name: ReleaseName = None,
     column: Columns = None,
     time_unit: TimeUnit = None,
+    events_tz: EventsTz = None,
     zone_id: ZoneId = None,
     zone_name: ZoneName = None,
     layer: Layer = None,
@@ -141,6 +144,7 @@ def release(
     if dry_run:
         _dry(api.request(**settings), book, as_json)
         return
+    told = InternalCounts(silent=quiet)
     with (
         _progress(quiet or as_json) as progress,
         opened(found, events, progress) as described,
@@ -151,6 +155,8 @@ def release(
             ledger=book,
             columns=columns_of(column),
             time_unit=time_unit,
+            events_tz=events_tz,
+            internal=told,
             keep_key=keep_key,
             progress=progress,
             engine=engine,
@@ -159,7 +165,8 @@ def release(
             **settings,
         )
     if as_json:
-        typer.echo(json.dumps(_summary(made), indent=2, sort_keys=True))
+        summary = _summary(made) | {"internal": told.counts}
+        typer.echo(json.dumps(summary, indent=2, sort_keys=True))
     elif not quiet:
         _tell(made)
 

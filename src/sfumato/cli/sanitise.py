@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli.ledger import AsJson, KeyFile, Where, open_ledger
-from sfumato.cli.options import DryRun, Quiet, ReleaseName, columns_of
+from sfumato.cli.options import DryRun, Quiet, ReleaseName, TimeUnit, columns_of
 from sfumato.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def sanitise(
     column: Annotated[
         list[str] | None, typer.Option(help="Which column is what: user=uid, time=ts, lon=x.")
     ] = None,
+    time_unit: TimeUnit = None,
     gap: Annotated[str, typer.Option(help="A pause so long ends a trip.")] = "20min",
     ledger: Where = None,
     ledger_key: KeyFile = None,
@@ -98,7 +99,11 @@ def sanitise(
         return
     book = open_ledger(ledger, ledger_key)
     read, found = read_traces(
-        traces, columns=columns_of(column), tz=tz, gap_s=float(parse_seconds(gap))
+        traces,
+        columns=columns_of(column),
+        tz=tz,
+        time_unit=time_unit,
+        gap_s=float(parse_seconds(gap)),
     )
     made = publish(read, asked, book, out.absolute())
     if as_json:

@@ -75,11 +75,11 @@ def read_events(
         )
     if not is_path(source):
         table = as_table(source)
-        reading, notes = describe(arrow_columns(table.schema), chosen, LABEL, tz=tz, unit=time_unit)
-        return Events((EventTable(table.select(list(reading.columns.used)), reading),), notes)
+        reading, said = describe(arrow_columns(table.schema), chosen, LABEL, tz=tz, unit=time_unit)
+        return Events((EventTable(table.select(list(reading.columns.used)), reading),), said)
     parts: list[EventFile] = []
     unfit: list[tuple[str, str]] = []
-    notes = ()
+    notes: tuple[str, ...] = ()
     for file in locate(source):
         try:
             part, said = _file(file, chosen, format, tz=tz, unit=time_unit)
@@ -110,8 +110,9 @@ def _file(
     schema = FORMATS[kind].schema(file.path, chosen.values())
     if schema is None:
         return None, ()
+    notes: tuple[str, ...] = ()
     if schema.open_names:
-        reading, notes = _open_names(chosen, tz, unit), ()
+        reading = open_names(chosen, tz, unit)
     else:
         stored = [column for column in schema.columns if column.name not in dict(file.keys)]
         columns = [*stored, *(Column(name, "VARCHAR") for name, _ in file.keys)]
@@ -141,7 +142,7 @@ def resolved(events: Events, zones: bool) -> Events:
     return replace(events, parts=tuple(parts), unfit=tuple(unfit))
 
 
-def _open_names(chosen: Mapping[str, str], tz: str | None, unit: str | None) -> Reading:
+def open_names(chosen: Mapping[str, str], tz: str | None, unit: str | None) -> Reading:
     """NDJSON has no header: members are called as the options say, or by the parts' own names.
 
     In zones, positions count unless the holder named a place. A time that is a number counts
