@@ -13,7 +13,7 @@ interruption, the call finishes the same release and pays once.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,6 +71,7 @@ def release(
     time_unit: str | None = None,
     keep_key: bool = False,
     progress: Progress | None = None,
+    internal: Callable[[list[str]], None] | None = None,
     engine: str | None = None,
     master: str | None = None,
     spark: Mapping[str, str] | None = None,
@@ -80,7 +81,9 @@ def release(
 
     `columns`, `tz` and `time_unit` say how the events are to be read where they do not tell.
     A Spark DataFrame is counted on its own session; `engine="spark"` counts a path or table there,
-    on the active session or on `master`, a new session with the settings `spark`.
+    on the active session or on `master`, a new session with the settings `spark`. `internal` is
+    told, before anything is reserved, how many rows were read and why some do not count: for the
+    holder's eyes only.
     """
     engine_of(events, engine, master, spark)  # refused before anything else is looked at
     folder = Path(out).absolute()
@@ -105,7 +108,7 @@ def release(
         time_unit=time_unit,
         progress=progress,
     ) as source:
-        return publish_request(asked, source, book, folder, keep_key=keep_key)
+        return publish_request(asked, source, book, folder, keep_key=keep_key, internal=internal)
 
 
 def publish_request(
@@ -115,6 +118,7 @@ def publish_request(
     out: Path,
     *,
     keep_key: bool = False,
+    internal: Callable[[list[str]], None] | None = None,
 ) -> Release:
     """Reserve, draw, persist, commit."""
     scheme, facts, plan = scheme_named(asked.scheme), asked.facts, asked.plan()
@@ -159,13 +163,15 @@ def publish_request(
         out,
         fingerprint,
         persist,
-        check_input=lambda: _read(source),
+        check_input=lambda: _read(source, internal),
         keep_key=keep_key,
         replan=replan,
     )
     return Release(out, read_manifest(out / MANIFEST_NAME), outcome.how)
 
 
-def _read(source: LocalSource | SparkSource) -> None:
+def _read(source: LocalSource | SparkSource, internal: Callable[[list[str]], None] | None) -> None:
     """Read all events now, so that a fault in them is found before anything is reserved."""
-    _ = source.drops
+    lines = source.drops.internal_lines()
+    if internal is not None:
+        internal(lines)

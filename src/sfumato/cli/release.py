@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 
 from sfumato.cli.config import Config
+from sfumato.cli.internal import print_json, tell
 from sfumato.cli.ledger import AsJson, KeyFile, Where, open_ledger
 from sfumato.cli.options import (
     Columns,
@@ -134,6 +134,13 @@ def release(
         "integers": integers,
         "earlier": earlier or (),
     }
+    rows: list[str] = []
+
+    def noted(lines: list[str]) -> None:
+        rows.extend(lines)
+        if not (quiet or as_json):
+            tell(lines)
+
     book = open_ledger(ledger, ledger_key)
     found = pipeline_inputs(
         pipeline, zoning, events, settings, lambda: api.period_of(start, end, slot, tz)
@@ -153,13 +160,14 @@ def release(
             time_unit=time_unit,
             keep_key=keep_key,
             progress=progress,
+            internal=noted,
             engine=engine,
             master=master,
             spark=spark_settings(spark_conf),
             **settings,
         )
     if as_json:
-        typer.echo(json.dumps(_summary(made), indent=2, sort_keys=True))
+        print_json(_summary(made), {"rows": rows})
     elif not quiet:
         _tell(made)
 
@@ -184,7 +192,7 @@ def _dry(asked: Request, book: Ledger, as_json: bool) -> None:
     if as_json:
         data = {"lines": list(plan.lines), "sd": plan.sd, "fits": fits}
         data |= {"epsilon": cost.epsilon, "delta": cost.delta, "rho": cost.rho}
-        typer.echo(json.dumps(data, indent=2, sort_keys=True))
+        print_json(data)
     else:
         for line in plan.lines:
             typer.echo(line)
@@ -203,6 +211,7 @@ def _summary(made: Release) -> dict[str, Any]:
         "how": made.how,
         "folder": str(made.folder),
         "release": made.manifest.release.id,
+        "unit": privacy.unit,
         "epsilon": privacy.epsilon,
         "delta": privacy.delta,
         "rho": privacy.rho,
