@@ -113,8 +113,8 @@ def stream_statement(asked: StreamRequest, manifest: Manifest) -> str:
     )
     exactness = (
         "Each line of stream.ndjson holds sd, the standard deviation of the noise in one of its "
-        "numbers as far as public facts tell, and whether the slot was measured anew (fresh) or "
-        "estimated from earlier ones."
+        "numbers as far as public facts and earlier slots tell, and whether the slot was measured "
+        "anew (fresh) or estimated from earlier ones."
     )
     return statement(manifest, how=how, exactness=exactness)
 
