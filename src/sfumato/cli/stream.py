@@ -116,7 +116,7 @@ def stream(
         print_json(summary | _privacy(out), {"dropped": dropped}, indent=None)
     elif not quiet:
         typer.echo(f"{done[1]} slots are out in {out}" + ("." if done[0] else "; more may come."))
-        tell(f"{number} rows not counted: {why}" for why, number in dropped.items() if number)
+        tell(f"rows not counted, {why}: {number}" for why, number in dropped.items() if number)
         typer.echo(f"Read {out / 'README.txt'} for what is promised.")
 
 

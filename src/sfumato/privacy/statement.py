@@ -42,11 +42,17 @@ def odds(epsilon: float) -> str:
     return f"a factor of {_up(factor)}"
 
 
-def statement(manifest: Manifest, *, how: str | None = None, exactness: str | None = None) -> str:
+def statement(
+    manifest: Manifest,
+    *,
+    how: str | None = None,
+    exactness: str | None = None,
+    figures: str = "manifest.json holds",
+) -> str:
     """The privacy statement, in paragraphs of plain text.
 
-    `how` and `exactness` take the place of the words about a density where another kind of
-    release was made another way.
+    `how`, `exactness` and `figures` (where they are) take the place of the words about a density
+    where another kind of release was made.
     """
     privacy, total = manifest.privacy, manifest.privacy.cumulative
     who = whose(privacy.unit, privacy.neighbours)
@@ -77,7 +83,7 @@ def statement(manifest: Manifest, *, how: str | None = None, exactness: str | No
     paragraphs.append(
         f"For checking. Unit: {privacy.unit}; neighbours: {privacy.neighbours}. Ledger row "
         f"{manifest.ledger.length} of {manifest.ledger.id}, {len(total.datasets)} data set(s). "
-        "manifest.json holds every figure."
+        f"{figures} every figure."
     )
     return "\n\n".join(map(_wrapped, paragraphs)) + "\n"
 

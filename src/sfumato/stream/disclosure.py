@@ -38,6 +38,7 @@ _BOUND = (
     "In every time slot each person counts once, in one place; of several places one was chosen "
     "at random."
 )
+_MORE = "more of somebody's record than the unit, but for what several units add up to;"
 _FLOOD = (
     "rows that come too late: a slot closes by the clock, so whoever floods the feed can make rows "
     "of others come after it, and those are not counted;"
@@ -108,15 +109,16 @@ def stream_statement(asked: StreamRequest, manifest: Manifest) -> str:
     paid = f" Noise at least: {listed}." if listed else ""
     how = (
         "Whole-number random noise was added to what was measured before anything else was done "
-        f"with it. {lines}{paid} What was measured when followed from public facts and from what "
-        "was published before. Every place is listed in every time slot, also where nobody was."
+        f"with it. {lines}{paid} Which slots were measured depended on public facts and on "
+        "numbers with noise alone. Every place is listed in every time slot, also where nobody was."
     )
     exactness = (
         "Each line of stream.ndjson holds sd, the standard deviation of the noise in one of its "
         "numbers as far as public facts and earlier slots tell, and whether the slot was measured "
         "anew (fresh) or estimated from earlier ones."
     )
-    return statement(manifest, how=how, exactness=exactness)
+    figures = "stream.json holds, and manifest.json when the last slot is out,"
+    return statement(manifest, how=how, exactness=exactness, figures=figures)
 
 
 def _measured(account: Account, facts: StreamFacts) -> Measured:
@@ -163,6 +165,5 @@ def _caveats(asked: StreamRequest) -> list[str]:
 
 
 def _not_covered(asked: StreamRequest) -> list[str]:
-    more = adds_up(str(asked.facts.unit))
-    further = [f"the rest of somebody's record. {more}"] if more else []
+    further = [_MORE] if adds_up(str(asked.facts.unit)) else []
     return [*further, *((_FLOOD, _SAME_KEY) if asked.live else ()), *NOT_COVERED]
