@@ -100,13 +100,14 @@ def sanitise(
     read, found = read_traces(
         traces, columns=columns_of(column), tz=tz, gap_s=float(parse_seconds(gap))
     )
+    if not (quiet or as_json):
+        tell(found.lines())
     made = publish(read, asked, book, out.absolute())
     if as_json:
         notes = {"withheld": made.withheld, "notes": found.lines()}
         print_json(_summary(made), notes)
     elif not quiet:
-        withheld = f"{made.withheld:,} fixes were left out by the public bounds."
-        tell([*found.lines(), withheld])
+        tell([f"{made.withheld:,} fixes were left out by the public bounds."])
         _tell(made)
 
 
