@@ -82,10 +82,11 @@ def release(
     """Publish a density of `events` in the folder `out`; the other settings are `request`'s.
 
     `columns`, `time_unit` and `events_tz` (the clock of times without an offset; default: `tz`)
-    say how the events are to be read where their schema does not. `internal` hears what was read
-    and dropped before anything is reserved: for the holder alone.
+    say how the events are to be read where their schema does not.
     A Spark DataFrame is counted on its own session; `engine="spark"` counts a path or table there,
-    on the active session or on `master`, a new session with the settings `spark`.
+    on the active session or on `master`, a new session with the settings `spark`. `internal` is
+    told, before anything is reserved, how many rows were read and why some do not count: for the
+    holder's eyes only.
     """
     engine_of(events, engine, master, spark)  # refused before anything else is looked at
     folder = Path(out).absolute()

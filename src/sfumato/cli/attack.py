@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 from typer.core import TyperGroup
 
+from sfumato.cli import internal
 from sfumato.cli.attack_traces import traces
 from sfumato.cli.options import Columns, EventsTz, TimeUnit, columns_of
 from sfumato.model.errors import InputError, UsageError
@@ -131,10 +131,10 @@ def recovery(
     folder = out or releases[0].absolute().parent / f"internal-{releases[0].absolute().name}"
     written = write(study, membership, allowed, folder, console if not quiet else None)
     if as_json:
-        typer.echo(json.dumps(plain(study, membership, allowed), indent=2))
+        internal.print_json({}, plain(study, membership, allowed))
     elif not quiet:
         show(study, membership, allowed)
-        typer.echo(f"INTERNAL, do not publish: {', '.join(str(path) for path in written)}")
+        internal.tell([f"do not publish {', '.join(str(path) for path in written)}"])
         typer.echo("On the map: sfumato evaluate with the same --out shows recovered trajectories.")
 
 
@@ -170,7 +170,7 @@ def play_all(
         try:
             found[name] = play(people.cells, game, publish, partial(tell, f"{name}: membership"))
         except InputError as error:  # a scheme that cannot publish so few people
-            console.print(f"{name}: no membership game. {error.problem}", highlight=False)
+            console.print(f"internal: {name}: no membership game. {error.problem}", highlight=False)
     return found, {one.label: allowed(one.epsilon, one.delta) for one in given if one.whole_record}
 
 

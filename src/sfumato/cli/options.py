@@ -12,7 +12,6 @@ from sfumato.model.errors import UsageError
 
 if TYPE_CHECKING:
     from sfumato.adapters.inputs import Inputs
-    from sfumato.engine.drops import DropLog
     from sfumato.model.source import Progress
     from sfumato.model.time_grid import TimeGrid
 
@@ -90,24 +89,6 @@ def pipeline_inputs(
     found = open_pipeline(name, where, grid(), zoning)
     settings |= {"towers": found.towers, "zones": found.zones}
     return found
-
-
-class InternalCounts:
-    """What was read and dropped: on standard error marked internal, or kept for `--json`.
-
-    How many rows there are is a fact about people's records. It never goes to standard output
-    but under the key `internal`, which whoever passes the output on has to take away.
-    """
-
-    def __init__(self, silent: bool) -> None:
-        self._silent = silent
-        self.counts: dict[str, Any] = {}
-
-    def __call__(self, log: DropLog) -> None:
-        self.counts = log.internal_counts()
-        if not self._silent:
-            for line in log.internal_lines():
-                typer.echo(f"internal: {line}", err=True)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 
 from sfumato.cli.config import Config
+from sfumato.cli.internal import RowsRead, print_json
 from sfumato.cli.ledger import AsJson, KeyFile, Where, open_ledger
 from sfumato.cli.options import (
     Columns,
@@ -20,7 +20,6 @@ from sfumato.cli.options import (
     DryRun,
     Engine,
     EventsTz,
-    InternalCounts,
     Layer,
     Master,
     Parameters,
@@ -144,7 +143,7 @@ def release(
     if dry_run:
         _dry(api.request(**settings), book, as_json)
         return
-    told = InternalCounts(silent=quiet)
+    told = RowsRead(silent=quiet)
     with (
         _progress(quiet or as_json) as progress,
         opened(found, events, progress) as described,
@@ -165,8 +164,7 @@ def release(
             **settings,
         )
     if as_json:
-        summary = _summary(made) | {"internal": told.counts}
-        typer.echo(json.dumps(summary, indent=2, sort_keys=True))
+        print_json(_summary(made), told.counts)
     elif not quiet:
         _tell(made)
 
@@ -191,7 +189,7 @@ def _dry(asked: Request, book: Ledger, as_json: bool) -> None:
     if as_json:
         data = {"lines": list(plan.lines), "sd": plan.sd, "fits": fits}
         data |= {"epsilon": cost.epsilon, "delta": cost.delta, "rho": cost.rho}
-        typer.echo(json.dumps(data, indent=2, sort_keys=True))
+        print_json(data)
     else:
         for line in plan.lines:
             typer.echo(line)
@@ -210,6 +208,7 @@ def _summary(made: Release) -> dict[str, Any]:
         "how": made.how,
         "folder": str(made.folder),
         "release": made.manifest.release.id,
+        "unit": privacy.unit,
         "epsilon": privacy.epsilon,
         "delta": privacy.delta,
         "rho": privacy.rho,
