@@ -156,8 +156,10 @@ def open_names(chosen: Mapping[str, str], tz: str | None, unit: str | None) -> R
     return Reading(columns, EPOCHS[unit or "s"], UserEncoding.TEXT, tz, time_is_text=True)
 
 
-def rows_of(events: Events, *, period: tuple[int, int] | None = None) -> Iterator[Positions]:
-    """All rows of `resolved` events, batch by batch.
+def rows_of(
+    events: Events, *, period: tuple[int, int] | None = None, dictionaries: bool = False
+) -> Iterator[Positions]:
+    """All rows of `resolved` events, batch by batch; see `RowRules` for `dictionaries`.
 
     Raises `Damaged` in the middle where a file turns out to be broken: whoever has added up what
     came before begins again without it (`without_damaged`).
@@ -165,7 +167,11 @@ def rows_of(events: Events, *, period: tuple[int, int] | None = None) -> Iterato
     for part in events.parts:
         reading = part.reading
         rules = RowRules(
-            reading, events.user, coordinates=reading.columns.lon is not None, period=period
+            reading,
+            events.user,
+            coordinates=reading.columns.lon is not None,
+            period=period,
+            dictionaries=dictionaries,
         )
         if isinstance(part, EventFile):
             yield from FORMATS[part.format].positions(part, rules)
