@@ -93,7 +93,7 @@ class RowRules:
         self.coordinates = coordinates
         self._held = held
         self._breaks, self._offsets = _NONE, _NONE
-        if reading.tz is not None and reading.time in (TimeEncoding.NAIVE, TimeEncoding.ISO):
+        if reading.tz is not None:
             self._breaks, self._offsets = _clock(reading.tz, *(period or EVER))
 
     @property
@@ -188,18 +188,18 @@ def plain(column: Any) -> Any:
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
         if isinstance(column, pa.ChunkedArray):  # no chunk at all, or too large for one
             column = pa.concat_arrays(column.chunks) if column.num_chunks else _empty(column.type)
-    kind = column.type
-    if isinstance(kind, pa.BaseExtensionType):
-        if kind.extension_name == "arrow.uuid":
-            return _uuids(column.storage)
-        column = column.storage
+    while True:  # one may hold another
         kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.dictionary_decode()
-        kind = column.type
-    if pa.types.is_run_end_encoded(kind):
-        column = pc.run_end_decode(column)
-    return column
+        if isinstance(kind, pa.BaseExtensionType):
+            if kind.extension_name == "arrow.uuid":
+                return _uuids(column.storage)
+            column = column.storage
+        elif pa.types.is_dictionary(kind):
+            column = column.dictionary_decode()
+        elif pa.types.is_run_end_encoded(kind):
+            column = pc.run_end_decode(column)
+        else:
+            return column
 
 
 def is_text(kind: Any) -> bool:
