@@ -16,7 +16,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sfumato.io.events import read_events, resolved, rows_of
+from sfumato.io.events import read_events, resolved, rows_of, without_damaged
+from sfumato.io.formats import Damaged
 from sfumato.model.events import Events, UserEncoding
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -69,9 +70,17 @@ def wanted(*, by_name: bool = True) -> Seen:
 
 
 def found(events: Events, *, zones: bool = False) -> Seen:
-    """The rows of the crowd among all rows of `events`."""
-    there: Seen = Counter()
+    """The rows of the crowd among all rows of `events`, a damaged file of a folder left out."""
     events = resolved(events, zones)
+    while True:
+        try:
+            return _rows(events)
+        except Damaged as error:
+            events = without_damaged(events, error)
+
+
+def _rows(events: Events) -> Seen:
+    there: Seen = Counter()
     for batch in rows_of(events):
         users = batch.user.to_pylist()
         times = batch.time.tolist()
