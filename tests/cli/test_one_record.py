@@ -116,7 +116,7 @@ def test_one_record_without_coordinates_does_not_turn_names_into_places(holder: 
         lon, lat = position(k)
         crowd.append(f"p{k},{NOON},antenna{k},{lon},{lat}")
     odd = [f"u,{NOON},t0,n/a,48.05"]
-    for u in ([], odd, odd * 600):
+    for u in ([], odd * 600):
         events = put(holder.home / f"e{len(u)}.csv", header, [*u, *crowd])
         assert holder.release(events, places="zones") is None
         said = ("--column", "lon=lon", "--column", "lat=lat")
@@ -126,11 +126,8 @@ def test_one_record_without_coordinates_does_not_turn_names_into_places(holder: 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_the_unit_of_epochs_is_not_seen_in_the_rows(kind: str, holder: Holder) -> None:
     said = ("--time-unit", "s")
-    for u in (
-        [],
-        [(f"u{k}", SECONDS * 1000) for k in range(1000)],
-        [("u", -(2**63) + k) for k in range(2000)],
-    ):
+    odd = [("u", -(2**63) + k) for k in range(500)] + [("u", SECONDS * 1000)] * 600
+    for u in ([], odd):
         rows = [*u, *((f"p{k}", SECONDS) for k in range(PEOPLE))]
         events = holder.home / f"e{len(u)}.{kind}"
         where = [f"t{k % 3}" for k in range(len(rows))]
@@ -178,6 +175,12 @@ ODD_RECORDS = {
 }
 
 
+def test_odd_records_stop_no_release(holder: Holder) -> None:
+    lines = [*ODD_RECORDS.values(), *crowd_csv(), *reversed(ODD_RECORDS.values())]
+    assert everybody(holder.release(put(holder.home / "e.csv", "user,time,tower", lines)))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ODD_RECORDS)
 def test_one_odd_record_stops_no_release(name: str, holder: Holder) -> None:
     header, crowd = "user,time,tower", crowd_csv()
@@ -238,11 +241,23 @@ OWN_FILES = {
 }
 
 
-@pytest.mark.parametrize("name", [None, *OWN_FILES])
-def test_with_a_file_per_person_no_file_stops_the_others(name: str | None, holder: Holder) -> None:
+def folder_of_people(holder: Holder) -> Path:
     folder = holder.home / "people"
     for k in range(0, PEOPLE, 10):
         put(folder / f"p{k:03}.csv", "user,time,tower", crowd_csv()[k : k + 10])
-    if name is not None:
-        (folder / name).write_bytes(OWN_FILES[name])
+    return folder
+
+
+def test_with_a_file_per_person_no_file_stops_the_others(holder: Holder) -> None:
+    folder = folder_of_people(holder)
+    for name, content in OWN_FILES.items():
+        (folder / name).write_bytes(content)
+    assert everybody(holder.release(folder))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OWN_FILES)
+def test_with_a_file_per_person_one_file_stops_nobody(name: str, holder: Holder) -> None:
+    folder = folder_of_people(holder)
+    (folder / name).write_bytes(OWN_FILES[name])
     assert everybody(holder.release(folder))
