@@ -23,7 +23,8 @@ import shapely
 from tests.io import poison
 from tests.io.poison import CROWD, described, found, wanted
 
-from sfumato.io.events import read_events
+from sfumato.io import events, rows
+from sfumato.io.events import read_events, resolved, rows_of
 
 pytestmark = pytest.mark.privacy
 HEADER = b"user,time,tower,lon,lat\n"
@@ -323,3 +324,28 @@ def test_relations_of_duckdb(kind: str) -> None:
             for zones in (False, True):
                 events = described(db.sql(sql), zones=zones)
                 assert found(events, zones=zones) == wanted(by_name=not zones)
+
+
+@pytest.mark.parametrize("kind", ["table", "chunks", "parquet"])
+def test_long_texts_in_dictionaries_are_not_spelled_out_at_once(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2,200 records with an id of a megabyte would be a small file and too much for Arrow; here a
+    kilobyte and a small limit stand for them."""
+    crowd, _ = text_people(TEXTS["dictionary"])
+    many = 2200
+    user = pa.DictionaryArray.from_arrays(
+        pa.array(np.zeros(many, np.int32)), pa.array(["x" * 1_000])
+    )
+    rest = {name: pa.repeat(crowd[name][0], many) for name in ("time", "tower", "lon", "lat")}
+    u = pa.table({"user": user} | rest).cast(pa.table(crowd).schema)
+    table = pa.concat_tables([u, pa.table(crowd), u.slice(0, 5)])
+    monkeypatch.setattr(rows, "SWOLLEN", 1 << 14)
+    monkeypatch.setattr(events, "SWOLLEN", 1 << 10 if kind == "chunks" else 1 << 40)
+    source: object = table
+    if kind == "parquet":
+        source = tmp_path / "long.parquet"
+        pq.write_table(table, source)
+    described_once = resolved(described(source, zones=False), zones=False)
+    assert next(rows_of(described_once)).rows <= 17
+    assert found(described_once) == wanted()

@@ -93,7 +93,8 @@ class Parquet:
                 if batch is None:
                     return
                 columns = {name: batch.column(name) for name in stored}
-                yield rules.positions(columns | _constants(keys, rules, batch.num_rows))
+                constants = _constants(keys, rules, batch.num_rows)
+                yield from rules.batches(columns | constants, batch.num_rows)
 
     def expected_rows(self, path: Path) -> int:
         with _Parquet(path) as file:
