@@ -19,7 +19,7 @@ from sfumato.io.formats import BATCH, FORMATS, Damaged
 from sfumato.io.locate import Located, Unreadable, format_of, is_path, locate
 from sfumato.io.postgres.address import is_address, parse_address
 from sfumato.io.postgres.events import read_database
-from sfumato.io.rows import Positions, RowRules
+from sfumato.io.rows import SWOLLEN, Positions, RowRules
 from sfumato.io.schema import Column, arrow_columns
 from sfumato.io.tables import LABEL, as_table
 from sfumato.model.errors import SfumatoError, UsageError
@@ -178,7 +178,10 @@ def rows_of(
             continue
         for start in range(0, part.table.num_rows, BATCH):
             some = part.table.slice(start, BATCH)
-            yield rules.positions({name: some.column(name) for name in rules.used})
+            # What is too large for one Arrow array stays in the pieces that it came in.
+            for piece in [some] if some.nbytes < SWOLLEN else some.to_batches():
+                columns = {name: piece.column(name) for name in rules.used}
+                yield from rules.batches(columns, piece.num_rows)
 
 
 def without_damaged(events: Events, error: Damaged) -> Events:
