@@ -34,6 +34,8 @@ from sfumato.model.events import (
 )
 from sfumato.model.source import Progress
 
+_NO_NOTES: tuple[str, ...] = ()
+
 
 def read_events(
     source: object,
@@ -111,7 +113,7 @@ def _file(
     if schema is None:
         return None, ()
     if schema.open_names:
-        reading, notes = _open_names(chosen, tz, unit), ()
+        reading, notes = _open_names(chosen, tz, unit), _NO_NOTES
     else:
         stored = [column for column in schema.columns if column.name not in dict(file.keys)]
         columns = [*stored, *(Column(name, "VARCHAR") for name, _ in file.keys)]

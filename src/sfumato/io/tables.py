@@ -113,7 +113,7 @@ def _text(value: object) -> bytes | None:
             if abs(value) < 2**53 and value == int(value)
             else (repr(value).encode())
         )
-    if isinstance(value, datetime) and not isinstance(value, type(pd.NaT)):
+    if isinstance(value, datetime) and not pd.isna(value):
         return value.isoformat().encode()
     if isinstance(value, int | str | Decimal):
         try:
