@@ -7,6 +7,7 @@ where the file itself is broken; nothing is raised because of what a row holds.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,28 +126,33 @@ def _damaged(path: Path) -> Damaged:
 
 
 def _constants(keys: Mapping[str, str | None], rules: RowRules, rows: int) -> dict[str, Any]:
-    """Columns that the partition folders state."""
+    """Columns that the partition folders state: bytes, because names of folders may be odd."""
     return {
-        name: pa.repeat(pa.scalar(keys[name], pa.string()), rows)
-        for name in rules.used
-        if name in keys
+        name: pa.repeat(pa.scalar(None if text is None else os.fsencode(text), pa.binary()), rows)
+        for name, text in keys.items()
+        if name in rules.used
     }
 
 
-def _blocks(file: EventFile) -> Iterator[tuple[bytes, int]]:
-    """Whole lines of a text file, and how many over-long records stand before them."""
-    with open_text(file.path) as opened:
+def text_blocks(path: Path, ahead: int = 0) -> Iterator[tuple[bytes, int]]:
+    """Whole lines of a text file behind the first `ahead`, and how many over-long ones follow."""
+    with open_text(path) as opened:
 
         def read(size: int) -> bytes:
             try:
-                return read_piece(opened, file.path, size)
+                return read_piece(opened, path, size)
             except Unreadable:
                 raise
             except InputError:
-                raise Damaged("the compressed file is damaged.", file=file.label) from None
+                raise Damaged("the compressed file is damaged.", file=str(path)) from None
 
         for block in whole_lines(read):
-            yield block.data, block.skipped
+            data, skipped = block.data, block.skipped
+            while ahead and data:
+                data, ahead = data[data.find(b"\n") + 1 :], ahead - 1
+            heads = min(ahead, skipped)
+            ahead -= heads
+            yield data, skipped - heads
 
 
 class Csv:
@@ -165,10 +171,7 @@ class Csv:
         keys = dict(file.keys)
         stored = [name for name in rules.used if name not in keys]
         wanted = [file.header.index(name) for name in stored]
-        header = True
-        for data, skipped in _blocks(file):
-            if header and data:
-                data, header = data[data.find(b"\n") + 1 :], False
+        for data, skipped in text_blocks(file.path, file.ahead):
             cut = cut_csv(data, file.delimiter, len(file.header), wanted)
             yield rules.positions(
                 dict(zip(stored, cut.columns, strict=True)) | _constants(keys, rules, cut.rows),
@@ -188,7 +191,7 @@ class NdJson:
         return FileSchema((), open_names=True)
 
     def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
-        for data, skipped in _blocks(file):
+        for data, skipped in text_blocks(file.path):
             yield json_positions(data, rules, skipped)
 
     def expected_rows(self, path: Path) -> int:  # noqa: ARG002
