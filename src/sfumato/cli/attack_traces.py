@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Quiet
+from sfumato.model.errors import InputError
 
 app = typer.Typer(help="Attacks on sanitised traces; results are internal.")
 
@@ -40,6 +41,8 @@ def traces(
     from sfumato.traces.read import read_traces
 
     read, _ = read_traces(source, tz=tz)
+    if not len(read):
+        raise InputError("there is not a single usable fix.", file=str(source))
     noise, window_s = parse_metres(expected_noise), parse_seconds(window)
     box = None if region is None else Box.parse(region)
     found = attack_traces(read, noise, window_s=window_s, box=box, seed=seed)
