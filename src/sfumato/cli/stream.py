@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
+from sfumato.cli.internal import print_json, tell
 from sfumato.cli.ledger import AsJson, KeyFile, Where, open_ledger
 from sfumato.model.errors import UsageError
 
@@ -45,7 +46,10 @@ def stream(
     ] = None,
     delta: Annotated[float, typer.Option(help="Well below one over the people; 0 is pure.")] = 0.0,
     unit: Annotated[
-        str, typer.Option(help="user-period, user-day, w-event:48 or event.")
+        str,
+        typer.Option(
+            help="Whose contribution is hidden: user-period, user-day, w-event:48, event."
+        ),
     ] = "user-day",
     slot: Annotated[str, typer.Option(help="Length of a time slot: 15min, 1h.")] = "1h",
     towers: Annotated[Path | None, typer.Option(help="Antennas that the events name.")] = None,
@@ -93,6 +97,8 @@ def stream(
     names = _columns(column)
     request = _request(dataset, name, scheme, facts, grid, places, names, out, whole, delay)
     book = open_ledger(ledger, ledger_key)
+    if not quiet:
+        _say_unit(facts)
     if request.scheme.finished and (pipe or follow):
         raise UsageError(
             f"{scheme} needs each window as a whole before its first slot leaves.",
@@ -107,11 +113,32 @@ def stream(
         done, dropped = _replay(book, request, places, events, names, tz, resume, quiet or as_json)
     if as_json:
         summary = {"finished": done[0], "next_slot": done[1], "folder": str(out)}
-        typer.echo(json.dumps(summary | {"internal_dropped": dropped}, sort_keys=True))
+        print_json(summary | _privacy(out), {"dropped": dropped}, indent=None)
     elif not quiet:
         typer.echo(f"{done[1]} slots are out in {out}" + ("." if done[0] else "; more may come."))
-        if any(dropped.values()):
-            typer.echo(f"Internal: not counted {dropped}.")
+        tell(f"rows not counted, {why}: {number}" for why, number in dropped.items() if number)
+        typer.echo(f"Read {out / 'README.txt'} for what is promised.")
+
+
+def _privacy(out: Path) -> dict[str, Any]:
+    """What the stream's own statement claims; nothing where an older version has finished it."""
+    try:
+        said = json.loads((out / "stream.json").read_text("utf-8"))["manifest"]
+    except (OSError, ValueError, KeyError):
+        return {}
+    privacy, total = said["privacy"], said["privacy"]["cumulative"]
+    claimed = {name: privacy[name] for name in ("unit", "rho", "epsilon", "delta", "method")}
+    spent = {name: total[name] for name in ("lifetime", "worst_period")}
+    return {"release": said["release"]["id"], **claimed, **spent}
+
+
+def _say_unit(facts: StreamFacts) -> None:
+    """Whose contribution is hidden, before anything is reserved: epsilon means nothing without."""
+    from sfumato.privacy.statement import adds_up, whose
+
+    unit = str(facts.unit)
+    text = f"unit {unit}: epsilon {facts.epsilon:g} hides {whose(unit)}. {adds_up(unit)}"
+    typer.echo(text.strip(), err=True)
 
 
 def _columns(given: list[str] | None) -> dict[str, str]:
@@ -197,6 +224,7 @@ def _request(
         consistency=Consistency(whole),
         delay_seconds=seconds,
         reading=(("where places lie", places.fingerprint()), *sorted(names.items())),
+        place_kind=places.kind.value,
     )
 
 
@@ -282,7 +310,8 @@ def _replay(
     source = LocalSource(described, places, request.grid)
     try:
         bound = replace(request, fingerprint=source.fingerprint(book.fingerprint_key()))
-        _ = source.drops  # a fault in the events is found before anything is reserved
+        # Read before anything is reserved; the counts are for the holder's eyes.
+        dropped = {reason.value: number for reason, number in source.drops.dropped.items()}
         with LiveStream(book, bound, resume=resume) as live:
             if not live.finished:
                 told = _Telling(live, silent)
@@ -292,7 +321,7 @@ def _replay(
                         stop = window_end(request.facts, slot)
                         live.prepare(slots.window(slot, stop), slot)
                     told(slot, live.publish(slot, slots.slot(slot)))
-            return _finish(live, request.grid), {}
+            return _finish(live, request.grid), dropped
     finally:
         source.close()
         described.close()

@@ -35,8 +35,6 @@ from sfumato.model.events import (
 )
 from sfumato.model.source import Progress
 
-_NO_NOTES: tuple[str, ...] = ()
-
 
 def read_events(
     source: object,
@@ -80,11 +78,11 @@ def read_events(
         )
     if not is_path(source):
         table = as_table(source)
-        reading, notes = describe(arrow_columns(table.schema), chosen, LABEL, tz=tz, unit=time_unit)
-        return Events((EventTable(table.select(list(reading.columns.used)), reading),), notes)
+        reading, said = describe(arrow_columns(table.schema), chosen, LABEL, tz=tz, unit=time_unit)
+        return Events((EventTable(table.select(list(reading.columns.used)), reading),), said)
     parts: list[EventFile] = []
     unfit: list[tuple[str, str]] = []
-    notes = ()
+    notes: tuple[str, ...] = ()
     for file in locate(source):
         if only is not None and not file.named and not only(file.path):
             continue
@@ -117,8 +115,9 @@ def _file(
     schema = FORMATS[kind].schema(file.path, chosen.values())
     if schema is None:
         return None, ()
+    notes: tuple[str, ...] = ()
     if schema.open_names:
-        reading, notes = _open_names(chosen, tz, unit), _NO_NOTES
+        reading = open_names(chosen, tz, unit)
     else:
         stored = [column for column in schema.columns if column.name not in dict(file.keys)]
         columns = [*stored, *(Column(name, "VARCHAR") for name, _ in file.keys)]
@@ -148,7 +147,7 @@ def resolved(events: Events, zones: bool) -> Events:
     return replace(events, parts=tuple(parts), unfit=tuple(unfit))
 
 
-def _open_names(chosen: Mapping[str, str], tz: str | None, unit: str | None) -> Reading:
+def open_names(chosen: Mapping[str, str], tz: str | None, unit: str | None) -> Reading:
     """NDJSON has no header: members are called as the options say, or by the parts' own names.
 
     In zones, positions count unless the holder named a place. A time that is a number counts
@@ -162,8 +161,10 @@ def _open_names(chosen: Mapping[str, str], tz: str | None, unit: str | None) -> 
     return Reading(columns, EPOCHS[unit or "s"], UserEncoding.TEXT, tz, time_is_text=True)
 
 
-def rows_of(events: Events, *, period: tuple[int, int] | None = None) -> Iterator[Positions]:
-    """All rows of `resolved` events, batch by batch.
+def rows_of(
+    events: Events, *, period: tuple[int, int] | None = None, dictionaries: bool = False
+) -> Iterator[Positions]:
+    """All rows of `resolved` events, batch by batch; see `RowRules` for `dictionaries`.
 
     Raises `Damaged` in the middle where a file turns out to be broken: whoever has added up what
     came before begins again without it (`without_damaged`).
@@ -171,7 +172,11 @@ def rows_of(events: Events, *, period: tuple[int, int] | None = None) -> Iterato
     for part in events.parts:
         reading = part.reading
         rules = RowRules(
-            reading, events.user, coordinates=reading.columns.lon is not None, period=period
+            reading,
+            events.user,
+            coordinates=reading.columns.lon is not None,
+            period=period,
+            dictionaries=dictionaries,
         )
         if isinstance(part, EventFile):
             yield from FORMATS[part.format].positions(part, rules)
