@@ -46,7 +46,10 @@ def read_traces(
         return not (file.parent == folder and is_cab(file.name))
 
     events = read_events(source, columns=columns, tz=tz, time_unit=time_unit, only=is_table)
-    parts = [fixes_of(events)]
+    try:
+        parts = [fixes_of(events)]
+    finally:
+        events.close()
     if folder is not None:
         parts += [
             gpx_fixes(sorted(folder.glob("*.gpx")), named=False),
