@@ -52,7 +52,7 @@ def read_traces(
         events.close()
     if folder is not None:
         parts += [
-            gpx_fixes(sorted(folder.glob("*.gpx")), named=False),
+            gpx_fixes(sorted(filter(Path.is_file, folder.glob("*.gpx"))), named=False),
             geolife_fixes(plt_files(folder)),
             fixes_of(cab_parts(folder)),
         ]

@@ -75,6 +75,7 @@ def test_gpx(tmp_path: Path) -> None:
     [
         "<gpx><trk>",
         "<kml/>",
+        "<a>" * 100_000,
         '<!DOCTYPE x [<!ENTITY a "b">]><gpx/>',
         '<?xml version="1.0" encoding="odd"?><gpx/>',
         "",
@@ -296,6 +297,13 @@ def test_a_file_of_one_person_leaves_everybody_elses_fixes(
     after = fixes(tmp_path)
     assert before <= after
     assert not {row[0] for row in after - before} & {row[0] for row in before}
+
+
+def test_folders_with_the_names_of_files_are_no_files(tmp_path: Path) -> None:
+    (tmp_path / "ada.gpx").write_text(GPX)
+    for name in ("x.gpx", "x.plt", "new_x.txt", "x.csv"):
+        (tmp_path / name).mkdir()
+    assert len(read_traces(tmp_path)[0]) == 3
 
 
 @pytest.mark.privacy

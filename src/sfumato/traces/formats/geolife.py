@@ -39,7 +39,7 @@ _READING = Reading(
 
 def plt_files(folder: Path) -> list[Path]:
     """All trajectory files below a Geolife folder, whichever level of it is given."""
-    return sorted(folder.rglob("*.plt"))
+    return sorted(filter(Path.is_file, folder.rglob("*.plt")))
 
 
 def read_geolife(
