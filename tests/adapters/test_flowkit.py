@@ -120,7 +120,7 @@ def test_counts_from_flowdb_are_those_of_the_city(town: Town, flowdb: str) -> No
     some = open_pipeline("flowkit", only, GRID)
     assert some.zones is None
     events = some.open_events(None)
-    assert events.source.label == "events.sms"  # type: ignore[union-attr]
+    assert events.names == ("events.sms",)
     events.close()
 
 

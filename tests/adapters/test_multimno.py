@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
@@ -148,6 +149,31 @@ def test_raw_events_are_read_on_the_clock_of_the_release(
     theirs = LocalSource(read_events(town.folder / "events.parquet"), found.towers, GRID)
     one, two = (s.exact(Counting.VISITS)._through_the_door().values for s in (ours, theirs))
     np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.privacy
+def test_a_damaged_file_and_days_without_files_stop_nothing(
+    lakehouse: Path, tmp_path: Path
+) -> None:
+    """The holder named a lakehouse, not its files: none of them may decide about the release."""
+    for place in ("silver/network_coverage", "bronze/spatial"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).symlink_to(lakehouse / place)
+    home = tmp_path / "silver/cleaning/mno_events"
+    home.mkdir(parents=True)
+    found = open_pipeline("multimno", str(tmp_path), GRID, "nuts:3")
+    nobody = LocalSource(found.open_events(None), found.towers, GRID)
+    assert not nobody.exact(Counting.VISITS)._through_the_door().values.any()
+    shutil.copytree(lakehouse / "silver/cleaning/mno_events", home, dirs_exist_ok=True)
+    before = LocalSource(found.open_events(None), found.towers, GRID)
+    one = before.exact(Counting.VISITS)._through_the_door().values
+    assert one.any()
+    (home / day_folder(FIRST) / "u.parquet").write_bytes(b"PAR1")
+    write(home / day_folder(FIRST) / "v.parquet", pa.table({"user_id": [b"u"]}))
+    after = LocalSource(found.open_events(None), found.towers, GRID)
+    two = after.exact(Counting.VISITS)._through_the_door().values
+    np.testing.assert_array_equal(one, two)
+    assert after.drops.unfit == 2
 
 
 def test_which_day_stands_for_which() -> None:

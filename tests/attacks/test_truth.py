@@ -9,7 +9,7 @@ import shapely
 
 from sfumato.attacks.truth import fill, trajectories
 from sfumato.io.events import read_events
-from sfumato.model.errors import InputError
+from sfumato.model.errors import InputError, UsageError
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
 
@@ -43,6 +43,17 @@ def test_trajectories_of_events() -> None:
     found = trajectories(read, PLACES, GRID)  # type: ignore[arg-type]
     assert sorted(found.cells.tolist()) == [[0, 0, 1, 1], [1, 1, 1, 1]]
     assert found.filled == pytest.approx(5 / 8)
+
+
+def test_a_place_that_was_chosen_counts_and_not_the_position_beside_it() -> None:
+    rows = {"user": ["u"], "time": ["2020-01-01T01:00:00Z"], "place": ["b"], "lon": [0.5]}
+    table = pa.table(rows | {"lat": [0.5]})
+    by_name = read_events(table, columns={"place": "place"})
+    assert trajectories(by_name, PLACES, GRID).cells.tolist() == [[1, 1, 1, 1]]
+    by_position = read_events(table, columns={"lon": "lon", "lat": "lat"})
+    assert trajectories(by_position, PLACES, GRID).cells.tolist() == [[0, 0, 0, 0]]
+    with pytest.raises(UsageError, match="not said"):
+        trajectories(read_events(table), PLACES, GRID)
 
 
 def test_events_of_another_period_are_refused() -> None:

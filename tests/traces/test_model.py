@@ -5,8 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.model.errors import InputError, UsageError
-from sfumato.traces.model import MICROSECONDS, make_traces, run_starts
+from sfumato.model.errors import UsageError
+from sfumato.traces.model import (
+    MICROSECONDS,
+    NO_TRIP,
+    Fixes,
+    joined,
+    make_traces,
+    run_starts,
+    traces_of,
+)
 
 NOON_US = 1_225_540_800 * MICROSECONDS
 NAMES = np.array(["a", "b"], dtype=object)
@@ -56,10 +64,27 @@ def test_impossible_speeds_are_counted_and_kept() -> None:
     assert found.impossible_speeds == 1
 
 
-def test_mixed_time_units_are_refused_with_the_row_number() -> None:
-    time = np.array([NOON_US, NOON_US * 1000, NOON_US + 1], np.int64)
-    with pytest.raises(InputError, match="row 2"):
-        make_traces(np.zeros(3, np.int64), NAMES, time, np.zeros(3), np.zeros(3))
+@pytest.mark.privacy
+def test_a_time_outside_1980_to_2100_costs_its_row() -> None:
+    time = np.array([NOON_US, NOON_US * 1000, NOON_US + 1, -1], np.int64)
+    traces, found = make_traces(np.zeros(4, np.int64), NAMES, time, np.zeros(4), np.zeros(4))
+    assert traces.time.tolist() == [NOON_US, NOON_US + 1]
+    assert (found.far_times, found.dropped) == (2, 2)
+    assert any("1980" in line for line in found.lines())
+
+
+def test_formats_are_joined_by_the_canonical_text_of_ids() -> None:
+    """7 of a table and `7` of a file's name are one person; trips of both stay apart."""
+    one = np.zeros(2, np.int64)
+    time = NOON_US + np.array([0, 7200], np.int64) * MICROSECONDS
+    table = Fixes(np.array([7], object), one, one + NO_TRIP, time, one * 1.0, one * 1.0)
+    track = Fixes(np.array(["7"], object), one, one, time + 1, one * 1.0, one * 1.0, unfit=1)
+    traces, found = traces_of(joined([table, track]), gap_s=1200.0)
+    assert traces.names.tolist() == ["7"]
+    assert traces.trip.tolist() == [0, 1, 2, 2]
+    assert found.unfit == 1
+    nothing, found = traces_of(joined([]), gap_s=1200.0)
+    assert (len(nothing), found.dropped) == (0, 0)
 
 
 def test_empty_traces_are_empty() -> None:

@@ -108,16 +108,6 @@ def test_the_same_noise_never_meets_two_inputs(
         sanitise(walkers(fixes=41), asked(), ledger, tmp_path / "out")
 
 
-def test_nothing_in_the_period_costs_nothing(
-    tmp_path: Path, ledger: Ledger, walkers: Walkers
-) -> None:
-    with pytest.raises(UsageError, match="no fix"):
-        sanitise(
-            walkers(), asked(start=date(2009, 1, 1), end=date(2009, 1, 2)), ledger, tmp_path / "o"
-        )
-    assert not ledger.book().charges
-
-
 def test_rolling_budget_withholds_and_remembers(
     tmp_path: Path, ledger: Ledger, walkers: Walkers
 ) -> None:
@@ -173,6 +163,23 @@ KINDS = {
     },
     Kind.GAUSSIAN: {"strength": None, "gaussian": GaussianTraces(BOX, 200.0, 30, 2.0, 1e-6)},
 }
+
+
+@pytest.mark.privacy
+@pytest.mark.parametrize("kind", [*KINDS, None])
+def test_nothing_in_the_period_is_an_empty_release(
+    tmp_path: Path, walkers: Walkers, kind: Kind | None
+) -> None:
+    """That nobody was there is an answer like any other, and is paid like any other."""
+    how = KINDS[kind] if kind is not None else {"rolling_per_metre": 0.2}
+    later = {"start": date(2009, 1, 1), "end": date(2009, 1, 2), "box": BOX}
+    request = asked(kind=kind or Kind.INDEPENDENT, **(later | how))
+    book = Ledger(tmp_path / "ledger.sqlite")
+    book.initialise()
+    book.add_dataset("walkers", Cap(epsilon=50.0, delta=1e-5), Unit.parse("point"))
+    made = sanitise(walkers(), request, book, tmp_path / "o")
+    assert pq.read_table(made.folder / "traces.parquet").num_rows == 0
+    assert len(book.book().charges) == 1
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from sfumato.engine.intake.reading import read_events
 from sfumato.geography.overlay import Overlay
+from sfumato.io.events import resolved
 from sfumato.model.errors import InputError
 from sfumato.model.events import Events
-from sfumato.model.places import Places
+from sfumato.model.places import PlaceKind, Places
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid
 
@@ -46,7 +47,7 @@ def trajectories(
     bits = max(1, (len(places) - 1).bit_length())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
     grouping, _, _ = read_events(
-        events,
+        resolved(events, places.kind is PlaceKind.ZONES),
         places,
         grid,
         place_bits=bits,

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.internal import tell
-from sfumato.cli.options import Quiet
+from sfumato.cli.options import Columns, Quiet, TimeUnit, columns_of
+from sfumato.model.errors import InputError
 
 app = typer.Typer(help="Attacks on sanitised traces; results are internal.")
 
@@ -26,6 +27,8 @@ def traces(
         str | None, typer.Option(help="west,south,east,north; default: where most fixes are.")
     ] = None,
     tz: Annotated[str | None, typer.Option(help="Zone of times that carry none.")] = None,
+    column: Columns = None,
+    time_unit: TimeUnit = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same attack.")] = 1,
     classifier: Annotated[
         bool, typer.Option("--classifier", help="Train the recurrent network too (extra `rnn`).")
@@ -40,7 +43,9 @@ def traces(
     from sfumato.traces.outside import Box
     from sfumato.traces.read import read_traces
 
-    read, _ = read_traces(source, tz=tz)
+    read, _ = read_traces(source, columns=columns_of(column), tz=tz, time_unit=time_unit)
+    if not len(read):
+        raise InputError("there is not a single usable fix.", file=str(source))
     noise, window_s = parse_metres(expected_noise), parse_seconds(window)
     box = None if region is None else Box.parse(region)
     found = attack_traces(read, noise, window_s=window_s, box=box, seed=seed)

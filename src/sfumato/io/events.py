@@ -9,8 +9,9 @@ themselves lack is judged row by row (`sfumato.io.rows`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from sfumato.io.aliases import check_keys
 from sfumato.io.event_columns import ROLES, describe, placed
@@ -44,6 +45,7 @@ def read_events(
     format: str | None = None,
     period: tuple[int, int] | None = None,
     progress: Progress | None = None,
+    only: Callable[[Path], bool] | None = None,
 ) -> Events:
     """Describe a source of events.
 
@@ -56,6 +58,7 @@ def read_events(
     numbers. `format`: parquet, csv or ndjson where the ending does not tell.
     `period`: first instant and first instant after (epoch microseconds); a database leaves rows
     outside it behind, files ignore it. `progress` hears of what a database sends.
+    `only`: which files of a folder are events, by their names.
     """
     chosen = dict(columns or {})
     check_keys(chosen, ROLES)
@@ -81,6 +84,8 @@ def read_events(
     unfit: list[tuple[str, str]] = []
     notes: tuple[str, ...] = ()
     for file in locate(source):
+        if only is not None and not file.named and not only(file.path):
+            continue
         try:
             part, said = _file(file, chosen, format, tz=tz, unit=time_unit)
         except Unreadable:
@@ -191,6 +196,15 @@ def without_damaged(events: Events, error: Damaged) -> Events:
             kept = tuple(other for other in events.parts if other is not part)
             return replace(events, parts=kept, unfit=(*events.unfit, (part.label, "damaged")))
     raise error
+
+
+def all_rows(events: Events) -> tuple[list[Positions], Events]:
+    """All rows at once, for sources that fit in memory, and the events without damaged files."""
+    while True:
+        try:
+            return list(rows_of(events)), events
+        except Damaged as error:
+            events = without_damaged(events, error)
 
 
 def expected_rows(events: Events) -> int:

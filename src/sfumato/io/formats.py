@@ -147,20 +147,25 @@ def _constants(keys: Mapping[str, str | None], rules: RowRules, rows: int) -> di
     }
 
 
-def _blocks(file: EventFile) -> Iterator[tuple[bytes, int]]:
-    """Whole lines of a text file, and how many over-long records stand before them."""
-    with open_text(file.path) as opened:
+def text_blocks(path: Path, ahead: int = 0) -> Iterator[tuple[bytes, int]]:
+    """Whole lines of a text file behind the first `ahead`, and how many over-long ones follow."""
+    with open_text(path) as opened:
 
         def read(size: int) -> bytes:
             try:
-                return read_piece(opened, file.path, size)
+                return read_piece(opened, path, size)
             except Unreadable:
                 raise
             except InputError:
-                raise Damaged("the compressed file is damaged.", file=file.label) from None
+                raise Damaged("the compressed file is damaged.", file=str(path)) from None
 
         for block in whole_lines(read):
-            yield block.data, block.skipped
+            data, skipped = block.data, block.skipped
+            while ahead and data:
+                data, ahead = data[data.find(b"\n") + 1 :], ahead - 1
+            heads = min(ahead, skipped)
+            ahead -= heads
+            yield data, skipped - heads
 
 
 class Csv:
@@ -179,10 +184,7 @@ class Csv:
         keys = dict(file.keys)
         stored = [name for name in rules.used if name not in keys]
         wanted = [file.header.index(name) for name in stored]
-        header = True
-        for data, skipped in _blocks(file):
-            if header and data:
-                data, header = data[data.find(b"\n") + 1 :], False
+        for data, skipped in text_blocks(file.path, file.ahead):
             cut = cut_csv(data, file.delimiter, len(file.header), wanted)
             yield rules.positions(
                 dict(zip(stored, cut.columns, strict=True)) | _constants(keys, rules, cut.rows),
@@ -203,7 +205,7 @@ class NdJson:
 
     def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
         start = True
-        for data, skipped in _blocks(file):
+        for data, skipped in text_blocks(file.path):
             # A byte order mark belongs to the file, not to whoever's line stands first.
             yield json_positions(data.removeprefix(BOM_UTF8) if start else data, rules, skipped)
             start = False

@@ -148,7 +148,7 @@ class EventFile:
 
     `named`: the holder pointed at this very file, so damage is an error; a damaged file that
     was found in a folder gives no rows. `keys` are what its partition folders say (`day=01/`),
-    as text columns.
+    as text columns. `ahead`: lines of a text file before its first record.
     """
 
     path: Path
@@ -158,6 +158,7 @@ class EventFile:
     header: tuple[str, ...] = ()
     named: bool = True
     keys: tuple[tuple[str, str | None], ...] = ()
+    ahead: int = 1
 
     @property
     def label(self) -> str:

@@ -16,7 +16,10 @@ def to_table(traces: Traces, tz: str = "UTC") -> pa.Table:
     """user, trip, time (an instant), lon, lat."""
     return pa.table(
         {
-            "user": pa.array(traces.names[traces.user].tolist()),
+            # No fixes at all are a table of the same columns.
+            "user": pa.array(
+                traces.names[traces.user].tolist(), None if len(traces) else pa.string()
+            ),
             "trip": pa.array(traces.trip),
             "time": pa.array(traces.time, pa.timestamp("us", tz=tz)),
             "lon": pa.array(traces.lon),

@@ -136,7 +136,7 @@ def _something_left(chosen: Traces, asked: SanitiseRequest, ledger: Ledger) -> N
     made, _ = _reports(chosen, asked)
     length = len(ledger.entries()) + 1
     passed = budget.allowed(tags, made.user, made.time, asked.strength.per_metre, length, linked)
-    if not (passed.all() if asked.kind is Kind.CLOCK else passed.any()):
+    if passed.size and not (passed.all() if asked.kind is Kind.CLOCK else passed.any()):
         raise BudgetRefused(
             "The rolling budget of these people is spent for this period.",
             remedy="Choose another period, more noise, or longer windows. Nothing was charged.",

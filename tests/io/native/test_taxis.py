@@ -14,11 +14,17 @@ from sfumato.io.native.cabspotting import read_cabspotting
 from sfumato.io.native.taxis import Box, Dropped
 from sfumato.io.native.tdrive import read_tdrive
 from sfumato.model.errors import InputError, UsageError
-from sfumato.model.events import Events
+from sfumato.model.events import Events, EventTable
+
+
+def table_of(events: Events) -> pa.Table:
+    (part,) = events.parts
+    assert isinstance(part, EventTable)
+    return part.table
 
 
 def rows(events: Events) -> list[tuple[str, str, float, float]]:
-    table = events.source.table  # type: ignore[union-attr]
+    table = table_of(events)
     return [
         (row["user"], row["time"].isoformat(), row["lon"], row["lat"]) for row in table.to_pylist()
     ]
@@ -42,14 +48,51 @@ def test_tdrive_drops_what_is_no_fix(tmp_path: Path) -> None:
     assert dropped == Dropped(duplicates=1, zero=1, outside=1, missing=0)
 
 
-def test_a_damaged_line_is_named_by_number_and_not_shown(tmp_path: Path) -> None:
-    (tmp_path / "1.txt").write_text(
-        "1,2008-02-02 15:36:08,116.51172,39.92123\n1,secret,116.5,39.9\n"
-    )
-    with pytest.raises(InputError) as caught:
-        read_tdrive(tmp_path)
-    assert "1.txt" in str(caught.value)
-    assert "secret" not in str(caught.value)
+GOOD = "1,2008-02-02 15:36:08,116.51172,39.92123\n"
+CAB = "37.75134 -122.39488 0 1213084687\n"
+
+
+@pytest.mark.privacy
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"7,noon,116.5,39.9",
+        b'"7,2008-02-02 15:36:08,116.5,39.9',
+        b"7,2008-02-02 15:36:08,116.5",
+        b"7,2008-02-02 15:36:08,116.5,39.9,1",
+        b",2008-02-02 15:36:08,116.5,39.9",
+        b"\xff,2008-02-02 15:36:08,116.5,39.9",
+        b"7,2008-02-30 15:36:08,116.5,39.9",
+        b"7,2008-02-02 15:36:08,1e999,39.9",
+        b"7" * 1_100_000 + b",2008-02-02 15:36:08,116.5,39.9",
+    ],
+)
+def test_a_bad_line_of_a_taxi_costs_itself(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "1.txt").write_bytes(line + b"\n" + GOOD.encode() + line)
+    (tmp_path / "2.txt").write_text(GOOD.replace("1,", "2,", 1))
+    events, dropped = read_tdrive(tmp_path)
+    assert [row[0] for row in rows(events)] == ["1", "2"]
+    assert dropped == Dropped(duplicates=0, zero=0, outside=0, missing=2)
+
+
+@pytest.mark.privacy
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"north -122.39 0 1213084687",
+        b'"37.75 -122.39 0 1213084687',
+        b"37.75 -122.39 0 1213084687 ",
+        b"37.75 -122.39 0 99999999999999999999",
+        b"37.75 -122.39 0 2008-06-10T07:57:39Z",
+        b"\0",
+    ],
+)
+def test_a_bad_line_of_a_cab_costs_itself(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "new_u.txt").write_bytes(line + b"\n" + CAB.encode() + line)
+    (tmp_path / "new_v.txt").write_text(CAB)
+    events, dropped = read_cabspotting(tmp_path)
+    assert [row[0] for row in rows(events)] == ["u", "v"]
+    assert dropped.missing == 2
 
 
 def test_cabspotting_text_and_parquet_agree(tmp_path: Path) -> None:
@@ -74,10 +117,11 @@ def test_cabspotting_text_and_parquet_agree(tmp_path: Path) -> None:
     assert rows(text)[0] == ("abboip", "2008-06-10T07:57:39+00:00", -122.39527, 37.75136)
 
 
-def test_empty_folders_and_wrong_boxes_are_refused(tmp_path: Path) -> None:
+def test_empty_folders_are_empty_and_missing_ones_refused(tmp_path: Path) -> None:
     for read in (read_tdrive, read_cabspotting):
-        with pytest.raises(InputError):
-            read(tmp_path)
+        assert rows(read(tmp_path)[0]) == []
+        with pytest.raises(InputError, match="no such folder"):
+            read(tmp_path / "nowhere")
     with pytest.raises(UsageError):
         Box(2.0, 48.0, 1.0, 49.0)
 
@@ -91,7 +135,7 @@ def test_real_cabs() -> None:
     events, dropped = read_cabspotting(
         Path(folder) / "cabspotting_sf" / "cabspotting_sf_2008.parquet"
     )
-    table = events.source.table  # type: ignore[union-attr]
+    table = table_of(events)
     assert len(set(table["user"].unique().to_pylist())) <= 537
     kept = table.num_rows + dropped.duplicates + dropped.zero + dropped.outside + dropped.missing
     assert kept == 11_220_058

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from pathlib import Path
 
 import geopandas as gpd
@@ -73,15 +75,46 @@ def test_gpx(tmp_path: Path) -> None:
     [
         "<gpx><trk>",
         "<kml/>",
+        "<a>" * 100_000,
         '<!DOCTYPE x [<!ENTITY a "b">]><gpx/>',
-        '<gpx><trk><trkseg><trkpt lat="1" lon="1"><time>noon</time></trkpt></trkseg></trk></gpx>',
-        "<gpx/>",
+        '<?xml version="1.0" encoding="odd"?><gpx/>',
+        "",
     ],
 )
-def test_damaged_gpx_is_refused(tmp_path: Path, text: str) -> None:
+def test_damaged_gpx_is_refused_where_named_and_counted_where_found(
+    tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "ada.gpx").write_text(GPX)
     (tmp_path / "x.gpx").write_text(text)
     with pytest.raises(InputError, match=r"x[.]gpx"):
         read_traces(tmp_path / "x.gpx")
+    traces, found = read_traces(tmp_path)
+    assert traces.lon.tolist() == LON
+    assert found.unfit == 1
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        '<trkpt lat="1" lon="1"><time>noon</time></trkpt>',
+        '<trkpt lat="1" lon="1"><time>2008-11-01T12:00:00.1234567890Z</time></trkpt>',
+        '<trkpt lat="north" lon="1"><time>2008-11-01T12:00:00Z</time></trkpt>',
+        '<trkpt lat="1_0" lon="1"><time>2008-11-01T12:00:00Z</time></trkpt>',
+        '<trkpt lon="1"><time>2008-11-01T12:00:00Z</time></trkpt>',
+        '<trkpt lat="inf" lon="1"><time/></trkpt>',
+    ],
+)
+def test_a_bad_point_of_a_track_costs_itself(tmp_path: Path, point: str) -> None:
+    (tmp_path / "x.gpx").write_text(GPX.replace("<trkseg>\n", f"<trkseg>\n{point}"))
+    traces, found = read_traces(tmp_path / "x.gpx")
+    assert traces.lon.tolist() == LON
+    assert found.missing == 2
+
+
+def test_a_track_without_points_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "x.gpx").write_text("<gpx/>")
+    traces, _ = read_traces(tmp_path / "x.gpx")
+    assert len(traces) == 0
 
 
 def test_geolife_folder(tmp_path: Path) -> None:
@@ -140,15 +173,33 @@ def test_geolife_duplicates_are_found(tmp_path: Path) -> None:
     assert all(name.endswith(".plt") for name in groups[0])
 
 
-def test_damaged_plt_names_file_and_no_content(tmp_path: Path) -> None:
+BAD_PLT = (
+    "39.987654,secret,0,1,2,2008-11-01,12:00:15\n",
+    '"39.98,116.3,0,1,2,2008-11-01,12:00:15\n',
+    "39.98,116.3,0,1,2,2008-11-01\n",
+    "39.98,116.3,0,1,2,,12:00:15\n",
+    "39.98,116.3,0,1,2,2008-11-31,12:00:15\n",
+    "\0\n",
+)
+
+
+@pytest.mark.privacy
+@pytest.mark.parametrize("line", BAD_PLT)
+def test_a_bad_line_of_a_trajectory_costs_itself(tmp_path: Path, line: str) -> None:
     folder = geolife(tmp_path)
     bad = folder / "Data" / "000" / "Trajectory" / "20081101120000.plt"
-    bad.write_text(PLT_HEAD + PLT + "39.987654,secret,0,1,2,2008-11-01,12:00:15\n")
-    with pytest.raises(InputError) as caught:
-        read_traces(folder)
-    assert "20081101120000.plt" in str(caught.value)
-    assert "secret" not in str(caught.value)
-    assert "39.98" not in str(caught.value)
+    bad.write_text(PLT_HEAD + line + PLT + line)
+    traces, found = read_traces(folder)
+    assert len(traces) == 9
+    assert traces.lat[:3].tolist() == LAT
+    assert found.missing + found.unreadable == 2
+
+
+def test_a_named_trajectory_is_read_alone(tmp_path: Path) -> None:
+    folder = geolife(tmp_path)
+    traces, _ = read_traces(folder / "Data" / "003" / "Trajectory" / "20081101120000.plt")
+    assert traces.names.tolist() == ["003"]
+    assert len(traces) == 3
 
 
 def test_cabspotting_folder(tmp_path: Path) -> None:
@@ -193,9 +244,79 @@ def test_geolife_is_not_a_table(tmp_path: Path) -> None:
         read_traces(tmp_path / "nothing.csv")
 
 
-def test_metres_are_refused() -> None:
+CAB = "37.75134 -122.39488 0 1213084687\n37.75136 -122.39527 0 1213084659\n"
+TABLE = "uid,time,lat,lon\nbo,2008-11-01T12:00:00Z,39.91,116.31\n"
+ODD_FILES = {
+    "u.gpx": GPX.encode(),
+    "v.gpx": b"<gpx",
+    "u.plt": (PLT_HEAD + PLT).encode(),
+    "v.plt": b"\0\xff",
+    "new_u.txt": CAB.encode(),
+    "new_v.txt": b'"37 -122 0 1\n\xff\n' + b"9" * 70_000,
+    "new_w.txt": b"",
+    "u.csv": TABLE.replace("bo", "u").encode(),
+    "v.csv": b"1,2,3\n",
+    "w.csv": b"uid,time,tower\nu,2008-11-01T12:00:00Z,t1\n",
+    "u.parquet": b"PAR1 not at all",
+    "v.parquet": b"",
+    "u.ndjson": b"{",
+    "labels.txt": b"Start Time\tEnd Time\n",
+    os.fsdecode(b"new_\xff.txt"): CAB.encode(),
+    os.fsdecode(b"\xfe.gpx"): GPX.encode(),
+}
+
+
+def fixes(folder: Path) -> Counter[tuple[str, int, float, float]]:
+    traces, _ = read_traces(folder)
+    users = [str(traces.names[user]) for user in traces.user]
+    columns = (traces.time.tolist(), traces.lon.tolist(), traces.lat.tolist())
+    return Counter(zip(users, *columns, strict=True))
+
+
+@pytest.mark.privacy
+@pytest.mark.parametrize("kind", ["gpx", "geolife", "cabs", "tables", "nothing"])
+@pytest.mark.parametrize("name", ODD_FILES)
+def test_a_file_of_one_person_leaves_everybody_elses_fixes(
+    tmp_path: Path, kind: str, name: str
+) -> None:
+    """With a file for every person, whichever file one of them has, of whatever kind."""
+    if kind == "gpx":
+        (tmp_path / "ada.gpx").write_text(GPX)
+    elif kind == "geolife":
+        geolife(tmp_path)
+    elif kind == "cabs":
+        (tmp_path / "new_abboip.txt").write_text(CAB)
+    elif kind == "tables":
+        (tmp_path / "bo.csv").write_text(TABLE)
+    before = fixes(tmp_path)
+    assert len(before) == {"gpx": 3, "geolife": 9, "cabs": 2, "tables": 1, "nothing": 0}[kind]
+    try:
+        (tmp_path / name).write_bytes(ODD_FILES[name])
+    except OSError:
+        pytest.skip("this file system refuses the name")
+    after = fixes(tmp_path)
+    assert before <= after
+    assert not {row[0] for row in after - before} & {row[0] for row in before}
+
+
+def test_folders_with_the_names_of_files_are_no_files(tmp_path: Path) -> None:
+    (tmp_path / "ada.gpx").write_text(GPX)
+    for name in ("x.gpx", "x.plt", "new_x.txt", "x.csv"):
+        (tmp_path / name).mkdir()
+    assert len(read_traces(tmp_path)[0]) == 3
+
+
+@pytest.mark.privacy
+def test_an_empty_folder_and_a_header_alone_are_empty_traces(tmp_path: Path) -> None:
+    assert len(read_traces(tmp_path)[0]) == 0
+    (tmp_path / "t.csv").write_text("uid,time,lat,lon\n")
+    assert len(read_traces(tmp_path / "t.csv")[0]) == 0
+
+
+def test_metres_lie_off_the_globe() -> None:
     frame = pd.DataFrame(
         {"uid": [1, 1], "datetime": TIMES[:2], "lat": [5_000_000.0, 5_000_010.0], "lng": [4e5, 4e5]}
     )
-    with pytest.raises(InputError, match="degrees"):
-        read_traces(frame)
+    traces, found = read_traces(frame)
+    assert len(traces) == 0
+    assert found.off_the_globe == 2

@@ -51,15 +51,20 @@ def find(lakehouse: Path, places: tuple[str, ...], what: str) -> Path:
 
 
 def parts(folder: Path) -> list[Part]:
+    """All Parquet files of a public data object; there is one at least."""
+    found = listed(folder)
+    if not found:
+        raise InputError("the data object holds no Parquet file.", file=str(folder))
+    return found
+
+
+def listed(folder: Path) -> list[Part]:
     """All Parquet files of a data object, in the order of their names."""
-    found = [
+    return [
         Part(path, dict(_KEY.findall(str(path.relative_to(folder).parent))))
         for path in sorted(folder.rglob("*.parquet"))
         if not any(piece[0] in "._" for piece in path.relative_to(folder).parts)
     ]
-    if not found:
-        raise InputError("the data object holds no Parquet file.", file=str(folder))
-    return found
 
 
 def days_of(grid: TimeGrid) -> list[date]:

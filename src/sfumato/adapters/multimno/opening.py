@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from sfumato.adapters.inputs import Inputs
-from sfumato.adapters.multimno.lakehouse import EVENTS, NETWORK, days_of, find, parts
+from sfumato.adapters.multimno.lakehouse import EVENTS, NETWORK, days_of, find, listed
 from sfumato.adapters.multimno.network import read_network
 from sfumato.adapters.multimno.zones import Zoning, read_zoning
 from sfumato.io.events import read_events
-from sfumato.model.errors import InputError
 from sfumato.model.events import Events
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid
@@ -30,12 +29,12 @@ def open_multimno(lakehouse: Path, grid: TimeGrid, zoning: str | None) -> Inputs
 
 
 def _events(folder: Path, grid: TimeGrid) -> Events:
-    """The files of the period's days; times without a zone are UTC, raw text that of the grid."""
+    """The files of the period's days; times without a zone are UTC, raw text that of the grid.
+
+    They were found, not named: one that is damaged or does not fit gives no rows, and no file of
+    these days is nobody.
+    """
     wanted = set(days_of(grid))
-    found = [part.path for part in parts(folder) if part.day is None or part.day in wanted]
-    if not found:
-        raise InputError(
-            "there are no events of these days.", file=str(folder), remedy="Check --from and --to."
-        )
+    found = {part.path for part in listed(folder) if part.day is None or part.day in wanted}
     tz = grid.tz if folder.parent.name == "bronze" else "UTC"
-    return read_events(found, columns=COLUMNS, tz=tz)
+    return read_events(folder, columns=COLUMNS, tz=tz, only=found.__contains__)

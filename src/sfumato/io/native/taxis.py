@@ -7,15 +7,17 @@ for the holder. The box is public and given, never read from the data.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from sfumato.io.events import all_rows
+from sfumato.io.rows import BAD, FAR, Positions
 from sfumato.model.errors import UsageError
 from sfumato.model.events import EventColumns, Events, TimeEncoding, UserEncoding
-from sfumato.model.file_errors import csv_error, parquet_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,47 +47,53 @@ class Dropped:
     zero: int
     outside: int
     missing: int
+    """Also lines that could not be cut into fields."""
 
 
-def taxi_events(
-    select: str, parameters: Sequence[object], files: Sequence[str], box: Box, label: str
-) -> tuple[Events, Dropped]:
-    """Events from a query that gives user (text), t (epoch microseconds), lon and lat."""
-    judged = (
-        f"SELECT *, (user IS NULL OR t IS NULL OR lon IS NULL OR lat IS NULL) AS missing, "
-        "(lon = 0 OR lat = 0) AS zero, "
-        f"NOT (lon >= {box.west!r} AND lon < {box.east!r} AND lat >= {box.south!r} "
-        f"AND lat < {box.north!r}) AS outside FROM ({select})"
+def taxi_events(events: Events, box: Box, label: str) -> tuple[Events, Dropped]:
+    """Events of a fleet that lie in the box, each once, in the order of user and time."""
+    rows, _ = all_rows(events)
+    user = pa.chunked_array([part.user.cast(pa.large_string()) for part in rows], pa.large_string())
+    time = np.concatenate([np.empty(0, np.int64), *(part.time for part in rows)])
+    lon, lat = (
+        np.concatenate([np.empty(0), *(getattr(part, side) for part in rows)])
+        for side in ("lon", "lat")
     )
-    try:
-        with duckdb.connect() as connection:
-            connection.execute("SET preserve_insertion_order = false")
-            connection.execute(f"CREATE TEMP TABLE fix AS {judged}", list(parameters))
-            counted = connection.execute(
-                "SELECT count(*) FILTER (missing), count(*) FILTER (NOT missing AND zero), "
-                "count(*) FILTER (NOT missing AND NOT zero AND outside), "
-                "count(*) FILTER (NOT missing AND NOT zero AND NOT outside) FROM fix"
-            ).fetchall()[0]
-            found: pa.Table = connection.sql(
-                "SELECT DISTINCT user, t, lon, lat FROM fix "
-                "WHERE NOT missing AND NOT zero AND NOT outside ORDER BY user, t, lon, lat"
-            ).to_arrow_table()
-    except duckdb.Error as error:
-        raised = (
-            csv_error(error, files) if files[0].endswith(".txt") else parquet_error(error, files)
-        )
-    else:
-        missing, zero, outside, kept = (int(number) for number in counted)
-        instants = found["t"].cast(pa.int64()).cast(pa.timestamp("us", tz="UTC"))
-        table = pa.table(
-            {"user": found["user"], "time": instants, "lon": found["lon"], "lat": found["lat"]}
-        )
-        events = Events.of_table(
-            table,
-            EventColumns(user="user", time="time", lon="lon", lat="lat"),
-            TimeEncoding.INSTANT,
-            UserEncoding.TEXT,
-            label=label,
-        )
-        return events, Dropped(kept - found.num_rows, zero, outside, missing)
-    raise raised
+    told = np.concatenate([np.empty(0, np.bool_), *(_told(part) for part in rows)])
+    missing = ~(told & user.is_valid().to_numpy() & np.isfinite(lon) & np.isfinite(lat))
+    zero = ~missing & ((lon == 0) | (lat == 0))
+    inside = (lon >= box.west) & (lon < box.east) & (lat >= box.south) & (lat < box.north)
+    kept = ~missing & ~zero & inside
+    fixes = pa.table(  # noqa: F841 (DuckDB knows it by its name)
+        {
+            "user": user.filter(pa.array(kept)),
+            "time": time[kept],
+            "lon": lon[kept],
+            "lat": lat[kept],
+        }
+    )
+    with duckdb.connect() as connection:
+        table: pa.Table = connection.sql(
+            "SELECT DISTINCT * FROM fixes ORDER BY user, time, lon, lat"
+        ).to_arrow_table()
+    table = table.set_column(1, "time", table["time"].cast(pa.timestamp("us", tz="UTC")))
+    made = Events.of_table(
+        table,
+        EventColumns(user="user", time="time", lon="lon", lat="lat"),
+        TimeEncoding.INSTANT,
+        UserEncoding.TEXT,
+        label=label,
+    )
+    dropped = Dropped(
+        duplicates=int(kept.sum()) - table.num_rows,
+        zero=int(zero.sum()),
+        outside=int((~missing & ~zero & ~inside).sum()),
+        missing=int(missing.sum()) + sum(part.unreadable for part in rows),
+    )
+    return made, dropped
+
+
+def _told(part: Positions) -> NDArray[np.bool_]:
+    """Rows with a time that is one."""
+    read: NDArray[np.bool_] = (part.time != BAD) & (part.time != FAR)
+    return read & part.time_valid if part.time_valid.size else read

@@ -6,20 +6,34 @@ from pathlib import Path
 
 from sfumato.io.native.taxis import BEIJING, Box, Dropped, taxi_events
 from sfumato.model.errors import InputError
-from sfumato.model.events import Events
+from sfumato.model.events import (
+    EventColumns,
+    EventFile,
+    Events,
+    FileFormat,
+    Reading,
+    TimeEncoding,
+    UserEncoding,
+)
 
-_COLUMNS = "{'user': 'VARCHAR', 'clock': 'TIMESTAMP', 'lon': 'DOUBLE', 'lat': 'DOUBLE'}"
-_EAST_US = 8 * 3600 * 1_000_000
-"""China has one clock, eight hours ahead of UTC, and did not move it in 2008."""
+_HEADER = ("user", "clock", "lon", "lat")
+_READING = Reading(
+    EventColumns(user="user", time="clock", lon="lon", lat="lat"),
+    TimeEncoding.ISO,
+    UserEncoding.TEXT,
+    tz="Asia/Shanghai",
+    time_is_text=True,
+)
 
 
 def read_tdrive(folder: Path, box: Box = BEIJING) -> tuple[Events, Dropped]:
     """All taxis of a folder (searched with its subfolders), inside the box."""
-    files = sorted(str(path) for path in Path(folder).rglob("*.txt") if path.stat().st_size)
-    if not files:
-        raise InputError("there are no text files of taxis here.", file=str(folder))
-    select = (
-        f"SELECT user, epoch_us(clock) - {_EAST_US} AS t, lon, lat FROM read_csv(?, "
-        f"auto_detect = false, header = false, delim = ',', columns = {_COLUMNS})"
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError("there is no such folder.", file=str(folder), remedy="Check the path.")
+    parts = tuple(
+        EventFile(path, FileFormat.CSV, _READING, header=_HEADER, named=False, ahead=0)
+        for path in sorted(folder.rglob("*.txt"))
+        if path.is_file()
     )
-    return taxi_events(select, [files], files, box, str(folder))
+    return taxi_events(Events(parts, label=str(folder)), box, str(folder))

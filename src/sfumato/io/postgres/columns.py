@@ -1,8 +1,22 @@
 """The server's types as the reader knows them, and how a column is asked for.
 
-A column is asked for in the type that a Parquet file of the same table would have: text for
-everything that is text (also UUID and enumerations), whole numbers for `numeric(p, 0)` that fits
-64 bits, double for other `numeric` coordinates. Domains are what they stand on.
+A column is asked for as it is stored, or by an expression that no value can make fail: one row must
+not stop the others, so nothing is converted on the server that has values without a result. What a
+value means is judged here, by `sfumato.io.rows`, as for files.
+
+========================  =========================================================================
+text, enumerations, UUID  their text; in a database that is not UTF-8, its bytes as they are stored
+                          (`sfumato.io.postgres.encodings`). Above a megabyte: nothing
+`bytea`                   as it is; above a megabyte: nothing
+`numeric`, up to 18       64-bit integers; `NaN`: nothing
+digits, no fraction
+other `numeric`           its text: a double would overflow
+timestamps                as they are; infinite ones, and those that Arrow cannot count in
+                          microseconds, as an instant outside every period
+numbers                   as they are
+========================  =========================================================================
+
+Domains are what they stand on. Other types keep the server's name, which no rule knows.
 """
 
 from __future__ import annotations
@@ -10,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sfumato.io.postgres.address import Table, quoted
+from sfumato.io.rows import LONGEST_VALUE
 from sfumato.io.schema import Column, literal
 
 _TYPES = {
@@ -23,25 +38,28 @@ _TYPES = {
     "timestamp": "TIMESTAMP",
     "date": "DATE",
 }
-_TEXTS = frozenset({"text", "varchar", "bpchar", "name", "citext", "uuid"})
+_TEXTS = frozenset({"text", "varchar", "bpchar", "name", "citext", "json"})
 _DIGITS = 18
+_FIRST, _LAST = "4000-01-01 00:00:00 BC", "290000-01-01 00:00:00"
+"""Before and after every period that has a date; Arrow's microseconds reach that far."""
+UTF8 = "UTF8"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerColumn:
-    """A column: its name, its type in the reader's words, and the expression that gives it."""
+    """A column: its name, its type in the reader's words, and the expression that gives it.
+
+    `encoded`: the expression gives the bytes of a text in the database's encoding.
+    """
 
     name: str
     type: str
     expression: str
+    encoded: bool = False
 
     @property
     def column(self) -> Column:
         return Column(self.name, self.type)
-
-    @property
-    def select(self) -> str:
-        return f"{self.expression} AS {quoted(self.name)}"
 
 
 def columns_sql(table: Table) -> str:
@@ -61,14 +79,39 @@ def columns_sql(table: Table) -> str:
     """
 
 
-def server_column(name: str, type: str, kind: str, modifier: int) -> ServerColumn:
+def server_column(
+    name: str, type: str, kind: str, modifier: int, encoding: str = UTF8
+) -> ServerColumn:
     """What `columns_sql` says about a column, in the reader's words."""
     asked = quoted(name)
     if type in _TEXTS or kind == "e":
+        if encoding == UTF8:
+            return ServerColumn(name, "VARCHAR", _short(f"{asked}::text"))
+        # To its own encoding, so that nothing is converted and nothing can be refused.
+        raw = f"pg_catalog.convert_to({_short(f'{asked}::text')}, {literal(encoding)})"
+        return ServerColumn(name, "VARCHAR", raw, encoded=True)
+    if type == "uuid":
         return ServerColumn(name, "VARCHAR", f"{asked}::text")
+    if type == "bytea":
+        return ServerColumn(name, "BLOB", _short(asked))
+    if type in ("timestamptz", "timestamp"):
+        first, last = (f"{type} {literal(edge)}" for edge in (_FIRST, _LAST))
+        return ServerColumn(
+            name,
+            _TYPES[type],
+            f"CASE WHEN {asked} < {first} THEN {first} WHEN {asked} > {last} THEN {last} "
+            f"ELSE {asked} END",
+        )
     if type == "numeric":
         digits, scale = ((modifier - 4) >> 16) & 0xFFFF, (modifier - 4) & 0x7FF
         if modifier >= 4 and scale == 0 and digits <= _DIGITS:
-            return ServerColumn(name, "BIGINT", f"{asked}::bigint")
-        return ServerColumn(name, "DECIMAL", f"{asked}::double precision")
-    return ServerColumn(name, _TYPES.get(type, type.upper()), asked)
+            # The server puts NaN above all numbers.
+            whole = f"CASE WHEN abs({asked}) < 1e{_DIGITS} THEN {asked}::bigint END"
+            return ServerColumn(name, "BIGINT", whole)
+        return ServerColumn(name, "DECIMAL", f"{asked}::text")
+    return ServerColumn(name, _TYPES.get(type, type), asked)
+
+
+def _short(text: str) -> str:
+    """Nothing instead of a value that is too long to be read; the server need not unpack it."""
+    return f"CASE WHEN octet_length({text}) <= {LONGEST_VALUE} THEN {text} END"

@@ -1,26 +1,32 @@
 """`read_database`: `read_events` for an address. It takes the snapshot, so it does read.
 
 How the rows of each table are read is decided as for files, by its columns' names, the server's
-types and the options. Rows outside the period stay on the server. That nobody was there is a
-private answer like any other, so an empty table is no error.
+types and the options, each table by itself. Rows outside the period stay on the server. That
+nobody was there is a private answer like any other, so an empty table is no error.
+
+No value of a table stops the reading (`sfumato.io.postgres.columns`). A view that computes is the
+holder's own: where its expression fails for one row, the server gives none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from sfumato.io import aliases
 from sfumato.io.event_columns import ROLES, describe
 from sfumato.io.postgres.address import Address, Table
 from sfumato.io.postgres.columns import ServerColumn
+from sfumato.io.postgres.encodings import as_utf8
 from sfumato.io.postgres.period import Period, condition
 from sfumato.io.postgres.session import Session, open_session
 from sfumato.io.postgres.snapshot import write_snapshot
 from sfumato.io.schema import refuse_repeated
 from sfumato.io.scratch import Scratch
-from sfumato.model.errors import InputError
-from sfumato.model.events import EventFile, Events, FileFormat
+from sfumato.model.events import EventFile, Events, FileFormat, Reading
 from sfumato.model.source import Progress
 
 
@@ -52,20 +58,23 @@ def read_database(
     return Events(tuple(parts), notes, label=address.label, unordered=True, keeper=scratch)
 
 
-def _picked(table: Table, found: Sequence[ServerColumn], used: list[str]) -> list[ServerColumn]:
+def _picked(table: Table, found: Sequence[ServerColumn], reading: Reading) -> list[ServerColumn]:
     by_name = {column.name: column for column in found}
+    used = reading.columns.used
     refuse_repeated(
         [name for name in by_name if name.lower() in {u.lower() for u in used}], table.label
     )
-    for name in used:
-        if name not in by_name:
-            raise InputError(
-                f"there is no such column here. The columns are {aliases.listed(list(by_name))}.",
-                file=table.label,
-                column=name,
-                remedy="Read tables of one kind at a time.",
-            )
     return [by_name[name] for name in used]
+
+
+def _named(batches: Iterable[Any], picked: Sequence[ServerColumn], encoding: str) -> Iterator[Any]:
+    """Batches under the columns' own names, their texts in UTF-8 or judged later."""
+    for batch in batches:
+        arrays = [
+            as_utf8(array, encoding) if column.encoded else array
+            for column, array in zip(picked, batch.columns, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, names=[column.name for column in picked])
 
 
 def _take(
@@ -83,10 +92,11 @@ def _take(
     reading, notes = describe(
         [column.column for column in found], chosen, table.label, tz=tz, unit=unit
     )
-    picked = _picked(table, found, list(reading.columns.used))
+    picked = _picked(table, found, reading)
     time = next(column for column in picked if column.name == reading.columns.time)
-    selected = ", ".join(column.select for column in picked)
+    selected = ", ".join(f"{column.expression} AS c{k}" for k, column in enumerate(picked))
     where = condition(time.name, time.type, reading, period)
     sql = f"SELECT {selected} FROM {table.sql} WHERE {where}"
-    write_snapshot(path, session.batches(sql, table.label), table.label, progress)
+    batches = _named(session.batches(sql, table.label), picked, session.encoding)
+    write_snapshot(path, batches, table.label, progress)
     return EventFile(path, FileFormat.PARQUET, reading), notes

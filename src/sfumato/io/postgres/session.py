@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sfumato.io.postgres.address import Address, Table
 from sfumato.io.postgres.columns import ServerColumn, columns_sql, server_column
+from sfumato.io.postgres.encodings import check_encoding
 from sfumato.io.postgres.failures import guarded, no_such_table
 from sfumato.model.errors import UsageError
 
@@ -37,16 +38,27 @@ class Session:
     def __init__(self, connection: Any, label: str) -> None:
         self._connection = connection
         self._label = label
+        self._encoding: str | None = None
 
     def columns(self, table: Table) -> list[ServerColumn]:
         """The columns of a table or view, in its own order."""
         rows = self.rows(columns_sql(table), table.label)
+        check_encoding(self.encoding, table.label)
         found = [
-            server_column(row["name"], row["type"], row["kind"], row["modifier"]) for row in rows
+            server_column(row["name"], row["type"], row["kind"], row["modifier"], self.encoding)
+            for row in rows
         ]
         if not found:
             raise no_such_table(table.label)
         return found
+
+    @property
+    def encoding(self) -> str:
+        """What the database's texts are written in."""
+        if self._encoding is None:
+            (row,) = self.rows("SELECT pg_catalog.getdatabaseencoding()::text AS name")
+            self._encoding = str(row["name"])
+        return self._encoding
 
     def rows(self, sql: str, label: str | None = None) -> list[dict[str, Any]]:
         """A small answer whole."""

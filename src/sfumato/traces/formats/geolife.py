@@ -10,27 +10,36 @@ that a study can say how many of its people are one person.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import defaultdict
 from pathlib import Path
 
-import duckdb
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from sfumato.engine.connection import open_connection, without_records
-from sfumato.io.schema import literal
-from sfumato.model.errors import InputError
-from sfumato.traces.model import Found, Traces, make_traces
+from sfumato.io.formats import text_blocks
+from sfumato.io.lines import cut_csv
+from sfumato.io.rows import RowRules
+from sfumato.model.events import EventColumns, Reading, TimeEncoding, UserEncoding
+from sfumato.traces.formats.table import fixes
+from sfumato.traces.model import Fixes, Found, Traces, traces_of
 
 HEADER_LINES = 6
-_COLUMNS = "{'lat': 'DOUBLE', 'lon': 'DOUBLE', 'z': 'VARCHAR', 'alt': 'VARCHAR', " + (
-    "'days': 'VARCHAR', 'day': 'VARCHAR', 'clock': 'VARCHAR'}"
+_FIELDS, _WANTED = 7, [0, 1, 5, 6]
+_BLANK = pa.scalar(b" ", pa.binary())
+_READING = Reading(
+    EventColumns(user="user", time="time", lon="lon", lat="lat"),
+    TimeEncoding.ISO,
+    UserEncoding.TEXT,
+    tz="UTC",
+    time_is_text=True,
 )
-_FILES_AT_ONCE = 2_000
 
 
 def plt_files(folder: Path) -> list[Path]:
     """All trajectory files below a Geolife folder, whichever level of it is given."""
-    return sorted(folder.rglob("*.plt"))
+    return sorted(filter(Path.is_file, folder.rglob("*.plt")))
 
 
 def read_geolife(
@@ -42,30 +51,33 @@ def read_geolife(
     week before it, are not opened.
     """
     paths = plt_files(folder)
-    if not paths:
-        raise InputError("there are no .plt files below this folder.", file=str(folder))
     if period is not None:
         paths = [path for path in paths if _may_touch(path.stem, period)]
-    users = sorted({_user(path) for path in paths})
-    code = {name: number for number, name in enumerate(users)}
-    parts = []
-    with open_connection() as db:
-        for first in range(0, len(paths), _FILES_AT_ONCE):
-            some = paths[first : first + _FILES_AT_ONCE]
-            parts.append(_read(db, some, [code[_user(path)] for path in some], first, period))
-    user, trip, time, lat, lon = (
-        np.concatenate([part[i] for part in parts]) if parts else np.empty(0) for i in range(5)
-    )
-    traces, found = make_traces(
-        user.astype(np.int64),
-        np.array(users, dtype=object),
-        time.astype(np.int64),
-        lon.astype(np.float64),
-        lat.astype(np.float64),
-        trip=trip.astype(np.int64),
-        label=str(folder),
-    )
+    traces, found = traces_of(geolife_fixes(paths))
+    if period is not None:
+        start, end = (int(np.datetime64(day, "us").astype(np.int64)) for day in period)
+        traces = traces.between(start, end)
     return traces, found, len(paths)
+
+
+def geolife_fixes(paths: list[Path]) -> Fixes:
+    """Fixes of trajectory files, a trip each; a line that cannot be read is no row."""
+    rules = RowRules(_READING, UserEncoding.TEXT, coordinates=True)
+    rows, trips = [], [np.empty(0, np.int64)]
+    for trip, path in enumerate(paths):
+        user = pa.scalar(os.fsencode(_user(path)), pa.binary())
+        for data, skipped in text_blocks(path, HEADER_LINES):
+            cut = cut_csv(data, ",", _FIELDS, _WANTED)
+            lat, lon, day, clock = cut.columns
+            columns = {
+                "user": pa.repeat(user, cut.rows),
+                "time": pc.binary_join_element_wise(day, clock, _BLANK),
+                "lon": lon,
+                "lat": lat,
+            }
+            rows.append(rules.positions(columns, unreadable=cut.malformed + skipped))
+            trips.append(np.full(cut.rows, trip))
+    return fixes(rows, UserEncoding.TEXT, np.concatenate(trips))
 
 
 def duplicated_tracks(folder: Path) -> list[tuple[str, ...]]:
@@ -97,30 +109,3 @@ def _may_touch(stem: str, period: tuple[str, str]) -> bool:
     start, end = (text.replace("-", "") for text in period)
     early = (np.datetime64(period[0]) - np.timedelta64(7, "D")).astype(str).replace("-", "")
     return str(early) <= day < end or start <= day < end
-
-
-def _read(
-    db: duckdb.DuckDBPyConnection,
-    paths: list[Path],
-    users: list[int],
-    first: int,
-    period: tuple[str, str] | None,
-) -> tuple[np.ndarray, ...]:
-    names = [str(path) for path in paths]
-    listed = "[" + ", ".join(literal(name) for name in names) + "]"
-    inside = f"WHERE day >= '{period[0]}' AND day < '{period[1]}'" if period else ""
-    with without_records(names):
-        table = db.sql(
-            "SELECT filename, lat, lon, epoch_us(TRY_CAST(day || ' ' || clock AS TIMESTAMP)) AS t "
-            f"FROM read_csv({listed}, auto_detect = false, header = false, skip = {HEADER_LINES}, "
-            f"columns = {_COLUMNS}, delim = ',', filename = true) {inside}"
-        ).to_arrow_table()
-    coded = table["filename"].combine_chunks().dictionary_encode()
-    position = {name: number for number, name in enumerate(names)}
-    place = np.array([position[n] for n in coded.dictionary.to_pylist()], np.int64)
-    trip = place[coded.indices.to_numpy()] if len(table) else np.empty(0, np.int64)
-    user = np.array(users, np.int64)[trip]
-    missing = table["t"].is_null().to_numpy()
-    time = table["t"].fill_null(0).to_numpy()
-    lat, lon = (table[n].fill_null(np.nan).to_numpy() for n in ("lat", "lon"))
-    return np.where(missing, -1, user), trip + first, time, lat, lon
