@@ -111,7 +111,7 @@ def _file(
     if schema is None:
         return None, ()
     if schema.open_names:
-        reading, notes = _open_names(chosen, tz, unit), ()
+        reading, notes = open_names(chosen, tz, unit), ()
     else:
         stored = [column for column in schema.columns if column.name not in dict(file.keys)]
         columns = [*stored, *(Column(name, "VARCHAR") for name, _ in file.keys)]
@@ -141,7 +141,7 @@ def resolved(events: Events, zones: bool) -> Events:
     return replace(events, parts=tuple(parts), unfit=tuple(unfit))
 
 
-def _open_names(chosen: Mapping[str, str], tz: str | None, unit: str | None) -> Reading:
+def open_names(chosen: Mapping[str, str], tz: str | None, unit: str | None) -> Reading:
     """NDJSON has no header: members are called as the options say, or by the parts' own names.
 
     In zones, positions count unless the holder named a place. A time that is a number counts
@@ -155,8 +155,14 @@ def _open_names(chosen: Mapping[str, str], tz: str | None, unit: str | None) -> 
     return Reading(columns, EPOCHS[unit or "s"], UserEncoding.TEXT, tz, time_is_text=True)
 
 
-def rows_of(events: Events, *, period: tuple[int, int] | None = None) -> Iterator[Positions]:
-    """All rows of `resolved` events, batch by batch.
+def rows_of(
+    events: Events,
+    *,
+    period: tuple[int, int] | None = None,
+    held: UserEncoding | None = None,
+) -> Iterator[Positions]:
+    """All rows of `resolved` events, batch by batch. `held`: how ids are held, as the events say
+    unless it is given.
 
     Raises `Damaged` in the middle where a file turns out to be broken: whoever has added up what
     came before begins again without it (`without_damaged`).
@@ -164,7 +170,10 @@ def rows_of(events: Events, *, period: tuple[int, int] | None = None) -> Iterato
     for part in events.parts:
         reading = part.reading
         rules = RowRules(
-            reading, events.user, coordinates=reading.columns.lon is not None, period=period
+            reading,
+            held or events.user,
+            coordinates=reading.columns.lon is not None,
+            period=period,
         )
         if isinstance(part, EventFile):
             yield from FORMATS[part.format].positions(part, rules)

@@ -93,7 +93,7 @@ class RowRules:
         self.coordinates = coordinates
         self._held = held
         self._breaks, self._offsets = _NONE, _NONE
-        if reading.tz is not None and reading.time in (TimeEncoding.NAIVE, TimeEncoding.ISO):
+        if reading.tz is not None:
             self._breaks, self._offsets = _clock(reading.tz, *(period or EVER))
 
     @property
