@@ -52,7 +52,7 @@ _LOCATED = Reading(
 )
 
 
-@dataclass
+@dataclass(repr=False)
 class Dropped:
     """Rows that were not counted and why, and files that gave none: for the holder alone."""
 
@@ -77,7 +77,7 @@ class Dropped:
         return found | ({NO_ROWS: self.files} if self.files else {})
 
 
-@dataclass
+@dataclass(repr=False)
 class Buffer:
     """Rows of slots that are still open, as Arrow tables: those that name places, and points."""
 
