@@ -25,13 +25,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
+import pyarrow as pa
+
 from sfumato.io.aliases import check_keys
 from sfumato.io.event_columns import ROLES, placed
 from sfumato.io.event_time import check_time_options
 from sfumato.io.events import open_names, read_events, resolved, rows_of
 from sfumato.io.formats import json_positions
 from sfumato.io.lines import whole_lines
-from sfumato.io.locate import by_name
+from sfumato.io.locate import by_name, unreadable
 from sfumato.io.rows import Positions, RowRules
 from sfumato.model.errors import InputError, SfumatoError
 from sfumato.model.events import UserEncoding
@@ -175,6 +177,8 @@ def _rows(path: Path, options: Options) -> list[Positions] | list[Unfit]:
         return list(rows_of(events, period=options.period, held=UserEncoding.TEXT))
     except SfumatoError as error:
         return [Unfit(path.name, error.problem)]
+    except (pa.ArrowException, OSError, ValueError):
+        return [Unfit(path.name, "it cannot be read")]
 
 
 def _told(folder: Path) -> Tick:
@@ -183,6 +187,8 @@ def _told(folder: Path) -> Tick:
         text = (folder / _CLOCK).read_text("ascii", errors="replace")
     except FileNotFoundError:
         return Tick(machine_clock())
+    except OSError as error:
+        raise unreadable(folder / _CLOCK, error) from None
     return Tick(_instant(text.strip(), _CLOCK))
 
 
