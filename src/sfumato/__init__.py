@@ -6,9 +6,13 @@ from typing import Any
 
 __version__ = version("sfumato")
 
-__all__ = ["__version__", "read_release", "release"]
+__all__ = ["__version__", "inspect", "read_release", "release"]
 
-_HOMES = {"release": "sfumato.api", "read_release": "sfumato.released"}
+_HOMES = {
+    "inspect": "sfumato.io.inspect",
+    "read_release": "sfumato.released",
+    "release": "sfumato.api",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ interruption, the call finishes the same release and pays once.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from threadpoolctl import threadpool_limits
 
 from sfumato.density.registry import scheme_named
+from sfumato.engine.drops import DropLog
 from sfumato.engine.local import LocalSource
 from sfumato.engine.opening import engine_of, opened_source
 from sfumato.model.errors import SfumatoError
@@ -69,6 +70,8 @@ def release(
     columns: Mapping[str, str] | None = None,
     tz: str | None = None,
     time_unit: str | None = None,
+    events_tz: str | None = None,
+    internal: Callable[[DropLog], None] | None = None,
     keep_key: bool = False,
     progress: Progress | None = None,
     engine: str | None = None,
@@ -78,9 +81,12 @@ def release(
 ) -> Release:
     """Publish a density of `events` in the folder `out`; the other settings are `request`'s.
 
-    `columns`, `tz` and `time_unit` say how the events are to be read where they do not tell.
+    `columns`, `time_unit` and `events_tz` (the clock of times without an offset; default: `tz`)
+    say how the events are to be read where their schema does not.
     A Spark DataFrame is counted on its own session; `engine="spark"` counts a path or table there,
-    on the active session or on `master`, a new session with the settings `spark`.
+    on the active session or on `master`, a new session with the settings `spark`. `internal` is
+    told, before anything is reserved, how many rows were read and why some do not count: for the
+    holder's eyes only.
     """
     engine_of(events, engine, master, spark)  # refused before anything else is looked at
     folder = Path(out).absolute()
@@ -101,11 +107,11 @@ def release(
         master=master,
         spark=spark,
         columns=columns,
-        tz=tz,
+        tz=events_tz or tz or asked.facts.grid.tz,
         time_unit=time_unit,
         progress=progress,
     ) as source:
-        return publish_request(asked, source, book, folder, keep_key=keep_key)
+        return publish_request(asked, source, book, folder, keep_key=keep_key, internal=internal)
 
 
 def publish_request(
@@ -115,13 +121,20 @@ def publish_request(
     out: Path,
     *,
     keep_key: bool = False,
+    internal: Callable[[DropLog], None] | None = None,
 ) -> Release:
     """Reserve, draw, persist, commit."""
     scheme, facts, plan = scheme_named(asked.scheme), asked.facts, asked.plan()
     secret = book.fingerprint_key()
+    begun = book.book().find(asked.dataset, asked.name)
 
     def fingerprint() -> str:
-        return source.fingerprint(secret)
+        found = source.fingerprint(secret)
+        if begun is None or found == begun.claim.fingerprint:
+            return found
+        # A reservation of an earlier version says the same about the same records otherwise.
+        earlier = source.earlier_fingerprints(secret)
+        return begun.claim.fingerprint if begun.claim.fingerprint in earlier else found
 
     def replan(epsilon: float) -> list[PrivacyEvent]:
         return list(scheme.plan(replace(facts, epsilon=epsilon)).events.values())
@@ -159,13 +172,15 @@ def publish_request(
         out,
         fingerprint,
         persist,
-        check_input=lambda: _read(source),
+        check_input=lambda: _read(source, internal),
         keep_key=keep_key,
         replan=replan,
     )
     return Release(out, read_manifest(out / MANIFEST_NAME), outcome.how)
 
 
-def _read(source: LocalSource | SparkSource) -> None:
-    """Read all events now, so that a fault in them is found before anything is reserved."""
-    _ = source.drops
+def _read(source: LocalSource | SparkSource, internal: Callable[[DropLog], None] | None) -> None:
+    """Read all events now: damage is found, and the holder told, before anything is paid."""
+    log = source.drops
+    if internal is not None:
+        internal(log)

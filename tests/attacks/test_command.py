@@ -54,7 +54,7 @@ def attacked(home: Path) -> dict[str, object]:
     )  # fmt: skip
     assert ran.exit_code == 0, (ran.output, ran.exception)
     said = json.loads((home / "internal" / "internal-attack.json").read_text())
-    assert json.loads(ran.stdout) == said
+    assert json.loads(ran.stdout) == {"internal": said}
     return said
 
 

@@ -37,7 +37,9 @@ def test_the_label_says_unit_epsilon_delta_spend_method_bound_and_date() -> None
     assert shown["Protects"].startswith("one person's whole record")
     assert shown["Privacy loss ε"].startswith("0.3 | ")
     assert "35 %" in shown["Privacy loss ε"], "e^0.3 is 1.35"
-    assert shown["Failure chance δ"] == "2×10⁻⁷ | At most 1 in 5,000,000 beyond that."
+    assert shown["Added probability δ"] == (
+        "2×10⁻⁷ | Beyond that factor, any outcome's probability may differ by 1 in 5,000,000."
+    )
     assert shown["All releases so far"].startswith("3 releases: ε 0.52")
     assert shown["Method"].startswith("bayes")
     assert shown["Limit per person"].startswith("weight 3")

@@ -52,7 +52,7 @@ def test_a_person_counts_once_in_a_slot_however_often_and_wherever_they_were_see
     counts = open_private(buffer.close(KEY))
     assert counts.values.sum() == 2
     assert (counts.l1, counts.l2) == (1.0, 1.0)
-    assert buffer.dropped.counts() == {
+    assert buffer.dropped.internal_counts()["rows_dropped"] == {
         "late": 0,
         "outside": 0,
         "unreadable": 0,
@@ -69,7 +69,9 @@ def test_rows_by_name_and_by_position_are_one_slot_of_zones() -> None:
     buffer.add(named(b"d", b"x"))
     buffer.add(named(b"a", b"y"))
     assert open_private(buffer.close(KEY)).values.tolist() == [2, 1]
-    assert buffer.dropped.counts()["missing or impossible coordinates"] == 1
+    assert (
+        buffer.dropped.internal_counts()["rows_dropped"]["missing or impossible coordinates"] == 1
+    )
 
 
 def test_what_is_late_outside_or_lacks_something_is_dropped_and_counted(buffer: Buffer) -> None:
@@ -81,7 +83,7 @@ def test_what_is_late_outside_or_lacks_something_is_dropped_and_counted(buffer: 
     buffer.add(Positions(users, times, there, place, unreadable=3))
     buffer.add(named(None, b"x", LATER))
     assert buffer.dropped.read == 10
-    assert buffer.dropped.counts() == {
+    assert buffer.dropped.internal_counts()["rows_dropped"] == {
         "late": 1,
         "outside": 2,
         "unreadable": 3,

@@ -117,7 +117,7 @@ def test_a_quote_in_a_followed_file_costs_itself_alone(
 ) -> None:
     (inbox / "1.csv").write_text(lines(poison))
     assert run(str(inbox), "--follow")[0] == CROWD
-    assert run.internal["dropped"]["unreadable"] >= 3  # type: ignore[attr-defined]
+    assert run.internal["rows_dropped"]["unreadable"] >= 3  # type: ignore[attr-defined]
     (home / "history.csv").write_text(lines(poison))
     assert run(str(home / "history.csv"))[0] == CROWD
 
@@ -165,7 +165,7 @@ def test_a_line_of_a_pipe_costs_itself_alone(run: Run) -> None:
     for at in (0, CROWD // 2, CROWD):
         mixed = [*crowd[:at], *odd, *crowd[at:]]
         assert run("-", feed=b"".join([clock, *mixed, end])) == [CROWD, 1]
-    assert run.internal["dropped"]["unreadable"] == 3  # type: ignore[attr-defined]
+    assert run.internal["rows_dropped"]["unreadable"] == 3  # type: ignore[attr-defined]
     assert "internal: 1505 rows read" in run.told  # type: ignore[attr-defined]
 
 
@@ -177,7 +177,7 @@ def test_a_followed_folder_goes_on_past_files_it_cannot_read(inbox: Path, run: R
     (inbox / "5.csv").write_bytes(lines(f"p,{TIME},\xff", "\xff").encode("latin-1"))
     (inbox / "6.csv").write_text(lines("p" * (2 << 20), crowd="v{},{},z1"))
     assert run(str(inbox), "--follow") == [CROWD, CROWD]
-    assert run.internal["dropped"]["files that gave no rows"] == 4  # type: ignore[attr-defined]
+    assert run.internal["files_without_rows"] == 4  # type: ignore[attr-defined]
     told = run.told.splitlines()  # type: ignore[attr-defined]
     assert [line.split(" gives")[0] for line in told if "gives no rows" in line] == [
         *("internal: 1.parquet", "internal: 2.xlsx", "internal: 3.csv", "internal: 4.csv"),

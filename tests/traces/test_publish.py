@@ -15,11 +15,13 @@ import typer
 from typer.testing import CliRunner
 
 from sfumato.cli.sanitise import sanitise as command
-from sfumato.model.errors import BudgetRefused, UsageError
+from sfumato.model.errors import BudgetRefused, SfumatoError, UsageError
 from sfumato.privacy.charging import Tab
+from sfumato.privacy.claims import check_claim
 from sfumato.privacy.ledger import Cap, Ledger, ReservationRefused
 from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.units import Unit
+from sfumato.traces import disclosure
 from sfumato.traces import publish as publishing
 from sfumato.traces.draw import draw_reports, eligible, pseudonyms
 from sfumato.traces.frames import to_frame
@@ -247,3 +249,32 @@ def test_the_command(tmp_path: Path, walkers: Walkers) -> None:
     done = runner.invoke(app, [*common, "--out", str(tmp_path / "g"), *gauss, "--json"])
     assert json.loads(done.stdout)["expected_noise_m"] == pytest.approx(3355, rel=0.03)
     assert np.isfinite(table["lon"]).all()
+
+
+@pytest.mark.privacy
+@pytest.mark.parametrize("kind", list(Kind))
+def test_every_kind_lists_what_it_claims(
+    kind: Kind, tmp_path: Path, ledger: Ledger, walkers: Walkers
+) -> None:
+    ledger.add_dataset("cap", Cap(epsilon=1000.0, delta=1e-6), Unit.parse("point"))
+    request = asked(kind=kind, dataset="cap", box=BOX, **KINDS.get(kind, {}))
+    made = sanitise(walkers(), request, ledger, tmp_path / "out").manifest
+    check_claim(made)
+    listed = made.privacy.measurements
+    assert [m.label for m in listed] == ["locations", "tests"][: 1 + (kind is Kind.PREDICTIVE)]
+    short = made.privacy.model_copy(update={"measurements": listed[1:]})
+    with pytest.raises(SfumatoError, match="do not add up"):
+        check_claim(made.model_copy(update={"privacy": short}))
+    text = (tmp_path / "out" / "README.txt").read_text()
+    for words in (made.privacy.neighbours, "memory and disk", made.ledger.id):
+        assert words in " ".join(text.split())
+
+
+@pytest.mark.privacy
+def test_traces_are_not_published_where_the_list_does_not_add_up(
+    tmp_path: Path, ledger: Ledger, walkers: Walkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disclosure, "_measurements", lambda *_: [])
+    with pytest.raises(SfumatoError, match="do not add up"):
+        sanitise(walkers(), asked(), ledger, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,8 +15,9 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 from typer.core import TyperGroup
 
+from sfumato.cli import internal
 from sfumato.cli.attack_traces import traces
-from sfumato.cli.options import Columns, columns_of
+from sfumato.cli.options import Columns, EventsTz, TimeUnit, columns_of
 from sfumato.model.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ def recovery(
     towers: Annotated[Path | None, typer.Option(help="The towers, if events name towers.")] = None,
     tz: Annotated[str | None, typer.Option(help="Zone of naive event times.")] = None,
     column: Columns = None,
+    time_unit: TimeUnit = None,
+    events_tz: EventsTz = None,
     suppress: Annotated[
         list[int] | None, typer.Option(help="Also attack counts suppressed below k [default 5, 15]")
     ] = None,
@@ -108,7 +110,8 @@ def recovery(
             else:
                 bar.update(task, description=what, completed=share, total=1.0)
 
-        people, given, places = load(releases, events, zones, towers, tz, columns_of(column), tell)
+        reading = {"columns": columns_of(column), "time_unit": time_unit, "tz": events_tz or tz}
+        people, given, places = load(releases, events, zones, towers, tz, reading, tell)
         counts, below = people.counts, suppress if suppress is not None else [5, 15]
         tables: dict[str, Any] = {UNPROTECTED: counts}
         tables |= {f"suppressed below {k}": suppressed(counts, k) for k in below}
@@ -128,10 +131,10 @@ def recovery(
     folder = out or releases[0].absolute().parent / f"internal-{releases[0].absolute().name}"
     written = write(study, membership, allowed, folder, console if not quiet else None)
     if as_json:
-        typer.echo(json.dumps(plain(study, membership, allowed), indent=2))
+        internal.print_json({}, plain(study, membership, allowed))
     elif not quiet:
         show(study, membership, allowed)
-        typer.echo(f"INTERNAL, do not publish: {', '.join(str(path) for path in written)}")
+        internal.tell([f"do not publish {', '.join(str(path) for path in written)}"])
         typer.echo("On the map: sfumato evaluate with the same --out shows recovered trajectories.")
 
 
@@ -167,7 +170,7 @@ def play_all(
         try:
             found[name] = play(people.cells, game, publish, partial(tell, f"{name}: membership"))
         except InputError as error:  # a scheme that cannot publish so few people
-            console.print(f"{name}: no membership game. {error.problem}", highlight=False)
+            console.print(f"internal: {name}: no membership game. {error.problem}", highlight=False)
     return found, {one.label: allowed(one.epsilon, one.delta) for one in given if one.whole_record}
 
 

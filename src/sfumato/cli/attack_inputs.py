@@ -136,7 +136,7 @@ def load(
     zones: Path | None,
     towers: Path | None,
     tz: str | None,
-    columns: dict[str, str],
+    reading: dict[str, Any],
     tell: Callable[[str, float], None],
 ) -> tuple[People, list[Attackable], Places]:
     """The truth as trajectories in the releases' places, what was released, and the places."""
@@ -160,7 +160,8 @@ def load(
                 "The releases are not about these places, or not about one period.",
                 remedy="Give the places they were made with, and releases of one period.",
             )
-    described = read_events(events, columns=columns, tz=tz or grid.tz, period=grid.period)
+    reading = reading | {"tz": reading["tz"] or grid.tz}
+    described = read_events(events, period=grid.period, **reading)
     tell("reading events", -1.0)
     try:
         truth = trajectories(described, counted, grid, zones=shares)

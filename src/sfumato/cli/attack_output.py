@@ -52,14 +52,14 @@ def write(
 
 
 def show(study: Study, membership: Mapping[str, Membership], allowed: Mapping[str, float]) -> None:
-    """The study as tables, and what it means."""
-    console = Console()
+    """The study as tables on standard error, and what it means."""
+    console = Console(stderr=True)
     kept = [header().index(name) for name in SHOWN]  # a terminal is narrow; the files hold all
     body = [[row[k] for k in kept] for row in rows(study)]
-    console.print(_rich("INTERNAL: trajectories recovered from counts", list(SHOWN), body))
+    console.print(_rich("internal: trajectories recovered from counts", list(SHOWN), body))
     if membership:
         head, body = membership_rows(membership, allowed)
-        console.print(_rich("INTERNAL: was somebody counted?", head, body))
+        console.print(_rich("internal: was somebody counted?", head, body))
     for words in WORDS:
         console.print(f"- {words}", highlight=False)
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from sfumato.cli.internal import tell
 from sfumato.cli.options import Quiet
 
 app = typer.Typer(help="Attacks on sanitised traces; results are internal.")
@@ -52,4 +53,4 @@ def traces(
     write_bytes(out / "traces-attack.internal.json", text, 0o600)
     write_bytes(out / "traces-attack.internal.html", page(found).encode(), 0o600)
     if not quiet:
-        typer.echo(f"Internal: {out / 'traces-attack.internal.html'}")
+        tell([f"do not publish {out / 'traces-attack.internal.html'}"])

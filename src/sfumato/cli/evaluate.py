@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,10 +11,12 @@ from rich.progress import Progress
 from rich.table import Table
 
 from sfumato.cli.config import Config
+from sfumato.cli.internal import print_json, tell
 from sfumato.cli.options import (
     Columns,
     DropBadTowers,
     Engine,
+    EventsTz,
     Layer,
     Master,
     Pipeline,
@@ -66,6 +67,7 @@ def evaluate(
     ] = True,
     column: Columns = None,
     time_unit: TimeUnit = None,
+    events_tz: EventsTz = None,
     zone_id: ZoneId = None,
     layer: Layer = None,
     repair_zones: RepairZones = False,
@@ -99,6 +101,7 @@ def evaluate(
             tz=tz,
             columns=columns_of(column),
             time_unit=time_unit,
+            events_tz=events_tz,
             zone_id=zone_id,
             layer=layer,
             repair_zones=repair_zones,
@@ -112,15 +115,15 @@ def evaluate(
     folder = out or releases[0].parent / f"internal-{releases[0].name}"
     written = holder.write_comparison(found, folder)
     if as_json:
-        typer.echo(json.dumps([one.overall for one in found.evaluations], indent=2))
+        print_json({}, [one.overall for one in found.evaluations])
     elif not quiet:
         show(found)
-        typer.echo(f"INTERNAL, do not publish: {', '.join(str(path) for path in written)}")
+        tell([f"do not publish {', '.join(str(path) for path in written)}"])
 
 
 def show(found: Comparison) -> None:
-    """The figures as a table, one column a release."""
-    table = Table(title="INTERNAL: releases against the truth")
+    """The figures as a table on standard error, one column a release."""
+    table = Table(title="internal: releases against the truth")
     table.add_column("figure")
     for one in found.evaluations:
         table.add_column(one.name, justify="right")
@@ -128,4 +131,4 @@ def show(found: Comparison) -> None:
         cells = [one.overall.get(key) for one in found.evaluations]
         if any(cell is not None for cell in cells):
             table.add_row(words, *("" if cell is None else f"{cell:.4g}" for cell in cells))
-    Console().print(table)
+    Console(stderr=True).print(table)

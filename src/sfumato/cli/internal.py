@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from sfumato.engine.drops import DropLog
 
 KEY = "internal"
 
@@ -27,3 +30,16 @@ def print_json(public: Mapping[str, Any], internal: Any = None, *, indent: int |
     assert KEY not in public
     whole = {**public, **({} if internal is None else {KEY: internal})}
     typer.echo(json.dumps(whole, indent=indent, sort_keys=True))
+
+
+class RowsRead:
+    """Takes what was read and dropped: tells it, and keeps the counts for `--json`."""
+
+    def __init__(self, silent: bool) -> None:
+        self._silent = silent
+        self.counts: dict[str, Any] = {}
+
+    def __call__(self, log: DropLog) -> None:
+        self.counts = log.internal_counts()
+        if not self._silent:
+            tell(log.internal_lines())

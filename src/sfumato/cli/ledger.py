@@ -75,7 +75,7 @@ def init(
 ) -> None:
     """Name a data set and cap what may ever be released about its people."""
     from sfumato.privacy.ledger import Cap
-    from sfumato.privacy.units import Unit
+    from sfumato.privacy.units import Unit, UnitKind
 
     cap, of = Cap(cap_epsilon, cap_delta, cap_rho), Unit.parse(unit)
     found = open_ledger(ledger, ledger_key)
@@ -84,7 +84,9 @@ def init(
         found.set_cap(dataset, cap, of)
     else:
         found.add_dataset(dataset, cap, of)
-    typer.echo(f"{dataset}: at most {cap} for the unit {of}, over everybody's whole life.")
+    whole = of.kind is UnitKind.USER_PERIOD
+    about = "over everybody's whole life" if whole else "for all releases about any one of them"
+    typer.echo(f"{dataset}: at most {cap} for the unit {of}, {about}.")
     typer.echo(f"Ledger: {found.database}")
     typer.echo(f"Key:    {found.keyring.path} (keep a copy apart from the ledger)")
 

@@ -16,6 +16,7 @@ from sfumato.cli.city import city
 from sfumato.cli.demo import demo
 from sfumato.cli.evaluate import evaluate
 from sfumato.cli.export import export
+from sfumato.cli.inspect import inspect
 from sfumato.cli.ledger import app as ledger
 from sfumato.cli.plan import plan
 from sfumato.cli.quiet import Quiet
@@ -57,6 +58,7 @@ app.command()(city)
 app.command()(demo)
 app.command()(evaluate)
 app.command()(export)
+app.command()(inspect)
 app.command()(plan)
 app.command()(release)
 app.command()(report)

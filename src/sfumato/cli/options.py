@@ -31,6 +31,12 @@ Columns = Annotated[
 TimeUnit = Annotated[
     str | None, typer.Option("--time-unit", help="Unit of epoch numbers: s, ms, us or ns.")
 ]
+EventsTz = Annotated[
+    str | None,
+    typer.Option(
+        "--events-tz", help="Clock of event times that carry no offset; default: that of --tz."
+    ),
+]
 ReleaseName = Annotated[
     str | None, typer.Option("--name", help="Name of the release; default: that of the folder.")
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,12 +12,14 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 
 from sfumato.cli.config import Config
+from sfumato.cli.internal import RowsRead, print_json
 from sfumato.cli.ledger import AsJson, KeyFile, Where, open_ledger
 from sfumato.cli.options import (
     Columns,
     DropBadTowers,
     DryRun,
     Engine,
+    EventsTz,
     Layer,
     Master,
     Parameters,
@@ -49,7 +50,7 @@ def release(
     events: Annotated[
         str,
         typer.Argument(
-            help="Events: CSV or Parquet files, or postgresql://…/database/schema.table."
+            help="Events: CSV, Parquet or NDJSON files, or postgresql://…/database/schema.table."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder to make; it must not exist yet.")],
@@ -75,6 +76,7 @@ def release(
     name: ReleaseName = None,
     column: Columns = None,
     time_unit: TimeUnit = None,
+    events_tz: EventsTz = None,
     zone_id: ZoneId = None,
     zone_name: ZoneName = None,
     layer: Layer = None,
@@ -141,6 +143,7 @@ def release(
     if dry_run:
         _dry(api.request(**settings), book, as_json)
         return
+    told = RowsRead(silent=quiet)
     with (
         _progress(quiet or as_json) as progress,
         opened(found, events, progress) as described,
@@ -151,6 +154,8 @@ def release(
             ledger=book,
             columns=columns_of(column),
             time_unit=time_unit,
+            events_tz=events_tz,
+            internal=told,
             keep_key=keep_key,
             progress=progress,
             engine=engine,
@@ -159,7 +164,7 @@ def release(
             **settings,
         )
     if as_json:
-        typer.echo(json.dumps(_summary(made), indent=2, sort_keys=True))
+        print_json(_summary(made), told.counts)
     elif not quiet:
         _tell(made)
 
@@ -184,7 +189,7 @@ def _dry(asked: Request, book: Ledger, as_json: bool) -> None:
     if as_json:
         data = {"lines": list(plan.lines), "sd": plan.sd, "fits": fits}
         data |= {"epsilon": cost.epsilon, "delta": cost.delta, "rho": cost.rho}
-        typer.echo(json.dumps(data, indent=2, sort_keys=True))
+        print_json(data)
     else:
         for line in plan.lines:
             typer.echo(line)
@@ -203,6 +208,7 @@ def _summary(made: Release) -> dict[str, Any]:
         "how": made.how,
         "folder": str(made.folder),
         "release": made.manifest.release.id,
+        "unit": privacy.unit,
         "epsilon": privacy.epsilon,
         "delta": privacy.delta,
         "rho": privacy.rho,

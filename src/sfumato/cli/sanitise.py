@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sfumato.cli.internal import print_json, tell
 from sfumato.cli.ledger import AsJson, KeyFile, Where, open_ledger
-from sfumato.cli.options import DryRun, Quiet, ReleaseName, columns_of
+from sfumato.cli.options import DryRun, Quiet, ReleaseName, TimeUnit, columns_of
 from sfumato.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def sanitise(
     column: Annotated[
         list[str] | None, typer.Option(help="Which column is what: user=uid, time=ts, lon=x.")
     ] = None,
+    time_unit: TimeUnit = None,
     gap: Annotated[str, typer.Option(help="A pause so long ends a trip.")] = "20min",
     ledger: Where = None,
     ledger_key: KeyFile = None,
@@ -98,14 +99,20 @@ def sanitise(
         return
     book = open_ledger(ledger, ledger_key)
     read, found = read_traces(
-        traces, columns=columns_of(column), tz=tz, gap_s=float(parse_seconds(gap))
+        traces,
+        columns=columns_of(column),
+        tz=tz,
+        time_unit=time_unit,
+        gap_s=float(parse_seconds(gap)),
     )
+    if not (quiet or as_json):
+        tell(found.lines())
     made = publish(read, asked, book, out.absolute())
     if as_json:
-        typer.echo(json.dumps(_summary(made, found.lines()), indent=2, sort_keys=True))
+        notes = {"withheld": made.withheld, "notes": found.lines()}
+        print_json(_summary(made), notes)
     elif not quiet:
-        for line in found.lines():
-            typer.echo(f"note: {line}", err=True)
+        tell([f"{made.withheld:,} fixes were left out by the public bounds."])
         _tell(made)
 
 
@@ -172,23 +179,26 @@ def _cost(asked: SanitiseRequest, as_json: bool) -> None:
         "most_reports": asked.reports,
     }
     if as_json:
-        typer.echo(json.dumps(data, indent=2, sort_keys=True))
+        print_json(data)
         return
     typer.echo(f"At most {asked.reports:,} reports a person, {asked.expected_noise_m:.0f} m off.")
     typer.echo(f"Charged: {data['event']}")
     typer.echo("Nothing was read and nothing was spent.")
 
 
-def _summary(made: Sanitised, notes: list[str]) -> dict[str, Any]:
+def _summary(made: Sanitised) -> dict[str, Any]:
     privacy = made.manifest.privacy
     return {
         "how": made.how,
         "folder": str(made.folder),
         "release": made.manifest.release.id,
+        "unit": privacy.unit,
+        "rho": privacy.rho,
         "epsilon": privacy.epsilon,
+        "delta": privacy.delta,
         "method": privacy.method,
-        "withheld": made.withheld,
-        "notes": notes,
+        "lifetime": privacy.cumulative.lifetime.model_dump(),
+        "worst_period": privacy.cumulative.worst_period.model_dump(),
     }
 
 
@@ -199,5 +209,4 @@ def _tell(made: Sanitised) -> None:
         "already": "Published before and intact; nothing was done or charged",
     }[made.how]
     typer.echo(f"{how}: {made.folder}")
-    typer.echo(f"For your eyes: {made.withheld:,} fixes were left out by the public bounds.")
     typer.echo(f"Read {made.folder / 'README.txt'} for what is protected and what is not.")

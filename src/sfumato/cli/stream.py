@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from sfumato.cli.internal import print_json, tell
+from sfumato.cli.internal import RowsRead, print_json, tell
 from sfumato.cli.ledger import AsJson, KeyFile, Where, open_ledger
-from sfumato.cli.options import TimeUnit
+from sfumato.cli.options import EventsTz, TimeUnit
 from sfumato.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,7 +46,10 @@ def stream(
     ] = None,
     delta: Annotated[float, typer.Option(help="Well below one over the people; 0 is pure.")] = 0.0,
     unit: Annotated[
-        str, typer.Option(help="user-period, user-day, w-event:48 or event.")
+        str,
+        typer.Option(
+            help="Whose contribution is hidden: user-period, user-day, w-event:48, event."
+        ),
     ] = "user-day",
     slot: Annotated[str, typer.Option(help="Length of a time slot: 15min, 1h.")] = "1h",
     towers: Annotated[Path | None, typer.Option(help="Antennas that the events name.")] = None,
@@ -72,9 +76,7 @@ def stream(
         list[str] | None, typer.Option(help="Which column is what: user=imsi, time=ts.")
     ] = None,
     time_unit: TimeUnit = None,
-    events_tz: Annotated[
-        str | None, typer.Option(help="Clock of times without an offset; default: --tz.")
-    ] = None,
+    events_tz: EventsTz = None,
     ledger: Where = None,
     ledger_key: KeyFile = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
@@ -98,6 +100,8 @@ def stream(
     reading = _options(places, grid, names, events_tz or tz, time_unit)
     request = _request(dataset, name, scheme, facts, grid, places, reading, out, whole, delay)
     book = open_ledger(ledger, ledger_key)
+    if not quiet:
+        _say_unit(facts)
     if request.scheme.finished and (pipe or follow):
         raise UsageError(
             f"{scheme} needs each window as a whole before its first slot leaves.",
@@ -112,9 +116,31 @@ def stream(
         done, internal = _replay(book, request, places, events, reading, resume, quiet, as_json)
     if as_json:
         summary = {"finished": done[0], "next_slot": done[1], "folder": str(out)}
-        print_json(summary, internal, indent=None)
+        print_json(summary | _privacy(out), internal, indent=None)
     elif not quiet:
         typer.echo(f"{done[1]} slots are out in {out}" + ("." if done[0] else "; more may come."))
+        typer.echo(f"Read {out / 'README.txt'} for what is promised.")
+
+
+def _privacy(out: Path) -> dict[str, Any]:
+    """What the stream's own statement claims; nothing where an older version has finished it."""
+    try:
+        said = json.loads((out / "stream.json").read_text("utf-8"))["manifest"]
+    except (OSError, ValueError, KeyError):
+        return {}
+    privacy, total = said["privacy"], said["privacy"]["cumulative"]
+    claimed = {name: privacy[name] for name in ("unit", "rho", "epsilon", "delta", "method")}
+    spent = {name: total[name] for name in ("lifetime", "worst_period")}
+    return {"release": said["release"]["id"], **claimed, **spent}
+
+
+def _say_unit(facts: StreamFacts) -> None:
+    """Whose contribution is hidden, before anything is reserved: epsilon means nothing without."""
+    from sfumato.privacy.statement import adds_up, whose
+
+    unit = str(facts.unit)
+    text = f"unit {unit}: epsilon {facts.epsilon:g} hides {whose(unit)}. {adds_up(unit)}"
+    typer.echo(text.strip(), err=True)
 
 
 def _columns(given: list[str] | None) -> dict[str, str]:
@@ -213,6 +239,7 @@ def _request(
         consistency=Consistency(whole),
         delay_seconds=seconds,
         reading=(("where places lie", places.fingerprint()), *said),
+        place_kind=places.kind.value,
     )
 
 
@@ -275,11 +302,9 @@ def _follow(
             ):
                 slot = buffer.next_slot
                 told(slot, live.publish(slot, buffer.close(key)))
-    log, dropped = buffer.dropped, buffer.dropped.counts()
     if not quiet:
-        found = [f"not counted, {why}: {number}" for why, number in dropped.items() if number]
-        tell([f"{log.read} rows read", *found])
-    return {"read": log.read, "dropped": dropped}
+        tell(buffer.dropped.internal_lines())
+    return buffer.dropped.internal_counts()
 
 
 def _replay(
@@ -297,7 +322,6 @@ def _replay(
 
     from sfumato.engine.local import LocalSource
     from sfumato.io.events import read_events
-    from sfumato.stream.intake import NO_ROWS
     from sfumato.stream.live import LiveStream
     from sfumato.stream.source import SlotSource, bound_fingerprint
     from sfumato.stream.windows import begins_window, window_end
@@ -311,12 +335,11 @@ def _replay(
     )
     source = LocalSource(described, places, request.grid)
     try:
-        input_ = bound_fingerprint(source, book, request.dataset, request.name)
+        bound = bound_fingerprint(source, book, request.dataset, request.name)
         # Read before anything is reserved; the counts are for the holder's eyes.
-        drops = source.drops
-        if not quiet:
-            tell(drops.internal_lines())
-        with LiveStream(book, replace(request, fingerprint=input_), resume=resume) as live:
+        rows = RowsRead(silent=quiet)
+        rows(source.drops)
+        with LiveStream(book, replace(request, fingerprint=bound), resume=resume) as live:
             if not live.finished:
                 told = _Telling(live, quiet or as_json)
                 slots = SlotSource(source, request.facts, live.sampling_key())
@@ -325,10 +348,7 @@ def _replay(
                         stop = window_end(request.facts, slot)
                         live.prepare(slots.window(slot, stop), slot)
                     told(slot, live.publish(slot, slots.slot(slot)))
-            dropped = {reason.value: number for reason, number in drops.dropped.items()}
-            if drops.unfit:
-                dropped |= {NO_ROWS: drops.unfit}
-            return _finish(live, request.grid), {"read": drops.rows, "dropped": dropped}
+            return _finish(live, request.grid), rows.counts
     finally:
         source.close()
         described.close()

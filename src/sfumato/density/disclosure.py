@@ -10,7 +10,6 @@ from sfumato.density.refine.earlier import pattern_digest
 from sfumato.density.scheme import Density, Plan, PublicFacts
 from sfumato.model.bound import SampleBound
 from sfumato.model.places import Places
-from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.accounting import guarantee
 from sfumato.privacy.events import event_to_json
 from sfumato.privacy.ledger.quoted import cumulative, ledger_head, release_facts
@@ -77,7 +76,7 @@ def density_manifest(
         ),
         counted=places_facts(counted),
         released=places_facts(released),
-        grid=_grid(facts.grid),
+        grid=GridFacts.of(facts.grid),
         scheme=SchemeFacts(
             name=plan.scheme,
             parameters=dict(facts.parameters),
@@ -93,17 +92,6 @@ def density_manifest(
         files=dict(files),
         caveats=[*_caveats(facts, plan), *density.remarks],
         not_covered=list(NOT_COVERED),
-    )
-
-
-def _grid(grid: TimeGrid) -> GridFacts:
-    return GridFacts(
-        start=grid.starts()[0].isoformat(),
-        end=grid.ends()[-1].isoformat(),
-        step_seconds=grid.step.total_seconds(),
-        slots=grid.slots,
-        tz=grid.tz,
-        sha256=grid.fingerprint(),
     )
 
 

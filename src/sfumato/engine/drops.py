@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 
 class DropReason(StrEnum):
@@ -46,6 +47,15 @@ class DropLog:
 
     def __repr__(self) -> str:
         return "<internal drop log>"
+
+    def internal_counts(self) -> dict[str, Any]:
+        """The same as numbers, for what is marked internal. Never publish them."""
+        return {
+            "rows_read": self.rows,
+            "rows_counted": self.kept,
+            "rows_dropped": {str(reason): number for reason, number in self.dropped.items()},
+            "files_without_rows": self.unfit,
+        }
 
     def internal_lines(self) -> list[str]:
         """Lines for the holder's internal log. Never publish them."""

@@ -131,10 +131,10 @@ def fingerprint(
         how = (str(part.format), part.delimiter, part.header, part.keys, _meaning(part.reading))
         digest.update(repr(how).encode())
         _file([digest], part.path)
-    for part in events.parts:
-        if isinstance(part, EventTable):
-            digest.update(repr(("table", _meaning(part.reading))).encode())
-            _table([digest], part)
+    for table in events.parts:
+        if isinstance(table, EventTable):
+            digest.update(repr(("table", _meaning(table.reading))).encode())
+            _table([digest], table)
     return digest.hexdigest()
 
 

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from sfumato.io.aliases import is_known
 from sfumato.io.locate import unreadable
@@ -40,7 +40,7 @@ def open_text(path: Path) -> IO[bytes]:
     """The bytes of a text file, unpacked where its name ends in .gz."""
     try:
         if path.name.lower().endswith(".gz"):
-            return gzip.open(path, "rb")
+            return cast(IO[bytes], gzip.open(path, "rb"))
         return path.open("rb", buffering=0)
     except OSError as error:
         raise unreadable(path, error) from None

@@ -75,11 +75,11 @@ def read_events(
         )
     if not is_path(source):
         table = as_table(source)
-        reading, notes = describe(arrow_columns(table.schema), chosen, LABEL, tz=tz, unit=time_unit)
-        return Events((EventTable(table.select(list(reading.columns.used)), reading),), notes)
+        reading, said = describe(arrow_columns(table.schema), chosen, LABEL, tz=tz, unit=time_unit)
+        return Events((EventTable(table.select(list(reading.columns.used)), reading),), said)
     parts: list[EventFile] = []
     unfit: list[tuple[str, str]] = []
-    notes = ()
+    notes: tuple[str, ...] = ()
     for file in locate(source):
         try:
             part, said = _file(file, chosen, format, tz=tz, unit=time_unit)
@@ -110,8 +110,9 @@ def _file(
     schema = FORMATS[kind].schema(file.path, chosen.values())
     if schema is None:
         return None, ()
+    notes: tuple[str, ...] = ()
     if schema.open_names:
-        reading, notes = open_names(chosen, tz, unit), ()
+        reading = open_names(chosen, tz, unit)
     else:
         stored = [column for column in schema.columns if column.name not in dict(file.keys)]
         columns = [*stored, *(Column(name, "VARCHAR") for name, _ in file.keys)]
@@ -160,9 +161,11 @@ def rows_of(
     *,
     period: tuple[int, int] | None = None,
     held: UserEncoding | None = None,
+    dictionaries: bool = False,
 ) -> Iterator[Positions]:
-    """All rows of `resolved` events, batch by batch. `held`: how ids are held, as the events say
-    unless it is given.
+    """All rows of `resolved` events, batch by batch; see `RowRules` for `dictionaries`.
+
+    `held`: how ids are held, as the events say unless it is given.
 
     Raises `Damaged` in the middle where a file turns out to be broken: whoever has added up what
     came before begins again without it (`without_damaged`).
@@ -174,6 +177,7 @@ def rows_of(
             held or events.user,
             coordinates=reading.columns.lon is not None,
             period=period,
+            dictionaries=dictionaries,
         )
         if isinstance(part, EventFile):
             yield from FORMATS[part.format].positions(part, rules)

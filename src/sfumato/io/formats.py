@@ -7,7 +7,7 @@ where the file itself is broken; nothing is raised because of what a row holds.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,8 +24,9 @@ from sfumato.io.schema import INT96, Column, arrow_columns, refuse_repeated
 from sfumato.model.errors import InputError
 from sfumato.model.events import EventFile, FileFormat
 
-BATCH = 1 << 16
-"""Rows of Parquet at a time."""
+BATCH = 1 << 15
+"""Rows of Parquet at a time. Larger batches of text are mapped and unmapped, which costs more."""
+_BUFFER = 1 << 20
 
 
 class Damaged(InputError):
@@ -81,8 +82,12 @@ class Parquet:
     def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
         keys = dict(file.keys)
         stored = [name for name in rules.used if name not in keys]
-        with _Parquet(file.path) as opened:
-            batches = opened.iter_batches(BATCH, columns=stored)
+        place = rules.reading.columns.place
+        with _Parquet(
+            file.path, [place] if rules.dictionaries and place in stored else []
+        ) as opened:
+            # Threads here would hold whole row groups in memory and save no work.
+            batches = opened.iter_batches(BATCH, columns=stored, use_threads=False)
             while True:
                 try:
                     batch = next(batches, None)
@@ -101,9 +106,15 @@ class Parquet:
 class _Parquet:
     """A Parquet file that is closed again, with errors that show nothing of it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, dictionaries: Sequence[str | None] = ()) -> None:
         try:
-            self._file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+            self._file = pq.ParquetFile(
+                path,
+                coerce_int96_timestamp_unit="us",
+                pre_buffer=False,  # else all of it stays in memory
+                buffer_size=_BUFFER,
+                read_dictionary=list(dictionaries) or None,
+            )
         except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
             raise unreadable(path, error) from None
         except (pa.ArrowException, OSError, ValueError, EOFError):

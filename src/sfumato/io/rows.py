@@ -62,7 +62,7 @@ class Positions:
     time_valid: NDArray[np.bool_]
     """False where the time is missing; empty where none is."""
     place: Any = None
-    """Arrow: int64 or binary; null where there is none."""
+    """Arrow: int64 or binary, or a dictionary of binary; null where there is none."""
     lon: NDArray[np.float64] | None = None
     lat: NDArray[np.float64] | None = None
     unreadable: int = 0
@@ -79,7 +79,11 @@ def _clock(tz: str, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[n
 
 
 class RowRules:
-    """How rows of one reading become `Positions`. `held`: how the source's ids are held."""
+    """How rows of one reading become `Positions`. `held`: how the source's ids are held.
+
+    With `dictionaries`, names of places that come as a dictionary stay one, so that each name is
+    looked up once.
+    """
 
     def __init__(
         self,
@@ -88,8 +92,10 @@ class RowRules:
         *,
         coordinates: bool,
         period: tuple[int, int] | None = None,
+        dictionaries: bool = False,
     ) -> None:
         self.reading = reading
+        self.dictionaries = dictionaries
         self.coordinates = coordinates
         self._held = held
         self._breaks, self._offsets = _NONE, _NONE
@@ -119,7 +125,7 @@ class RowRules:
         if self.coordinates:
             lon, lat = (self._degrees(plain(columns[str(n)])) for n in (names.lon, names.lat))
             return Positions(user, time, valid, lon=lon, lat=lat, unreadable=unreadable)
-        place = self._place(plain(columns[str(names.place)]))
+        place = self._place(columns[str(names.place)])
         return Positions(user, time, valid, place, unreadable=unreadable)
 
     def _user(self, column: Any) -> Any:
@@ -132,6 +138,15 @@ class RowRules:
         return names_of(column)
 
     def _place(self, column: Any) -> Any:
+        if (
+            self.dictionaries
+            and isinstance(column, pa.DictionaryArray)
+            and is_text(column.type.value_type)
+            and len(column.dictionary) <= len(column)
+        ):
+            names = names_of(plain(column.dictionary))
+            return pa.DictionaryArray.from_arrays(column.indices.cast(pa.int32()), names)
+        column = plain(column)
         kind = column.type
         narrow = pa.types.is_integer(kind) and kind != pa.uint64()
         if narrow or pa.types.is_floating(kind) or _is_whole_decimal(kind):
@@ -225,9 +240,18 @@ def names_of(column: Any) -> Any:
     if not is_text(kind):
         return column.cast(pa.string()).cast(pa.binary())
     ends, data = bytes_of(column)
+    if _is_ascii(data[int(ends[0]) : int(ends[-1])]):
+        return without_rows(as_bytes(column), np.diff(ends) > LONGEST_VALUE)
     good = np.empty(len(column), np.bool_)
     values.readable(ends, data, LONGEST_VALUE, good)
     return without_rows(as_bytes(column), ~good)
+
+
+def _is_ascii(data: NDArray[np.uint8]) -> bool:
+    """Whether no byte has its highest bit set: eight at a time."""
+    cut = data.size // 8 * 8
+    together = int(np.bitwise_or.reduce(data[:cut].view(np.uint64), initial=0))
+    return not together & 0x8080808080808080 and not bool((data[cut:] & 0x80).any())
 
 
 def as_bytes(column: Any) -> Any:
@@ -317,6 +341,8 @@ def _epochs(column: Any, multiply: int, divide: int) -> NDArray[np.int64]:
 def _scaled(stored: NDArray[np.int64], multiply: int) -> NDArray[np.int64]:
     """Multiplied, or `FAR` where that would be too large."""
     reach = (FAR - 1) // multiply
+    if not stored.size or (stored.max() <= reach and stored.min() >= -reach):
+        return stored if multiply == 1 else stored * multiply
     inside = (stored >= -reach) & (stored <= reach)
     return np.where(inside, np.where(inside, stored, 0) * multiply, FAR)
 

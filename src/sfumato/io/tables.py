@@ -113,7 +113,9 @@ def _text(value: object) -> bytes | None:
             if abs(value) < 2**53 and value == int(value)
             else (repr(value).encode())
         )
-    if isinstance(value, datetime) and not isinstance(value, type(pd.NaT)):
+    if value is pd.NaT:
+        return None
+    if isinstance(value, datetime):
         return value.isoformat().encode()
     if isinstance(value, int | str | Decimal):
         try:

@@ -34,7 +34,7 @@ _INSTANT, _CLOCK, _NEITHER = 0, 1, 2
 @compiled
 def _digits(data: Array, at: Int, count: Int) -> Int:
     """`count` decimal digits as a number, -1 where one is none."""
-    value = 0
+    value = np.int64(0)
     for k in range(at, at + count):
         digit = np.int64(data[k]) - 48
         if digit < 0 or digit > 9:
@@ -65,7 +65,7 @@ def _day_number(year: Int, month: Int, day: Int) -> Int:
 
 
 @compiled
-def _iso(data: Array, start: Int, stop: Int) -> tuple[int, int]:
+def _iso(data: Array, start: Int, stop: Int) -> tuple[Int, Int]:
     """Microseconds of an ISO 8601 text, and whether it is an instant, a clock's, or neither.
 
     24:00 is the midnight that ends the day. Offsets are below 18 hours.
@@ -233,7 +233,7 @@ def decimals(ends: Array, data: Array, powers: Array, out: Array, how: Array) ->
         mantissa = np.int64(0)
         digits = 0
         significant = 0
-        power = 0
+        power = np.int64(0)
         while at < stop and 48 <= data[at] <= 57:
             digits += 1
             if significant or data[at] != 48:
@@ -260,9 +260,9 @@ def decimals(ends: Array, data: Array, powers: Array, out: Array, how: Array) ->
                 sign = -1 if data[at] == 45 else 1
                 at += 1
             count = 0
-            exponent = 0
+            exponent = np.int64(0)
             while at < stop and 48 <= data[at] <= 57:
-                exponent = min(exponent * 10 + np.int64(data[at]) - 48, 9999)
+                exponent = min(exponent * 10 + np.int64(data[at]) - 48, np.int64(9999))
                 count += 1
                 at += 1
             if count == 0:

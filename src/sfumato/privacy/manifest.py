@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sfumato.model.time_grid import TimeGrid
+
 MANIFEST_NAME = "manifest.json"
 VERSION = 1
 
@@ -32,14 +34,19 @@ class ReleaseFacts(_Part):
 
 
 class Measured(_Part):
-    """One noisy table that passed the wall."""
+    """Something that was paid for: a noisy table, a noisy choice, a stream's account."""
 
     label: str
     event: dict[str, Any] = Field(description="Mechanism, sensitivity and scale as charged.")
     cells: int
     units_per_count: int = Field(description="Lattice units that make one count.")
-    variance: float = Field(description="Variance of the noise, in lattice units squared.")
-    sd: float = Field(description="Standard deviation of the noise, in counts.")
+    variance: float | None = Field(
+        description="Variance of the noise, in lattice units squared; null where a choice is paid."
+    )
+    sd: float | None = Field(
+        description="Standard deviation of the noise, in counts; of a stream's account the least "
+        "that a measurement on it can have; null where a choice is paid."
+    )
 
 
 class Spent(_Part):
@@ -96,6 +103,17 @@ class GridFacts(_Part):
     tz: str
     sha256: str
 
+    @classmethod
+    def of(cls, grid: TimeGrid) -> GridFacts:
+        return cls(
+            start=grid.starts()[0].isoformat(),
+            end=grid.ends()[-1].isoformat(),
+            step_seconds=grid.step.total_seconds(),
+            slots=grid.slots,
+            tz=grid.tz,
+            sha256=grid.fingerprint(),
+        )
+
 
 class SchemeFacts(_Part):
     name: str
@@ -141,7 +159,8 @@ NOT_COVERED = (
     "know of;",
     "the list of places, the calendar and the settings, which are public and were chosen without "
     "looking at the data;",
-    "the holder's own copies: the records, the ledger, its keys, logs, how long the work took.",
+    "the holder's own copies: the records, the ledger, its keys, logs;",
+    "how long the work took and how much memory and disk it used.",
 )
 
 

@@ -10,8 +10,28 @@ from sfumato.privacy.manifest import Manifest
 _WHO = {
     "user-period": "one person's whole record in this period",
     "user-day": "what one person did on any one day",
+    "w-event": "what one person did in any {window} successive time slots",
     "event": "any one record",
 }
+_ADDS_UP = {
+    "user-day": "Several days of one person add up: about d days of somebody, epsilon may be d "
+    "times as much.",
+    "w-event": "What somebody did over a longer time adds up, once for every window that it takes "
+    "to cover it.",
+    "event": "Records of one person add up without a limit: a person with n records is protected "
+    "by n times this epsilon, which may be no protection at all.",
+}
+
+
+def whose(unit: str, neighbours: str = "") -> str:
+    """What is hidden, in words that follow 'without'; the neighbouring relation if unknown."""
+    kind, _, window = unit.partition(":")
+    return _WHO.get(kind, neighbours or unit).format(window=window)
+
+
+def adds_up(unit: str) -> str:
+    """What one person's several units amount to; empty for a whole record, which has no more."""
+    return _ADDS_UP.get(unit.partition(":")[0], "")
 
 
 def odds(epsilon: float) -> str:
@@ -22,10 +42,20 @@ def odds(epsilon: float) -> str:
     return f"a factor of {_up(factor)}"
 
 
-def statement(manifest: Manifest) -> str:
-    """The privacy statement, in paragraphs of plain text."""
+def statement(
+    manifest: Manifest,
+    *,
+    how: str | None = None,
+    exactness: str | None = None,
+    figures: str = "manifest.json holds",
+) -> str:
+    """The privacy statement, in paragraphs of plain text.
+
+    `how`, `exactness` and `figures` (where they are) take the place of the words about a density
+    where another kind of release was made.
+    """
     privacy, total = manifest.privacy, manifest.privacy.cumulative
-    who = _WHO.get(privacy.unit, privacy.neighbours)
+    who = whose(privacy.unit, privacy.neighbours)
     paragraphs = [f"What this is. {manifest.release.name}: {_what(manifest)}"]
     if manifest.tainted:
         paragraphs.append(
@@ -42,14 +72,10 @@ def statement(manifest: Manifest) -> str:
         "Whatever someone concludes from them about a person, that person's own data change the "
         f"probability of the conclusion by at most {odds(privacy.epsilon)} (epsilon "
         f"{_up(privacy.epsilon)}) plus {_chance(privacy.delta)} (delta {privacy.delta:g}). "
-        f"{_example(privacy.epsilon, privacy.delta)}",
-        f"How. {privacy.bound} Whole-number random noise was then added to every number before "
-        f"anything else was done with it ({_noise(manifest)}). All later steps saw only the "
-        "noisy numbers. Every place and every time slot is listed, also where nobody was.",
+        f"{_example(privacy.epsilon, privacy.delta)} {adds_up(privacy.unit)}".strip(),
+        f"How. {privacy.bound} {how or _how(manifest)}",
         _together(manifest),
-        "How exact it is. The columns lower and upper enclose the count that was measured in "
-        f"{manifest.scheme.interval_coverage:.0%} of cases. They do not cover what the limit on "
-        "each person's share left out; busy people count for less than they did.",
+        f"How exact it is. {exactness or _exactness(manifest)}",
         _listed("What is not promised. This does not hide or cover:", manifest.not_covered),
     ]
     if manifest.caveats:
@@ -57,7 +83,7 @@ def statement(manifest: Manifest) -> str:
     paragraphs.append(
         f"For checking. Unit: {privacy.unit}; neighbours: {privacy.neighbours}. Ledger row "
         f"{manifest.ledger.length} of {manifest.ledger.id}, {len(total.datasets)} data set(s). "
-        "manifest.json holds every figure."
+        f"{figures} every figure."
     )
     return "\n\n".join(map(_wrapped, paragraphs)) + "\n"
 
@@ -83,9 +109,30 @@ def _what(manifest: Manifest) -> str:
     )
 
 
-def _noise(manifest: Manifest) -> str:
-    parts = [f"{m.label}: standard deviation {m.sd:.3g}" for m in manifest.privacy.measurements]
-    return "; ".join(parts)
+def _how(manifest: Manifest) -> str:
+    return (
+        "Whole-number random noise was then added to every number before anything else was done "
+        f"with it ({noise(manifest)}). All later steps saw only the noisy numbers. Every place and "
+        "every time slot is listed, also where nobody was."
+    )
+
+
+def _exactness(manifest: Manifest) -> str:
+    return (
+        "The columns lower and upper enclose the count that was measured in "
+        f"{manifest.scheme.interval_coverage:.0%} of cases. They do not cover what the limit on "
+        "each person's share left out; busy people count for less than they did."
+    )
+
+
+def noise(manifest: Manifest) -> str:
+    """The noise of everything that was paid for."""
+    return "; ".join(
+        f"{m.label}: a choice made at random"
+        if m.sd is None
+        else f"{m.label}: standard deviation {m.sd:.3g}"
+        for m in manifest.privacy.measurements
+    )
 
 
 def _together(manifest: Manifest) -> str:
@@ -99,12 +146,19 @@ def _together(manifest: Manifest) -> str:
         )
     return (
         f"Together with other releases. With this one, {life.releases} releases about these "
-        f"people stand in the holder's ledger. For someone who is in all of them the change is at "
+        f"people stand in the holder's ledger. {_in_all(manifest.privacy.unit)} the change is at "
         f"most {odds(life.epsilon)} (epsilon {_up(life.epsilon)} at delta {life.delta:g}), if the "
         f"releases were planned beforehand; what is said about any single stretch of time amounts "
         f"to {odds(total.worst_period.epsilon)} at most. However they were chosen, the ledger "
         f"refuses what would pass its limit ({'; '.join(total.caps)})."
     )
+
+
+def _in_all(unit: str) -> str:
+    """Whose sum it is: a life's for whole records, that of one unit otherwise."""
+    if adds_up(unit):
+        return f"For {whose(unit)}, if all of them are about it,"
+    return "For someone who is in all of them"
 
 
 def _up(value: float, figures: int = 3) -> str:

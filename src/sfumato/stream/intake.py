@@ -43,7 +43,7 @@ from sfumato.model.time_grid import MICROSECONDS, TimeGrid
 from sfumato.stream.facts import StreamFacts
 from sfumato.stream.source import one_slot
 
-NO_ROWS = "files that gave no rows"
+_OUTSIDE, _UNREADABLE = DropReason.OUTSIDE_PERIOD, DropReason.UNREADABLE
 _PIECE = 1 << 16
 """Rows from which on a table is not copied together with others."""
 _NAMED = Reading(EventColumns("user", "time", "place"), TimeEncoding.EPOCH_US, UserEncoding.TEXT)
@@ -61,20 +61,29 @@ class Dropped:
     rows: Counter[DropReason] = field(default_factory=Counter)
     files: int = 0
 
-    def counts(self) -> dict[str, int]:
-        """By reason, in words. Never publish them."""
+    def internal_counts(self) -> dict[str, Any]:
+        """For what is marked internal, as `DropLog` has it. Never publish them."""
         found = {
             "late": self.late,
-            "outside": self.rows[DropReason.OUTSIDE_PERIOD],
-            "unreadable": self.rows[DropReason.UNREADABLE],
+            "outside": self.rows[_OUTSIDE],
+            "unreadable": self.rows[_UNREADABLE],
         }
-        told = (DropReason.OUTSIDE_PERIOD, DropReason.UNREADABLE)
-        found |= {
-            reason.value: self.rows[reason]
-            for reason in DropReason
-            if self.rows[reason] and reason not in told
+        for reason in DropReason:
+            if self.rows[reason] and reason not in (_OUTSIDE, _UNREADABLE):
+                found[reason.value] = self.rows[reason]
+        return {
+            "rows_read": self.read,
+            "rows_dropped": found,
+            "files_without_rows": self.files,
         }
-        return found | ({NO_ROWS: self.files} if self.files else {})
+
+    def internal_lines(self) -> list[str]:
+        """Lines for the holder's internal log. Never publish them."""
+        found: dict[str, int] = self.internal_counts()["rows_dropped"]
+        lines = [f"{number} rows dropped: {why}" for why, number in found.items() if number]
+        if self.files:
+            lines.append(f"{self.files} files gave no rows")
+        return [f"{self.read} rows read", *lines]
 
 
 @dataclass(repr=False)
@@ -95,7 +104,7 @@ class Buffer:
         slots = self.grid.slot_of(found.time)
         left = self._judged(found, slots)
         self.dropped.read += found.rows + found.unreadable
-        self.dropped.rows[DropReason.UNREADABLE] += found.unreadable
+        self.dropped.rows[_UNREADABLE] += found.unreadable
         if not left.any():
             return
         reading, rows = _table(found)
@@ -146,7 +155,7 @@ class Buffer:
         if found.time_valid.size:
             tally[DropReason.NO_TIME] += drop(~found.time_valid)
         tally[DropReason.NOT_A_TIME] += drop(found.time == BAD)
-        tally[DropReason.OUTSIDE_PERIOD] += drop(slots < 0)
+        tally[_OUTSIDE] += drop(slots < 0)
         self.dropped.late += drop(slots < self.next_slot)
         return left
 

@@ -24,16 +24,21 @@ from sfumato.model.counts import Counts
 from sfumato.model.errors import SfumatoError, UsageError
 from sfumato.model.private import Private
 from sfumato.model.time_grid import TimeGrid
+from sfumato.privacy.claims import check_claim
 from sfumato.privacy.events import event_to_json
 from sfumato.privacy.ledger import Charge, Claim, Ledger, Reservation, ReservationRefused, Status
 from sfumato.privacy.ledger.spending import compose
+from sfumato.privacy.manifest import MANIFEST_NAME, manifest_text
 from sfumato.privacy.wall import Wall
 from sfumato.stream.consistency import Consistency, consistent
 from sfumato.stream.contract import Finished, Publication, StreamScheme
+from sfumato.stream.disclosure import stream_manifest, stream_statement
 from sfumato.stream.facts import StreamFacts
 from sfumato.stream.meter import Meter
 from sfumato.stream.outputs import Outputs, line_bytes, table_bytes
 from sfumato.stream.store import Standing, Store
+
+LIVE = "live"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,12 +52,19 @@ class StreamRequest:
     grid: TimeGrid
     place_ids: NDArray[np.str_]
     out: Path
-    fingerprint: str = "live"
+    fingerprint: str = LIVE
     """Keyed digest of a finished history; the word `live` where events are yet to come."""
     consistency: Consistency = Consistency.NONE
     delay_seconds: int = 0
     reading: tuple[tuple[str, str], ...] = ()
     """What else decides how events become counts, by name: where the places lie, the columns."""
+    place_kind: str = "places"
+    """What the places are, for readers; nothing is bound to it."""
+
+    @property
+    def live(self) -> bool:
+        """Whether the events are yet to come, so that no input can be bound."""
+        return self.fingerprint == LIVE
 
     def config(self) -> dict[str, Any]:
         facts = self.facts
@@ -142,13 +154,23 @@ class LiveStream:
         self._outputs = Outputs(request.out)
         self._standing, state = self._store.load()
         self._outputs.check(self._standing)
-        self._outputs.begin(request.place_ids, self._statement(reservation))
+        self._begin(reservation)
         self._before = None
         if state:
             self.meter.restore(state.pop("meter"))
             self._before = state.pop("published", None)
             self._publisher.restore(state)
         self._outputs.write(self._standing)
+
+    def _begin(self, reservation: Reservation) -> None:
+        """The public files that do not grow; refused where the manifest's list does not add up."""
+        request, outputs = self._request, self._outputs
+        bare = stream_manifest(request, reservation, {})
+        check_claim(bare)
+        said = outputs.begin(request.place_ids, stream_statement(request, bare))
+        self._manifest = bare.model_copy(update={"files": said})
+        manifest = self._manifest.model_dump(mode="json")
+        outputs.state(self._statement(reservation) | {"manifest": manifest})
 
     @property
     def next_slot(self) -> int:
@@ -200,6 +222,10 @@ class LiveStream:
             return
         if self.next_slot < self._request.grid.slots:
             raise UsageError("The stream is not at its end yet.")
+        files = self._outputs.digests()
+        files.pop(MANIFEST_NAME, None)  # it may be there from a run that was killed here
+        whole = self._manifest.model_copy(update={"files": files})
+        self._outputs.end(manifest_text(whole).encode())
         self._ledger.commit(self._release, self._outputs.digests())
         self._store.forget()
         self.finished = True

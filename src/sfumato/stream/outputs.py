@@ -3,7 +3,9 @@
 `slots/slot=00012/part-0.parquet` (zone_id, count) appears in one step; `stream.ndjson` grows by
 a line a slot. Both are written from bytes that are already in the ledger's database, so
 writing them again changes nothing. `places.json` names the zones in the order of the lines'
-values; `stream.json` is the privacy statement.
+values; `README.txt` is the privacy statement in words and `stream.json` holds it for machines,
+from the first slot on. `manifest.json`, with the digest of every file but the partitions, is
+the same statement of a stream that is complete.
 """
 
 from __future__ import annotations
@@ -21,8 +23,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sfumato.model.errors import SfumatoError
+from sfumato.privacy.manifest import MANIFEST_NAME
 from sfumato.stream.contract import Publication, Values
 from sfumato.stream.store import Standing
+
+README = "README.txt"
 
 
 def table_bytes(ids: NDArray[np.str_], values: Values) -> bytes:
@@ -54,14 +59,27 @@ class Outputs:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def begin(self, ids: NDArray[np.str_], statement: dict[str, Any]) -> None:
-        """Make the folder and its two public files; the same again on every start."""
+    def begin(self, ids: NDArray[np.str_], statement: str) -> dict[str, str]:
+        """Make the folder, its places and its plain words, and return their digests.
+
+        The same bytes on every start.
+        """
+        made = {"places.json": _json({"zones": ids.tolist()}), README: statement.encode()}
         try:
             (self.folder / "slots").mkdir(parents=True, exist_ok=True)
-            self._replace(self.folder / "places.json", _json({"zones": ids.tolist()}))
-            self._replace(self.folder / "stream.json", _json(statement))
         except OSError as error:
             raise self._failed(error) from error
+        for name, content in made.items():
+            self._put(name, content)
+        return {name: hashlib.sha256(content).hexdigest() for name, content in made.items()}
+
+    def state(self, statement: dict[str, Any]) -> None:
+        """The statement for machines, before the first slot leaves."""
+        self._put("stream.json", _json(statement))
+
+    def end(self, manifest: bytes) -> None:
+        """The manifest of a stream whose last slot is out."""
+        self._put(MANIFEST_NAME, manifest)
 
     def in_use(self) -> bool:
         """Whether lines of some stream are here."""
@@ -111,13 +129,19 @@ class Outputs:
             raise self._failed(error) from error
 
     def digests(self) -> dict[str, str]:
-        """SHA-256 of the three files; the NDJSON holds every slot."""
-        names = ("places.json", "stream.json", "stream.ndjson")
+        """SHA-256 of the files of the folder itself; the NDJSON holds every slot."""
+        names = ("places.json", README, "stream.json", "stream.ndjson", MANIFEST_NAME)
         return {
             name: hashlib.sha256((self.folder / name).read_bytes()).hexdigest()
             for name in names
             if (self.folder / name).exists()
         }
+
+    def _put(self, name: str, content: bytes) -> None:
+        try:
+            self._replace(self.folder / name, content)
+        except OSError as error:
+            raise self._failed(error) from error
 
     def _replace(self, path: Path, content: bytes) -> None:
         temporary = path.with_name(f".sfumato-{path.name}")

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 
 from sfumato import __version__
-from sfumato.privacy.events import MetricEvent, event_to_json
+from sfumato.privacy.events import MetricEvent, PrivacyEvent, event_to_json
 from sfumato.privacy.ledger.quoted import cumulative, ledger_head, release_facts
 from sfumato.privacy.ledger.reservation import Reservation
 from sfumato.privacy.ledger.spending import compose
@@ -25,6 +25,7 @@ from sfumato.traces.model import MICROSECONDS
 from sfumato.traces.planar_laplace import ELLIPSOID_FACTOR
 from sfumato.traces.request import Kind, SanitiseRequest
 
+TESTS = "tests"
 _TIMES = (
     "time stamps are published as they were measured: when someone was on the move, how often "
     "a device reported and where a trip begins is not protected;"
@@ -45,7 +46,7 @@ def traces_manifest(
 ) -> Manifest:
     """Everything a reader needs to judge the release; the same bytes on every rerun."""
     row = reservation.charge_row
-    claimed = compose([asked.event], asked.delta)
+    claimed = compose([event for _, event in row.claim.events], asked.delta)
     start, end = (instant(edge) for edge in asked.period)
     lattice = f"{asked.lattice.per_degree} rows a degree"
     places = PlacesFacts(
@@ -53,7 +54,6 @@ def traces_manifest(
         count=180 * asked.lattice.per_degree + 1,
         sha256=hashlib.sha256(lattice.encode()).hexdigest(),
     )
-    noise = asked.expected_noise_m
     return Manifest(
         tainted=False,
         release=release_facts(reservation),
@@ -62,16 +62,7 @@ def traces_manifest(
             neighbours=row.claim.unit.neighbours,
             bound=_bound(asked),
             counting="reports of locations",
-            measurements=[
-                Measured(
-                    label=LABEL,
-                    event=event_to_json(asked.event),
-                    cells=reports,
-                    units_per_count=1,
-                    variance=noise**2 / 2,
-                    sd=noise / 2**0.5,
-                )
-            ],
+            measurements=_measurements(asked, reports),
             rho=claimed.rho,
             epsilon=claimed.epsilon,
             delta=claimed.delta,
@@ -102,9 +93,32 @@ def traces_manifest(
     )
 
 
+def _measurements(asked: SanitiseRequest, reports: int) -> list[Measured]:
+    """What was paid for one person's whole trace: reports and, where they are made, tests."""
+    noise = asked.expected_noise_m
+    event, tests = asked.event, []
+    if asked.prediction is not None and asked.kind is Kind.PREDICTIVE:
+        by = asked.prediction
+        event = MetricEvent(by.most_reports * by.report.per_metre, "planar Laplace")
+        test = MetricEvent(by.most_tests * by.test.per_metre, "noisy tests of a prediction")
+        tests = [_measured(TESTS, test, reports, None)]
+    return [_measured(LABEL, event, reports, noise), *tests]
+
+
+def _measured(label: str, event: PrivacyEvent, cells: int, noise: float | None) -> Measured:
+    return Measured(
+        label=label,
+        event=event_to_json(event),
+        cells=cells,
+        units_per_count=1,
+        variance=None if noise is None else noise**2 / 2,
+        sd=None if noise is None else noise / 2**0.5,
+    )
+
+
 def traces_statement(asked: SanitiseRequest, manifest: Manifest) -> str:
     """The statement in plain words."""
-    total = manifest.privacy.cumulative.lifetime
+    privacy, total = manifest.privacy, manifest.privacy.cumulative.lifetime
     lines = [
         f"{manifest.release.name}: reports of where people were, each moved at random "
         f"({manifest.release.dataset}).",
@@ -120,7 +134,8 @@ def traces_statement(asked: SanitiseRequest, manifest: Manifest) -> str:
         "Take note:",
         *(f"- {item}" for item in manifest.caveats),
         "",
-        "manifest.json holds every figure.",
+        f"For checking. Unit: {privacy.unit}; neighbours: {privacy.neighbours}. Ledger row "
+        f"{manifest.ledger.length} of {manifest.ledger.id}. manifest.json holds every figure.",
     ]
     return "\n".join(lines) + "\n"
 

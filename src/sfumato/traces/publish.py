@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.io.writers import write_bytes, write_csv, write_parquet
 from sfumato.model.errors import BudgetRefused
+from sfumato.privacy.claims import check_claim
 from sfumato.privacy.ledger import Claim, Ledger, Reservation, ReservationRefused, Status
 from sfumato.privacy.manifest import MANIFEST_NAME, Manifest, manifest_text, read_manifest
 from sfumato.privacy.noise import KeyedStream
@@ -64,6 +65,7 @@ def sanitise(
         write_parquet(folder / "traces.parquet", table)
         write_csv(folder / "traces.csv", table)
         manifest = traces_manifest(asked, reservation, len(reports), digests(folder))
+        check_claim(manifest)
         write_bytes(folder / "README.txt", traces_statement(asked, manifest).encode())
         manifest = traces_manifest(asked, reservation, len(reports), digests(folder))
         write_bytes(folder / MANIFEST_NAME, manifest_text(manifest).encode())

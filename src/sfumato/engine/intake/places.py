@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sfumato.engine.ids.tables import ByteIds, Ids, IntegerIds
 from sfumato.engine.intake import kernels
-from sfumato.io.arrow import validity
+from sfumato.io.arrow import numbers, validity
 from sfumato.io.rows import Positions
 from sfumato.model.events import UserEncoding
 from sfumato.model.places import Places
@@ -50,6 +50,10 @@ class NamedPlaces:
 
     def find(self, column: Any) -> NDArray[np.int32]:
         """Name of each row, or a negative reason."""
+        if isinstance(column, pa.DictionaryArray):
+            names = np.append(self.find(column.dictionary), np.int32(kernels.MISSING_PLACE))
+            there, at = validity(column), numbers(column.indices, np.int32)
+            return names[np.where(there, at, -1) if there.size else at]
         return (self._integers if column.type == pa.int64() else self._texts).find(column)
 
 

@@ -1,0 +1,414 @@
+"""`inspect`: look at the rows and say how they could be read. **Internal**, and never a decision.
+
+The reader never looks at values to decide how they are read (`sfumato.io.events`). Here they are
+looked at, for the holder: which unit would make the time stamps dates, how many rows match the
+places, what would be dropped and why. What comes out are suggestions, the lines of
+`sfumato.toml` that state a choice; once the holder has written one down it is a public input
+like any other. A script that publishes or not by what is found here is outside the guarantee.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.engine.drops import DropReason
+from sfumato.engine.ids.tables import ByteIds
+from sfumato.engine.intake.places import PlaceFinder
+from sfumato.engine.intake.reading import place_finder
+from sfumato.io import aliases
+from sfumato.io.arrow import validity
+from sfumato.io.event_columns import ROLES, describe, placed
+from sfumato.io.event_time import EPOCHS, check_time_options
+from sfumato.io.events import open_names, rows_of
+from sfumato.io.formats import FORMATS, Damaged
+from sfumato.io.locate import format_of, is_path, locate
+from sfumato.io.rows import BAD, Positions, names_of
+from sfumato.io.schema import Column, arrow_columns
+from sfumato.io.tables import LABEL, as_table
+from sfumato.model.errors import SfumatoError, UsageError
+from sfumato.model.events import (
+    EventFile,
+    Events,
+    EventTable,
+    FileFormat,
+    Reading,
+    TimeEncoding,
+    UserEncoding,
+)
+from sfumato.model.places import PlaceKind, Places
+
+PLAUSIBLE = (315_532_800_000_000, 4_102_444_800_000_000)
+"""1980 to 2100: a time stamp outside is probably read in the wrong unit."""
+_UNREADABLE = str(DropReason.UNREADABLE)
+_SAMPLE = 200_000
+"""Rows that a suggestion is made from."""
+
+
+@dataclass(slots=True)
+class Inspection:
+    """What was found. All of it is internal."""
+
+    source: str
+    files: int = 0
+    unfit: list[tuple[str, str]] = field(default_factory=list)
+    columns: list[tuple[str, str, str]] = field(default_factory=list)
+    """Name, type and part of every column, of the first file of each kind."""
+    rows: Counter[str] = field(default_factory=Counter)
+    """Rows read, and those that lack something, by reason."""
+    span: tuple[int, int] | None = None
+    people: int = 0
+    remarks: list[str] = field(default_factory=list)
+    suggested: dict[str, Any] = field(default_factory=dict)
+    """Options to write down: `time-unit`, `events-tz`, `column`."""
+
+    def lines(self) -> list[str]:
+        """For the holder's eyes."""
+        told = [f"{self.source}: {self.files} files" if self.files > 1 else self.source]
+        told += [f"  {name}: gives no rows. {why}" for name, why in self.unfit]
+        width = max((len(name) for name, _, _ in self.columns), default=0)
+        told += [f"  {name:<{width}}  {kind:<26} {part}" for name, kind, part in self.columns]
+        read = self.rows["read"]
+        told.append(f"  {read:,} rows of {self.people:,} people")
+        told += [
+            f"  {number:,} rows ({number / max(read, 1):.2%}): {why}"
+            for why, number in self.rows.items()
+            if why != "read" and number
+        ]
+        if self.span is not None:
+            first, last = (_instant(edge) for edge in self.span)
+            told.append(f"  from {first} to {last} (UTC); the period is yours to choose")
+        return told + [f"  note: {remark}" for remark in self.remarks]
+
+    def toml(self) -> list[str]:
+        """Lines of `sfumato.toml` that state how the events are read."""
+        made = [f"{key} = {_toml(value)}" for key, value in self.suggested.items()]
+        return ["[release]", f"events = {_toml(self.source)}", *made]
+
+    def numbers(self) -> dict[str, Any]:
+        """The same for a program, under `internal` where it is printed."""
+        return {
+            "source": self.source,
+            "files": self.files,
+            "files_without_rows": [{"file": name, "why": why} for name, why in self.unfit],
+            "columns": [
+                {"name": name, "type": kind, "part": part} for name, kind, part in self.columns
+            ],
+            "rows": dict(self.rows),
+            "people": self.people,
+            "span": None if self.span is None else [_instant(edge) for edge in self.span],
+            "remarks": self.remarks,
+            "suggested": self.suggested,
+        }
+
+
+def inspect(
+    source: object,
+    *,
+    columns: Mapping[str, str] | None = None,
+    tz: str | None = None,
+    time_unit: str | None = None,
+    format: str | None = None,
+    places: Places | None = None,
+) -> Inspection:
+    """Look at files or a table; `places` are the towers or zones they will be counted in.
+
+    Raises only where there is nothing to look at (no such file, an option that does not exist):
+    whatever the rows say, it comes to an end.
+    """
+    chosen = dict(columns or {})
+    aliases.check_keys(chosen, ROLES)
+    check_time_options(tz, time_unit)
+    found = Inspection(str(source) if is_path(source) else LABEL)
+    if chosen:
+        found.suggested["column"] = chosen
+    if time_unit is not None:
+        found.suggested["time-unit"] = time_unit
+    if tz is not None:
+        found.suggested["events-tz"] = tz
+    zones = places is not None and places.kind is PlaceKind.ZONES
+    look = _Look(found, chosen, tz, time_unit, zones, places)
+    for part in _parts(source, chosen, format, found):
+        look.at(part)
+    found.people = look.people.count
+    if found.rows[_UNREADABLE]:
+        found.remarks.append(
+            "some lines are no records. A field with a line break is cut into lines, and a line is "
+            "read as a record of the id that it names: write files without such fields"
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A file or a table whose schema is known and whose reading is not."""
+
+    label: str
+    columns: tuple[Column, ...]
+    file: EventFile | None
+    table: Any = None
+    open_names: bool = False
+
+    def read_as(self, reading: Reading) -> EventFile | EventTable:
+        if self.file is not None:
+            return replace(self.file, reading=reading)
+        return EventTable(self.table.select(list(reading.columns.used)), reading, self.label)
+
+
+_UNKNOWN = open_names({}, None, None)
+"""Stands in a file's description until its own reading is known."""
+
+
+def _parts(
+    source: object, chosen: Mapping[str, str], format: str | None, found: Inspection
+) -> Iterator[_Part]:
+    if not is_path(source):
+        table = as_table(source)
+        yield _Part(LABEL, tuple(arrow_columns(table.schema)), None, table)
+        return
+    for file in locate(source):
+        found.files += 1
+        try:
+            kind = FileFormat(format) if format else format_of(file.path)
+            schema = FORMATS[kind].schema(file.path, chosen.values())
+        except SfumatoError as error:
+            found.unfit.append((str(file.path), error.problem))
+            continue
+        if schema is None:
+            found.unfit.append((str(file.path), "it is empty"))
+            continue
+        keys = dict(file.keys)
+        stored = [column for column in schema.columns if column.name not in keys]
+        columns = (*stored, *(Column(name, "VARCHAR") for name in keys))
+        described = EventFile(
+            file.path, kind, _UNKNOWN, schema.delimiter, schema.header, file.named, file.keys
+        )
+        yield _Part(str(file.path), columns, described, open_names=schema.open_names)
+
+
+@dataclass(slots=True)
+class _Look:
+    """Goes through the parts and writes down what it sees."""
+
+    found: Inspection
+    chosen: dict[str, str]
+    tz: str | None
+    unit: str | None
+    zones: bool
+    places: Places | None
+    people: ByteIds = field(default_factory=lambda: ByteIds(UserEncoding.TEXT))
+    _finder: PlaceFinder | None = None
+    _known: dict[tuple[Column, ...], Reading | None] = field(default_factory=dict)
+
+    def at(self, part: _Part) -> None:
+        """One part: its schema if it is new, then its rows."""
+        if part.columns not in self._known:
+            self._known[part.columns] = self._reading(part)
+        reading = self._known[part.columns]
+        if reading is None:
+            self.found.unfit.append((part.label, "its columns leave open how it is read"))
+            return
+        try:
+            for rows in self._rows(part, reading):
+                self._count(rows)
+        except Damaged as error:
+            self.found.unfit.append((part.label, error.problem))
+
+    def _rows(self, part: _Part, reading: Reading) -> Iterator[Positions]:
+        return rows_of(Events((part.read_as(reading),)))
+
+    def _reading(self, part: _Part) -> Reading | None:
+        """The reading that the schema gives with what is suggested for what it leaves open."""
+        if part.open_names:
+            reading = open_names(self.chosen, self.tz, self.unit)
+            self.found.remarks.append(
+                "NDJSON has no header: members are looked up by the parts' names or --column"
+            )
+            return self._placed(part, reading)
+        described = self._described(part)
+        if described is None:
+            self.found.columns += [(c.name, c.type, "") for c in part.columns]
+            return None
+        reading = self._timed(part, self._placed(part, described))
+        self._roles(part, reading)
+        return reading
+
+    def _described(self, part: _Part) -> Reading | None:
+        """What the schema says, with any unit and clock where it leaves them open."""
+        problem = ""
+        for unit in (self.unit, "s"):
+            for tz in (self.tz, "UTC"):
+                try:
+                    return describe(part.columns, self.chosen, part.label, tz=tz, unit=unit)[0]
+                except UsageError:
+                    raise
+                except SfumatoError as error:
+                    problem = problem or error.problem
+        self.found.remarks.append(problem)
+        return None
+
+    def _roles(self, part: _Part, reading: Reading) -> None:
+        columns = reading.columns
+        if self.found.columns:
+            self.found.columns.append((part.label, "has other columns:", ""))
+        parts = {columns.user: "user", columns.time: f"time ({reading.time})"}
+        for name, what in ((columns.place, "place"), (columns.lon, "lon"), (columns.lat, "lat")):
+            if name is not None:
+                parts[name] = what
+        self.found.columns += [
+            (column.name, column.type, parts.get(column.name, "")) for column in part.columns
+        ]
+
+    def _placed(self, part: _Part, reading: Reading) -> Reading:
+        """By names or by coordinates; where that is open, both are tried and said."""
+        columns = reading.columns
+        if self.places is None:
+            by_place = columns.place is not None
+            return replace(reading, columns=placed(_sure(columns, by_place), not by_place))
+        try:
+            return replace(reading, columns=placed(columns, self.zones))
+        except SfumatoError as error:
+            self.found.remarks.append(error.problem)
+        if columns.place is None or columns.lon is None:  # coordinates, and towers to be named
+            return replace(reading, columns=placed(_sure(columns, False), True))
+        matched = {}
+        for by_place in (True, False):
+            way = replace(reading, columns=placed(_sure(columns, by_place), True))
+            matched[by_place] = sum(self._matching(rows) for rows in self._some(part, way))
+        best = matched[True] >= matched[False]
+        self.found.remarks.append(
+            f"of the first rows {matched[True]:,} match by name, {matched[False]:,} by position"
+        )
+        names = {"place": columns.place} if best else {"lon": columns.lon, "lat": columns.lat}
+        self.found.suggested["column"] = self.chosen | {k: str(v) for k, v in names.items()}
+        return replace(reading, columns=placed(_sure(columns, best), True))
+
+    def _timed(self, part: _Part, reading: Reading) -> Reading:
+        """The unit that makes most of the first time stamps dates, where none is stated."""
+        time = next(c for c in part.columns if c.name == reading.columns.time)
+        named = aliases.TimeName.of(time.name)
+        if self.unit is None and named.unit is None and _is_number(time.type):
+            best = self._best_unit(part, reading)
+            self.found.suggested["time-unit"] = best
+            return replace(reading, time=EPOCHS[best], time_is_text=False)
+        if reading.time is TimeEncoding.NAIVE and self.tz is None and not named.utc:
+            self._ask_clock("the times carry no zone")
+        if reading.time is not TimeEncoding.ISO:
+            return reading
+        some = [rows.time for rows in self._some(part, replace(reading, tz=reading.tz or "UTC"))]
+        total = sum(times.size for times in some)
+        dates = sum(_plausible(times) for times in some)
+        if total and 2 * dates < total:
+            best = self._best_unit(part, replace(reading, time_is_text=True))
+            way = replace(reading, time=EPOCHS[best], tz=None)
+            if sum(_plausible(rows.time) for rows in self._some(part, way)) > dates:
+                self.found.suggested["time-unit"] = best
+                return way
+            self.found.remarks.append(
+                f"most of the texts in {time.name!r} are neither ISO 8601 nor numbers"
+            )
+        with_offset = sum(_plausible(r.time) for r in self._some(part, replace(reading, tz=None)))
+        if with_offset < dates:
+            self.found.remarks.append(
+                f"{dates - with_offset:,} of the first {total:,} times have no offset"
+            )
+            if self.tz is None and not named.utc:
+                self._ask_clock("times without an offset")
+        return replace(reading, tz=reading.tz or "UTC")
+
+    def _ask_clock(self, why: str) -> None:
+        self.found.remarks.append(f"{why}: say whose clock they are on with --events-tz (or --tz)")
+
+    def _best_unit(self, part: _Part, reading: Reading) -> str:
+        fits = {
+            unit: sum(
+                _plausible(rows.time)
+                for rows in self._some(part, replace(reading, time=encoding, tz=None))
+            )
+            for unit, encoding in EPOCHS.items()
+        }
+        self.found.remarks.append(
+            "time stamps of the first rows that would lie between 1980 and 2100: "
+            + ", ".join(f"{number:,} as {unit}" for unit, number in fits.items())
+        )
+        return max(fits, key=lambda unit: fits[unit])
+
+    def _some(self, part: _Part, reading: Reading) -> Iterator[Positions]:
+        """The first rows, or what comes before the file turns out to be damaged."""
+        seen = 0
+        try:
+            for rows in self._rows(part, reading):
+                yield rows
+                seen += rows.rows
+                if seen >= _SAMPLE:
+                    return
+        except Damaged:
+            return
+
+    def _count(self, rows: Positions) -> None:
+        counted = self.found.rows
+        counted["read"] += rows.rows + rows.unreadable
+        counted[_UNREADABLE] += rows.unreadable
+        counted["no user"] += rows.user.null_count
+        there = np.ones(rows.rows, np.bool_) if not rows.time_valid.size else rows.time_valid
+        counted["no time"] += int((~there).sum())
+        bad = there & (rows.time == BAD)
+        counted["not a time"] += int(bad.sum())
+        good = there & ~bad & (rows.time >= PLAUSIBLE[0]) & (rows.time < PLAUSIBLE[1])
+        counted["a time outside the years 1980 to 2100"] += int((there & ~bad & ~good).sum())
+        if good.any():
+            low, high = int(rows.time[good].min()), int(rows.time[good].max())
+            before = self.found.span or (low, high)
+            self.found.span = min(low, before[0]), max(high, before[1])
+        if rows.lon is not None and rows.lat is not None:
+            off = ~((np.abs(rows.lon) <= 180) & (np.abs(rows.lat) <= 90))
+            counted["missing or impossible coordinates"] += int(off.sum())
+        else:
+            counted["no place"] += rows.place.null_count
+        if self.places is not None:
+            counted["of known places"] += self._matching(rows)
+        self._people(names_of(rows.user))
+
+    def _people(self, names: Any) -> None:
+        there = validity(names)
+        cells = np.where(there, 0, -1) if there.size else np.zeros(len(names), np.int64)
+        self.people.encode(names, cells.astype(np.int64), np.empty(len(names), np.int64))
+
+    def _matching(self, rows: Positions) -> int:
+        """Rows that name one of the places, or lie in one."""
+        if self.places is None:
+            return 0
+        if self._finder is None:
+            self._finder = place_finder(self.places)
+        where, _ = self._finder.find(rows)
+        return int((where >= 0).sum())
+
+
+def _sure(columns: Any, by_place: bool) -> Any:
+    """The columns as if the holder had said what counts."""
+    return replace(columns, chosen=frozenset({"place"} if by_place else {"lon", "lat"}))
+
+
+def _is_number(kind: str) -> bool:
+    return kind.endswith(("INT", "INTEGER")) or kind == "DOUBLE"
+
+
+def _plausible(time: NDArray[np.int64]) -> int:
+    return int(((time >= PLAUSIBLE[0]) & (time < PLAUSIBLE[1])).sum())
+
+
+def _instant(microseconds: int) -> str:
+    return datetime.fromtimestamp(microseconds // 1_000_000, UTC).isoformat()
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(part)}" for key, part in value.items()) + " }"
+    return json.dumps(str(value), ensure_ascii=False)
