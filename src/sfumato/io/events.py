@@ -162,9 +162,15 @@ def open_names(chosen: Mapping[str, str], tz: str | None, unit: str | None) -> R
 
 
 def rows_of(
-    events: Events, *, period: tuple[int, int] | None = None, dictionaries: bool = False
+    events: Events,
+    *,
+    period: tuple[int, int] | None = None,
+    held: UserEncoding | None = None,
+    dictionaries: bool = False,
 ) -> Iterator[Positions]:
     """All rows of `resolved` events, batch by batch; see `RowRules` for `dictionaries`.
+
+    `held`: how ids are held, as the events say unless it is given.
 
     Raises `Damaged` in the middle where a file turns out to be broken: whoever has added up what
     came before begins again without it (`without_damaged`).
@@ -173,7 +179,7 @@ def rows_of(
         reading = part.reading
         rules = RowRules(
             reading,
-            events.user,
+            held or events.user,
             coordinates=reading.columns.lon is not None,
             period=period,
             dictionaries=dictionaries,
