@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.io.csv_dialect import open_text, read_dialect, read_piece
+from sfumato.io.csv_dialect import CsvDialect, open_text, read_dialect, read_piece
 from sfumato.io.json_lines import json_values
 from sfumato.io.lines import cut_csv, whole_lines
 from sfumato.io.locate import Unreadable, unreadable
@@ -91,11 +91,18 @@ class Parquet:
                 if batch is None:
                     return
                 columns = {name: batch.column(name) for name in stored}
-                yield rules.positions(columns | _constants(keys, rules, batch.num_rows))
+                yield rules.positions(columns | constants(keys, rules, batch.num_rows))
 
     def expected_rows(self, path: Path) -> int:
         with _Parquet(path) as file:
             return int(file.metadata.num_rows)
+
+
+def parquet_layout(path: Path) -> str:
+    """The schema in the footer to the last detail: files that share it are read alike."""
+    with _Parquet(path) as file:
+        refuse_repeated(list(file.schema_arrow.names), str(path))
+        return repr(file.schema).partition("\n")[2]  # the first line is an address in memory
 
 
 class _Parquet:
@@ -124,7 +131,7 @@ def _damaged(path: Path) -> Damaged:
     )
 
 
-def _constants(keys: Mapping[str, str | None], rules: RowRules, rows: int) -> dict[str, Any]:
+def constants(keys: Mapping[str, str | None], rules: RowRules, rows: int) -> dict[str, Any]:
     """Columns that the partition folders state."""
     return {
         name: pa.repeat(pa.scalar(keys[name], pa.string()), rows)
@@ -156,27 +163,35 @@ class Csv:
 
     def schema(self, path: Path, chosen: Collection[str]) -> FileSchema | None:
         dialect = read_dialect(path, chosen)
-        if dialect is None:
-            return None
-        columns = tuple(Column(name, "VARCHAR") for name in dialect.columns)
-        return FileSchema(columns, dialect.delimiter, dialect.columns)
+        return None if dialect is None else csv_schema(dialect)
 
     def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
-        keys = dict(file.keys)
-        stored = [name for name in rules.used if name not in keys]
-        wanted = [file.header.index(name) for name in stored]
         header = True
         for data, skipped in _blocks(file):
             if header and data:
                 data, header = data[data.find(b"\n") + 1 :], False
-            cut = cut_csv(data, file.delimiter, len(file.header), wanted)
-            yield rules.positions(
-                dict(zip(stored, cut.columns, strict=True)) | _constants(keys, rules, cut.rows),
-                unreadable=cut.malformed + skipped,
-            )
+            yield csv_positions(data, file, rules, skipped)
 
     def expected_rows(self, path: Path) -> int:  # noqa: ARG002
         return 0
+
+
+def csv_schema(dialect: CsvDialect) -> FileSchema:
+    """The schema that a header states."""
+    columns = tuple(Column(name, "VARCHAR") for name in dialect.columns)
+    return FileSchema(columns, dialect.delimiter, dialect.columns)
+
+
+def csv_positions(data: bytes, file: EventFile, rules: RowRules, skipped: int = 0) -> Positions:
+    """Rows of whole lines of a CSV file, its header not among them."""
+    keys = dict(file.keys)
+    stored = [name for name in rules.used if name not in keys]
+    wanted = [file.header.index(name) for name in stored]
+    cut = cut_csv(data, file.delimiter, len(file.header), wanted)
+    return rules.positions(
+        dict(zip(stored, cut.columns, strict=True)) | constants(keys, rules, cut.rows),
+        unreadable=cut.malformed + skipped,
+    )
 
 
 class NdJson:

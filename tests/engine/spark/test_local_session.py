@@ -18,7 +18,7 @@ from sfumato.density.scheme import Density, PublicFacts
 from sfumato.engine.answers import BoundBroken
 from sfumato.engine.local import LocalSource
 from sfumato.engine.relational import RelationalSource
-from sfumato.engine.spark import blocks
+from sfumato.engine.spark import errors
 from sfumato.engine.spark.opening import open_source
 from sfumato.engine.spark.session import is_spark_frame, open_session
 from sfumato.engine.spark.source import SparkSource
@@ -99,7 +99,7 @@ def test_every_answer_from_files_split_and_shuffled(
         town.grid(2),
     )
     found = SparkSource(
-        shuffled._rows.events, town.towers(TOWERS), town.grid(2), rows_per_task=1200
+        shuffled.events, town.towers(TOWERS), town.grid(2), rows_per_task=1200
     )
     one = LocalSource(town.events(rows), town.towers(TOWERS), town.grid(2), threads=1)
     try:
@@ -185,7 +185,7 @@ def test_positions_are_found_in_zones(town: Any, spark: Any, crowded: int) -> No
     )
     local = LocalSource(read_events(table), zones, town.grid(2))
     opened = open_source(spark.createDataFrame(table), zones, town.grid(2))
-    source = SparkSource(opened._rows.events, zones, town.grid(2), crowded=crowded)
+    source = SparkSource(opened.events, zones, town.grid(2), crowded=crowded)
     try:
         assert some(town, source) == some(town, local)
         assert source.drops.dropped == local.drops.dropped
@@ -272,7 +272,7 @@ def test_a_user_torn_over_two_tasks_stops_the_count(
 def test_workers_with_another_version_count_nothing(
     town: Any, spark: Any, rows: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "__version__", "0.0.1")  # here, on the driver, only
+    monkeypatch.setattr(errors, "__version__", "0.0.1")  # here, on the driver, only
     source = open_source(spark.createDataFrame(town.table(rows)), town.towers(7), town.grid(2))
     with pytest.raises(UsageError, match="another version"):
         source.exact(Counting.VISITS)
