@@ -73,17 +73,6 @@ def test_names_of_folders_are_text_on_a_session_that_guesses(
         spark.conf.set(key, before)
 
 
-@pytest.mark.usefixtures("spark")
-def test_coordinates_that_say_they_are_none_are_dropped(town: Any, tmp_path: Path) -> None:
-    zones = Places.of(PlaceKind.ZONES, ["z"], [shapely.box(2, 48, 2.1, 48.1)])
-    told = ["2.05", "+2.05e0", " 2.05 ", "nan", "NaN", "-nan", "inf", "-Infinity", "1e400", ""]
-    lines = [f"u{k},2024-01-01T05:00Z,{lon},48.05\n" for k, lon in enumerate(told * 2)]
-    lines += [f"v{k},2024-01-01T05:00Z,2.05,48.05\n" for k in range(20)]
-    file = tmp_path / "gps.csv"
-    file.write_text("user,time,lon,lat\n" + "".join(lines))
-    assert compared(town, file, zones) == [[26, 0]]
-
-
 def test_a_collation_joins_no_users_and_no_towers(town: Any, spark: Any) -> None:
     table = pa.table(
         {

@@ -100,8 +100,6 @@ def poisoned(folder: Path) -> None:
     (folder / "d.csv").write_bytes(b"colour,size\n1,2\n")
     (folder / "e.csv").write_bytes(b"user,time,tower\n")
     (folder / "f.csv").write_bytes(b"")
-    whole = gzip.compress(b"user,time,tower\n" + b"\n".join(good(9000)), mtime=0)
-    (folder / "g.csv.gz").write_bytes(whole[: len(whole) // 2])
     numbers = pa.table(
         {
             "user": pa.array([7, 2**64 - 1, None], pa.uint64()),
@@ -119,10 +117,17 @@ def poisoned(folder: Path) -> None:
         }
     )
     pq.write_table(texts, folder / "i.parquet")
-    pq.write_table(texts, folder / "j.parquet", compression="none", use_dictionary=False)
-    file = (folder / "j.parquet").read_bytes()
-    (folder / "j.parquet").write_bytes(b"PAR1" + b"\xff" * 60 + file[64:])
     (folder / "k.parquet").write_bytes(b"PAR1 and no more")
+
+
+def damaged(folder: Path) -> None:
+    """Two files whose schemas are whole and whose rows cannot be read to the end."""
+    whole = gzip.compress(b"user,time,tower\n" + b"\n".join(good(9000)), mtime=0)
+    (folder / "g.csv.gz").write_bytes(whole[: len(whole) // 2])
+    table = pa.table({"user": ["u"], "time": [T.decode()], "tower": ["t0"]})
+    file = folder / "j.parquet"
+    pq.write_table(table, file, compression="none", use_dictionary=False)
+    file.write_bytes(b"PAR1" + b"\xff" * 60 + file.read_bytes()[64:])
 
 
 @pytest.mark.usefixtures("small_splits")
@@ -160,8 +165,17 @@ def test_no_rows_are_zeros(town: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("spark")
+def test_a_damaged_file_gives_no_rows_where_it_was_found(town: Any, tmp_path: Path) -> None:
+    damaged(tmp_path)
+    (tmp_path / "a.csv").write_bytes(b"\n".join([b"user,time,tower", *good(5)]))
+    assert counted(town, tmp_path, town.towers(3)).sum() == 5
+
+
+@pytest.mark.usefixtures("spark")
 def test_a_named_file_that_does_not_fit_is_refused(town: Any, tmp_path: Path) -> None:
-    poisoned(tmp_path)
+    damaged(tmp_path)
+    (tmp_path / "d.csv").write_bytes(b"colour,size\n1,2\n")
+    (tmp_path / "k.parquet").write_bytes(b"PAR1 and no more")
     for name in ("d.csv", "g.csv.gz", "j.parquet", "k.parquet"):
         with pytest.raises(InputError) as caught:
             _ = open_source(tmp_path / name, town.towers(3), town.grid()).drops
