@@ -101,7 +101,7 @@ def crowded(limit: int) -> Callable[[Any, Path, Places], int]:
 
     def work(session: Any, path: Path, towers: Places) -> int:
         opened = open_source(session.read.parquet(str(path)), towers, GRID)
-        source = SparkSource(opened._rows.events, towers, GRID, rows_per_task=SMALL, crowded=limit)
+        source = SparkSource(opened.events, towers, GRID, rows_per_task=SMALL, crowded=limit)
         try:
             return _sum(weighted(source))
         finally:

@@ -68,6 +68,11 @@ def read_dialect(path: Path, chosen: Collection[str] = ()) -> CsvDialect | None:
             if not piece:
                 break
             raw += piece
+    return dialect_of(raw, path, chosen)
+
+
+def dialect_of(raw: bytes, path: Path, chosen: Collection[str] = ()) -> CsvDialect | None:
+    """The same from a file's first bytes, which hold its first line."""
     if not raw:
         return None
     line = _decoded(raw.partition(b"\n")[0], path).removesuffix("\r")

@@ -16,7 +16,7 @@ from pathlib import Path
 from sfumato.io.aliases import check_keys
 from sfumato.io.event_columns import ROLES, describe, placed
 from sfumato.io.event_time import EPOCHS, check_time_options
-from sfumato.io.formats import BATCH, FORMATS, Damaged
+from sfumato.io.formats import BATCH, FORMATS, Damaged, FileSchema
 from sfumato.io.locate import Located, Unreadable, format_of, is_path, locate
 from sfumato.io.postgres.address import is_address, parse_address
 from sfumato.io.postgres.events import read_database
@@ -111,17 +111,29 @@ def _file(
 ) -> tuple[EventFile | None, tuple[str, ...]]:
     """One file and how it is read; nothing where it is empty."""
     kind = FileFormat(format) if format else format_of(file.path)
-    label = str(file.path)
     schema = FORMATS[kind].schema(file.path, chosen.values())
     if schema is None:
         return None, ()
+    return described_file(file, kind, schema, chosen, tz=tz, unit=unit)
+
+
+def described_file(
+    file: Located,
+    kind: FileFormat,
+    schema: FileSchema,
+    chosen: Mapping[str, str],
+    *,
+    tz: str | None,
+    unit: str | None,
+) -> tuple[EventFile, tuple[str, ...]]:
+    """A file whose schema is known, and how it is read; wherever the file is."""
     notes: tuple[str, ...] = ()
     if schema.open_names:
         reading = open_names(chosen, tz, unit)
     else:
         stored = [column for column in schema.columns if column.name not in dict(file.keys)]
         columns = [*stored, *(Column(name, "VARCHAR") for name, _ in file.keys)]
-        reading, notes = describe(columns, chosen, label, tz=tz, unit=unit)
+        reading, notes = describe(columns, chosen, str(file.path), tz=tz, unit=unit)
     part = EventFile(
         file.path, kind, reading, schema.delimiter, schema.header, file.named, file.keys
     )

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.io.csv_dialect import open_text, read_dialect, read_piece
+from sfumato.io.csv_dialect import CsvDialect, open_text, read_dialect, read_piece
 from sfumato.io.json_lines import json_values
 from sfumato.io.lines import cut_csv, whole_lines
 from sfumato.io.locate import Unreadable, unreadable
@@ -98,12 +98,19 @@ class Parquet:
                 if batch is None:
                     return
                 columns = {name: batch.column(name) for name in stored}
-                constants = _constants(keys, rules, batch.num_rows)
-                yield from rules.batches(columns | constants, batch.num_rows)
+                stated = constants(keys, rules, batch.num_rows)
+                yield from rules.batches(columns | stated, batch.num_rows)
 
     def expected_rows(self, path: Path) -> int:
         with _Parquet(path) as file:
             return int(file.metadata.num_rows)
+
+
+def parquet_layout(path: Path) -> str:
+    """The schema in the footer to the last detail: files that share it are read alike."""
+    with _Parquet(path) as file:
+        refuse_repeated(list(file.schema_arrow.names), str(path))
+        return repr(file.schema).partition("\n")[2]  # the first line is an address in memory
 
 
 class _Parquet:
@@ -138,7 +145,7 @@ def _damaged(path: Path) -> Damaged:
     )
 
 
-def _constants(keys: Mapping[str, str | None], rules: RowRules, rows: int) -> dict[str, Any]:
+def constants(keys: Mapping[str, str | None], rules: RowRules, rows: int) -> dict[str, Any]:
     """Columns that the partition folders state, as bytes: a path need not be UTF-8."""
     stated = {name: keys[name] for name in rules.used if name in keys}
     return {
@@ -175,24 +182,32 @@ class Csv:
 
     def schema(self, path: Path, chosen: Collection[str]) -> FileSchema | None:
         dialect = read_dialect(path, chosen)
-        if dialect is None:
-            return None
-        columns = tuple(Column(name, "VARCHAR") for name in dialect.columns)
-        return FileSchema(columns, dialect.delimiter, dialect.columns)
+        return None if dialect is None else csv_schema(dialect)
 
     def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
-        keys = dict(file.keys)
-        stored = [name for name in rules.used if name not in keys]
-        wanted = [file.header.index(name) for name in stored]
         for data, skipped in text_blocks(file.path, file.ahead):
-            cut = cut_csv(data, file.delimiter, len(file.header), wanted)
-            yield rules.positions(
-                dict(zip(stored, cut.columns, strict=True)) | _constants(keys, rules, cut.rows),
-                unreadable=cut.malformed + skipped,
-            )
+            yield csv_positions(data, file, rules, skipped)
 
     def expected_rows(self, path: Path) -> int:  # noqa: ARG002
         return 0
+
+
+def csv_schema(dialect: CsvDialect) -> FileSchema:
+    """The schema that a header states."""
+    columns = tuple(Column(name, "VARCHAR") for name in dialect.columns)
+    return FileSchema(columns, dialect.delimiter, dialect.columns)
+
+
+def csv_positions(data: bytes, file: EventFile, rules: RowRules, skipped: int = 0) -> Positions:
+    """Rows of whole lines of a CSV file, its header not among them."""
+    keys = dict(file.keys)
+    stored = [name for name in rules.used if name not in keys]
+    wanted = [file.header.index(name) for name in stored]
+    cut = cut_csv(data, file.delimiter, len(file.header), wanted)
+    return rules.positions(
+        dict(zip(stored, cut.columns, strict=True)) | constants(keys, rules, cut.rows),
+        unreadable=cut.malformed + skipped,
+    )
 
 
 class NdJson:

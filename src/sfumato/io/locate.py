@@ -51,7 +51,7 @@ def locate(source: object) -> tuple[Located, ...]:
     found: list[Located] = []
     for part in parts:
         paths, root, named = _expand(os.fspath(part))  # type: ignore[call-overload]
-        found += [Located(path, named, _partition(path, root)) for path in paths]
+        found += [Located(path, named, partition_keys(path, root)) for path in paths]
     if not found and not isinstance(source, (str, os.PathLike)) and not list(parts):
         raise UsageError("No file was given.", remedy="Name a file, a folder or a pattern.")
     seen: set[str] = set()
@@ -65,7 +65,7 @@ def locate(source: object) -> tuple[Located, ...]:
     return tuple({os.path.realpath(file.path): file for file in reversed(found)}.values())[::-1]
 
 
-def _partition(path: Path, root: Path) -> tuple[tuple[str, str | None], ...]:
+def partition_keys(path: Path, root: Path) -> tuple[tuple[str, str | None], ...]:
     """`day`, `01` of `day=01/`, as far as it lies below what the holder pointed at."""
     folders = path.parent.relative_to(root).parts if path.is_relative_to(root) else ()
     pairs = [folder.split("=", 1) for folder in folders if "=" in folder]

@@ -6,77 +6,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
 
-from sfumato.engine import instants
 from sfumato.engine.local import LocalSource
-from sfumato.engine.spark import times
-from sfumato.engine.spark.opening import open_source, shown
+from sfumato.engine.spark.files import shown
+from sfumato.engine.spark.opening import open_source
 from sfumato.io.events import read_events
 from sfumato.model.bound import Counting
 from sfumato.model.errors import InputError
-from sfumato.model.events import EventColumns, Events, TimeEncoding, UserEncoding
 from sfumato.model.places import PlaceKind, Places
 
 pytestmark = pytest.mark.xdist_group("spark")
-
-CLOCKS = [
-    *("2024-01-01 05:00", "2024-01-01T05:00:00.1", "2024-12-31T23:59:59.999999999"),
-    *("2024-01-01 24:00", "2024-01-01T24:00:00.000", "2024-01-01 24:00:01", "2024-01-01 24:01"),
-    *("2024-01-01 23:59:60", "2024-01-01 25:00", "2024-01-01 05:60", "2023-02-29 00:00"),
-    *("1969-12-31 23:59:59.9999999", "0000-01-01 00:00", "9999-12-31 23:59:59", "2024-13-01 00:00"),
-]
-OFFSETS = ["Z", " UTC", "+15:59", "-17:59", "+18:00", "+99", "-00:00", "+0260", "-0130", "z", ""]
-NUMBERS = ["0", "-0", "+1.", "-1.5", "-0.0000001", "9" * 19, "4611686018427387904", "1e5", " 1"]
-EPOCHS = [e for e in TimeEncoding if e.startswith("epoch")]
-
-
-def readings(spark: Any, values: pa.Array, encoding: TimeEncoding) -> tuple[Any, Any]:
-    """Microseconds of a time column by both engines' SQL."""
-    table = pa.table({"time": values})
-    tz = "UTC" if encoding is TimeEncoding.NAIVE else None
-    text = values.type == pa.string()
-    columns = EventColumns("user", "time", "tower")
-    described = Events.of_table(table, columns, encoding, UserEncoding.TEXT, tz, time_is_text=text)
-    with duckdb.connect() as here:
-        here.execute("SET TimeZone = 'UTC'")
-        here.register("given", table)
-        kind = here.execute("SELECT typeof(time) FROM given LIMIT 1").fetchall()[0][0]
-        sql = instants.reading_sql(described, kind)
-        local = [row[0] for row in here.execute(f"SELECT {sql} FROM given").fetchall()]
-    frame = spark.createDataFrame(table)
-    if values.type == pa.timestamp("us"):
-        frame = frame.selectExpr("CAST(time AS TIMESTAMP_NTZ) AS time")
-    kind = frame.schema["time"].dataType.simpleString()
-    found = frame.selectExpr(times.reading_sql(described, kind)).toArrow().column(0)
-    return local, found.to_pylist()
-
-
-def test_texts_are_the_same_times_or_none(spark: Any) -> None:
-    local, found = readings(spark, pa.array([*CLOCKS, None]), TimeEncoding.NAIVE)
-    assert local == found
-    assert found[3] == found[4] == 1704153600000000  # 24:00 ends the day
-    every = [clock + offset for clock in CLOCKS for offset in OFFSETS]
-    local, found = readings(spark, pa.array(every), TimeEncoding.INSTANT)
-    assert local == found
-    for encoding in EPOCHS:
-        local, found = readings(spark, pa.array(NUMBERS), encoding)
-        assert local == found
-
-
-def test_the_largest_and_smallest_times_are_outside_every_period(spark: Any) -> None:
-    edge = 1 << 63
-    given = [1 - edge, edge - 1, 2 - edge, edge - 2, 0, None]
-    for kind, encoding in (
-        (pa.timestamp("us"), TimeEncoding.NAIVE),
-        (pa.timestamp("us", "UTC"), TimeEncoding.INSTANT),
-    ):
-        _, found = readings(spark, pa.array(given, kind), encoding)
-        assert found == [instants.FAR] * 4 + [0, None]
 
 
 def test_the_latest_moment_does_not_stop_a_local_count(town: Any) -> None:
@@ -128,17 +71,6 @@ def test_names_of_folders_are_text_on_a_session_that_guesses(
         assert spark.conf.get(key) == "true"
     finally:
         spark.conf.set(key, before)
-
-
-@pytest.mark.usefixtures("spark")
-def test_coordinates_that_say_they_are_none_are_dropped(town: Any, tmp_path: Path) -> None:
-    zones = Places.of(PlaceKind.ZONES, ["z"], [shapely.box(2, 48, 2.1, 48.1)])
-    told = ["2.05", "+2.05e0", " 2.05 ", "nan", "NaN", "-nan", "inf", "-Infinity", "1e400", ""]
-    lines = [f"u{k},2024-01-01T05:00Z,{lon},48.05\n" for k, lon in enumerate(told * 2)]
-    lines += [f"v{k},2024-01-01T05:00Z,2.05,48.05\n" for k in range(20)]
-    file = tmp_path / "gps.csv"
-    file.write_text("user,time,lon,lat\n" + "".join(lines))
-    assert compared(town, file, zones) == [[26, 0]]
 
 
 def test_a_collation_joins_no_users_and_no_towers(town: Any, spark: Any) -> None:

@@ -1,19 +1,19 @@
-"""What the first scan concludes from sizes alone."""
+"""What is concluded from sizes alone."""
 
 from __future__ import annotations
 
-from sfumato.engine.spark.source import CROWDED, MOST_TASKS, ROWS_PER_TASK, tasks_for
-from sfumato.engine.spark.survey import Survey
+from sfumato.engine.spark.source import CROWDED, MOST_TASKS, ROWS_PER_TASK, excess, tasks_for
 
 
 def test_many_rows_are_not_one_busy_user() -> None:
-    """A year of a nation: every bucket is large. One device on top of it shows."""
-    rows = 70_000_000_000
-    even = rows // 4096 + 400_000  # buckets differ a little
-    assert even > CROWDED
-    assert Survey(rows, {}, even, ()).excess < CROWDED
-    assert Survey(rows, {}, even + 10_000_000, ()).excess > CROWDED
-    assert Survey(9_000_000, {}, 9_000_000, ()).excess > CROWDED
+    """A year of a nation, by a sample: every bucket is large. One device on top of it shows."""
+    share = 1e-3
+    even = [17_000] * 4095
+    assert even[0] / share > CROWDED
+    assert excess([*even, 17_400], share) < CROWDED
+    assert excess([*even, 27_400], share) > CROWDED
+    assert excess([9_000_000], 1.0) > CROWDED
+    assert excess([], 1.0) == 0
 
 
 def test_tasks_follow_the_rows_until_there_are_very_many() -> None:

@@ -68,7 +68,7 @@ def test_two_workers_give_the_bytes_of_one_machine(town: Any, cluster: Any, rows
     here = asked(town, LocalSource(town.events(rows), towers, grid, threads=2))
     frame = cluster.createDataFrame(town.table(rows)).repartition(5)
     opened = open_source(frame, towers, grid)
-    source = SparkSource(opened._rows.events, towers, grid, rows_per_task=500)
+    source = SparkSource(opened.events, towers, grid, rows_per_task=500)
     try:
         assert asked(town, source) == here
         assert len(executors()) >= 2
@@ -82,7 +82,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(town: Any, cluster: Any, 
         LocalSource(town.events(rows), towers, grid).sampled(SampleBound(3), town.key)
     ).values
     opened = open_source(cluster.createDataFrame(town.table(rows)).repartition(4), towers, grid)
-    source = SparkSource(opened._rows.events, towers, grid, rows_per_task=100)
+    source = SparkSource(opened.events, towers, grid, rows_per_task=100)
     source.fingerprint(town.key)
     tracker = cluster.sparkContext.statusTracker()
     killed: list[int] = []

@@ -2,9 +2,9 @@
 
 Left of the wall, like the rest of the engine.
 
-* `opening`, `session`, `describing`: from a frame, table or path to described events.
-* `rows`, `times`: events as judged rows, in SQL.
-* `survey`: one scan for fingerprint, faults and sizes.
+* `opening`, `session`, `files`, `describing`: from a frame, table or path to described events.
+* `rows`: what Spark scans, and what its workers make of it by the row rules of every path.
+* `survey`: one scan for fingerprint and size.
 * `blocks`, `passes`: what the workers run, the compiled passes of the local engine.
 * `source`: the questions, and why their answers are the same bytes everywhere.
 

@@ -13,7 +13,7 @@ counted (`sfumato.engine.spark.source`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,20 +21,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato import __version__
 from sfumato.engine.ids.tables import ids_for
 from sfumato.engine.intake.grouped import Block, Grouping
-from sfumato.engine.intake.places import LocatedPlaces
-from sfumato.engine.spark.errors import WORKER_FAULT
-from sfumato.geography.locate import Locator
+from sfumato.engine.spark.rows import TALLIES, add_tallies
 from sfumato.io.arrow import numbers
 from sfumato.model.events import UserEncoding
-from sfumato.model.places import Places
 
 BUCKET_SHIFT = 44
-"""A row's packed integer: bucket above, then slot, then place."""
+"""A row's packed integer: bucket above, then slot, then place; negative for what was dropped."""
 SCHEMA = (
-    "buckets BINARY, outside BIGINT, bits INT, width INT, offsets BINARY, cells BINARY, "
+    "buckets BINARY, tally BINARY, bits INT, width INT, offsets BINARY, cells BINARY, "
     "ids BINARY, ends BINARY"
 )
 _BLOCK_CELLS = 1 << 20
@@ -43,12 +39,11 @@ _MEMORY = 1 << 30
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Intake:
-    """What a worker needs to know. Public things only; zones where rows carry positions."""
+    """What a worker needs to know. Public things only."""
 
     user: UserEncoding
     place_bits: int
     slot_bits: int
-    zones: Places | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,57 +57,13 @@ class BlockIds:
         return self.column.take(pa.array(codes))
 
 
-def guarded(work: Callable[[Iterator[Any]], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
-    """A worker's function whose errors say their kind and nothing else.
-
-    Spark writes a worker's error into its logs, and Python's messages may quote a value. A
-    worker with another version of sfumato might count otherwise, so it counts nothing.
-    """
-    version = __version__
-
-    def run(batches: Iterator[Any]) -> Iterator[Any]:
-        try:
-            if installed() != version:
-                raise OtherVersion
-            yield from work(batches)
-            return
-        except GeneratorExit:
-            raise
-        except Exception as error:
-            kind = type(error).__name__
-        raise RuntimeError(f"{WORKER_FAULT} {kind}")
-
-    return run
-
-
-class OtherVersion(Exception):
-    """The worker's sfumato is not the driver's."""
-
-
-def installed() -> str:
-    """The version of sfumato where this runs."""
-    return __version__
-
-
-def located(batches: Iterator[Any], zones: Places) -> Iterator[Any]:
-    """(u, packed without a place, lon, lat) to (u, packed); -1 outside all zones."""
-    finder = LocatedPlaces(zones, Locator(zones))
-    for batch in batches:
-        found = finder.find(batch).astype(np.int64)
-        packed = numbers(batch.column("packed"), np.int64)
-        cell = np.where(found >= 0, packed | found, -1)
-        yield pa.RecordBatch.from_arrays([batch.column("u"), pa.array(cell)], names=["u", "packed"])
-
-
 def blocks(batches: Iterator[Any], intake: Intake) -> Iterator[Any]:
     """All rows of a task to blocks of users, with what the task saw in front."""
-    if intake.zones is not None:
-        batches = located(batches, intake.zones)
     cell_bits = intake.place_bits + intake.slot_bits
     grouping = Grouping(cell_bits, _MEMORY, 1)
     ids = ids_for(intake.user)
     seen: set[int] = set()
-    outside = 0
+    tally = np.zeros(TALLIES, np.int64)
     mask = (np.int64(1) << BUCKET_SHIFT) - 1
     for batch in batches:
         packed = numbers(batch.column("packed"), np.int64)
@@ -121,7 +72,7 @@ def blocks(batches: Iterator[Any], intake: Intake) -> Iterator[Any]:
         inside = packed >= 0
         whole = bool(inside.all())
         if not whole:
-            outside += _number(batch, ~inside)
+            add_tallies(packed[~inside], _times(batch, ~inside), tally)
         bucket = (packed if whole else packed[inside]) >> BUCKET_SHIFT
         if bucket.size and bucket.min() == bucket.max():
             seen.add(int(bucket[0]))
@@ -133,7 +84,7 @@ def blocks(batches: Iterator[Any], intake: Intake) -> Iterator[Any]:
     try:
         grouping.finish(ids.count)
         buckets = np.array(sorted(seen), np.int64).tobytes()
-        yield _batch([_row(buckets=buckets, outside=outside)])
+        yield _batch([_row(buckets=buckets, tally=tally.tobytes())])
         for block in grouping.blocks():
             for part in _parts(block):
                 users = np.arange(part[0], part[1], dtype=np.int64)
@@ -143,11 +94,12 @@ def blocks(batches: Iterator[Any], intake: Intake) -> Iterator[Any]:
         grouping.close()
 
 
-def _number(batch: Any, which: NDArray[np.bool_]) -> int:
-    """Rows that these rows stand for: themselves, or `n` where repeats were dropped before."""
+def _times(batch: Any, which: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Rows that each of these stands for: itself, or `n` where repeats were dropped before."""
     if "n" in batch.schema.names:
-        return int(numbers(batch.column("n"), np.int64)[which].sum())
-    return int(np.count_nonzero(which))
+        found: NDArray[np.int64] = numbers(batch.column("n"), np.int64)[which]
+        return found
+    return np.ones(int(np.count_nonzero(which)), np.int64)
 
 
 def unpacked(batch: Any, row: int, user: UserEncoding) -> tuple[Block, BlockIds, int]:
@@ -208,7 +160,7 @@ def _row(**given: Any) -> dict[str, Any]:
 _ARROW = pa.schema(
     [
         ("buckets", pa.binary()),
-        ("outside", pa.int64()),
+        ("tally", pa.binary()),
         ("bits", pa.int32()),
         ("width", pa.int32()),
         ("offsets", pa.binary()),

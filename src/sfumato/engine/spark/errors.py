@@ -14,14 +14,20 @@ import logging
 import re
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from sfumato import __version__
 from sfumato.engine.answers import BoundBroken
+from sfumato.io.formats import Damaged
+from sfumato.io.locate import Unreadable
 from sfumato.model.errors import InputError, SfumatoError, UsageError
 
 _CONDITION = re.compile(r"[A-Z][A-Z0-9_]*(\.[A-Z0-9_]+)*")
 _MISSING = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND")
+_UNREAD = re.compile(r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER")
+_FORBIDDEN = re.compile(r"AccessControlException|AccessDenied|Permission denied")
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 WORKER_FAULT = "sfumato worker:"
 """Begins what a worker's function says when it fails: a kind of error and nothing else."""
@@ -98,6 +104,14 @@ def _plain(error: Exception, label: str) -> Exception:
             file=label,
             remedy="Write times in microseconds, or count on one machine.",
         )
+    if _UNREAD.search(condition) or _UNREAD.search(message):
+        if _FORBIDDEN.search(message):
+            return Unreadable(
+                "no permission to read it.", file=label, remedy="Change its owner or mode."
+            )
+        return Damaged(
+            "a file is damaged or cut short.", file=label, remedy="Copy or write it again."
+        )
     fault = re.search(WORKER_FAULT + r" (\w+)", message)
     kind = f"{condition}, {fault.group(1)}" if fault else condition
     return InputError(
@@ -105,3 +119,35 @@ def _plain(error: Exception, label: str) -> Exception:
         file=label,
         remedy="Check that they are complete and that the cluster is well; run again to resume.",
     )
+
+
+def guarded(work: Callable[[Iterator[Any]], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
+    """A worker's function whose errors say their kind and nothing else.
+
+    Spark writes a worker's error into its logs, and Python's messages may quote a value. A
+    worker with another version of sfumato might count otherwise, so it counts nothing.
+    """
+    version = __version__
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        try:
+            if installed() != version:
+                raise OtherVersion
+            yield from work(batches)
+            return
+        except GeneratorExit:
+            raise
+        except Exception as error:
+            kind = type(error).__name__
+        raise RuntimeError(f"{WORKER_FAULT} {kind}")
+
+    return run
+
+
+class OtherVersion(Exception):
+    """The worker's sfumato is not the driver's."""
+
+
+def installed() -> str:
+    """The version of sfumato where this runs."""
+    return __version__

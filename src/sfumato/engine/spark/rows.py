@@ -1,193 +1,260 @@
-"""`Events` on Spark as judged rows: who, in which slot, where, or why a row does not count.
+"""What Spark scans, and what a worker makes of it: rows judged by the rules of every path.
 
-The columns it gives:
+Spark only brings rows to workers: typed columns as they are stored (texts as their bytes), or
+lines of text files, cut at LF and otherwise untouched. A worker runs `sfumato.io.rows` and the
+`Judge` of one machine on them and gives (u, cell) for each row that counts, and what it dropped
+as rows without a user: so no rule is written twice, and no value can stop a query.
 
-* `u`: the user's exact id (BIGINT, STRING or BINARY), as `sfumato.engine.relation` has it.
-* `reason`: number of the `DropReason` in their order, NULL for a row that counts.
-* `slot`, and `place` (the row of `Places`), or `lon` and `lat` where zones are found by position.
-* `bad`: true where a text is no number or a line has not the fields of its header.
-* `h1`, `h2`: two 64-bit hashes of the row as it is stored; only where they are asked for.
-
-Only the DataFrame API is used, with expressions as text, so that a classic session and Spark
-Connect do the same. Names of places are joined by a broadcast table.
+A `Scan` is one frame whose rows arrive alike: the Parquet files of one schema, all text files,
+or a table. Where several parts share it, each row has the number of its file.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from sfumato.engine.drops import DropReason
-from sfumato.engine.instants import BAD, instant_sql
-from sfumato.engine.spark.describing import CORRUPT
-from sfumato.engine.spark.errors import without_records
-from sfumato.engine.spark.times import reading_sql, slot_sql
+from sfumato.engine.drops import DropLog, DropReason
+from sfumato.engine.intake.reading import Judge
+from sfumato.engine.spark.describing import is_text, types_of
+from sfumato.engine.spark.errors import guarded, without_records
+from sfumato.engine.spark.files import NUMBER, Store
 from sfumato.engine.spark.words import quoted
-from sfumato.model.errors import UsageError
-from sfumato.model.events import Events, TableSource, UserEncoding
-from sfumato.model.places import ALWAYS_FROM, ALWAYS_TO, PlaceKind, Places
+from sfumato.io.arrow import bytes_of, numbers, validity
+from sfumato.io.formats import constants, csv_positions, json_positions
+from sfumato.io.lines import LONGEST
+from sfumato.io.rows import Positions, RowRules
+from sfumato.model.events import EventFile, Events, EventTable, FileFormat, UserEncoding
+from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
 
-_WHOLE = ("tinyint", "smallint", "int", "bigint")
-_NUMBER = r"\A\s*[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|(?i:nan|inf|infinity))\s*\z"
-_REASON = {reason: number for number, reason in enumerate(DropReason)}
+Part = EventFile | EventTable
+_ALONE = 0
+"""Number of the part in a scan that has one."""
+_TALLY = 50
+"""Bits of a number of rows in a cell that counts what was dropped."""
+_REASONS = tuple(DropReason)
+_LARGEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """How a frame is read; `judged` makes the lazy frame of judged rows."""
+class Scan:
+    """A frame, and by the number of its file the part that each row belongs to."""
 
-    events: Events
     frame: Any
-    label: str
+    parts: dict[int, Part]
+    types: dict[str, str]
+    """Column to Spark type; empty for lines."""
+    by_file: bool
+
+    @property
+    def is_lines(self) -> bool:
+        return not self.types
+
+    @property
+    def one(self) -> Part:
+        """Any part: typed ones of a scan differ in their folders' names alone."""
+        return next(iter(self.parts.values()))
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """Typed columns that play a part and stand in the rows themselves."""
+        keys = keys_of(self.one)
+        return tuple(name for name in self.one.reading.columns.used if name not in keys)
+
+    def sent(self, frame: Any) -> Any:
+        """What workers get of the frame: a line, or the columns, then the number of the file."""
+        if self.is_lines:
+            # A record that is too long is not sent, but counted: it arrives as NULL.
+            line = "concat(CAST(value AS BINARY), X'0A')"
+            line = f"IF(octet_length(value) <= {LONGEST + 1}, {line}, NULL) AS line"
+            return frame.selectExpr(line, f"{NUMBER} AS file", "_metadata.file_block_start AS at")
+        picked = [f"{self._column(name)} AS c{k}" for k, name in enumerate(self.stored)]
+        return frame.selectExpr(*picked, *([f"{NUMBER} AS file"] if self.by_file else []))
+
+    def _column(self, name: str) -> str:
+        kind, column = self.types[name], quoted(name)
+        if is_text(kind) or kind == "void":
+            return f"CAST({column} AS BINARY)"  # without a collation, and not judged yet
+        if kind == "decimal(20,0)" and name == self.one.reading.columns.time:
+            near = f"greatest(least({column}, {_LARGEST}), -{_LARGEST})"
+            return f"IF({column} IS NULL, NULL, TRY_CAST({near} AS BIGINT))"
+        return column
+
+
+def keys_of(part: Part) -> dict[str, str | None]:
+    """What the folders of a part say."""
+    return dict(part.keys) if isinstance(part, EventFile) else {}
+
+
+def scans_of(events: Events, store: Store) -> tuple[Scan, ...]:
+    """The scans that give all rows of resolved events."""
+    found: list[Scan] = []
+    lines: list[EventFile] = []
+    groups: dict[Any, list[EventFile]] = {}
+    for part in events.parts:
+        if isinstance(part, EventTable):
+            with without_records(part.label):
+                types = types_of(part.table.schema)
+            bare = replace(part, table=None)
+            found.append(Scan(part.table, {_ALONE: bare}, types, by_file=False))
+        elif part.format is FileFormat.PARQUET:
+            schema = store.schemas[part.label]
+            key = (schema.json(), tuple(name for name, _ in part.keys))
+            groups.setdefault(key, []).append(part)
+        else:
+            lines.append(part)
+    for group in groups.values():
+        used = set(group[0].reading.columns.used)
+        by_file = any(name in used for name, _ in group[0].keys)
+        parts = {store.numbers[p.label]: p for p in group} if by_file else {_ALONE: group[0]}
+        with without_records(group[0].label):
+            frame, types = store.typed(group), types_of(store.schemas[group[0].label])
+        found.append(Scan(frame, dict(parts), types, by_file))
+    if lines:
+        with without_records(lines[0].label):
+            frame = store.lines(lines)
+        found.append(Scan(frame, {store.numbers[p.label]: p for p in lines}, {}, by_file=True))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recipe:
+    """What a worker needs to know. Public things only."""
+
+    parts: Mapping[int, Part]
+    stored: tuple[str, ...]
+    is_lines: bool
+    by_file: bool
+    held: UserEncoding
     places: Places
     grid: TimeGrid
-    types: dict[str, str]
-    """Column to Spark type."""
-    user: UserEncoding
-    by_coordinates: bool
+    place_bits: int
 
-    @classmethod
-    def of(cls, events: Events, places: Places, grid: TimeGrid) -> Rows:
-        columns, source = events.columns, events.source
-        if not isinstance(source, TableSource):
-            raise UsageError("The Spark engine counts a Spark DataFrame.")
-        by_coordinates = places.kind is PlaceKind.ZONES and columns.lon is not None
-        if not by_coordinates and columns.place is None:
-            raise UsageError(
-                "The events carry coordinates and no tower, but the places are towers.",
-                remedy="Give zones to count coordinates in, or name the tower column with "
-                "--column place=….",
+    def rules(self) -> dict[int, RowRules]:
+        return {
+            number: RowRules(
+                part.reading,
+                self.held,
+                coordinates=part.reading.columns.lon is not None,
+                period=self.grid.period,
             )
-        with without_records(source.label):
-            types = {str(f.name): f.dataType.simpleString() for f in source.table.schema.fields}
-        kind = types[columns.user]
-        held = events.user
-        if held is UserEncoding.INTEGER and kind == "decimal(20,0)":
-            held = UserEncoding.TEXT  # unsigned 64-bit ids are their decimal text
-        return cls(events, source.table, source.label, places, grid, types, held, by_coordinates)
-
-    def judged(self, seeds: tuple[int, int] | None = None) -> Any:
-        """The frame of the module's text; `seeds` ask for the row hashes."""
-        events, columns = self.events, self.events.columns
-        user = quoted(columns.user)
-        kind = {UserEncoding.INTEGER: "BIGINT", UserEncoding.TEXT: "STRING"}.get(self.user)
-        picked = [
-            f"CAST({user} AS {kind}) AS u" if kind else f"{user} AS u",
-            f"{reading_sql(events, self.types[columns.time])} AS r",
-            f"{self._wrong()} AS bad",
-        ]
-        names = ["lon", "lat"] if self.by_coordinates else ["name"]
-        if self.by_coordinates:
-            picked += [
-                f"COALESCE({self._number(str(column))} / {columns.degrees_scale!r}D, "
-                f"double('NaN')) AS {name}"
-                for name, column in (("lon", columns.lon), ("lat", columns.lat))
-            ]
-        else:
-            picked.append(f"CAST({quoted(str(columns.place))} AS STRING) AS name")
-        hashes = []
-        if seeds is not None:
-            hashes = ["h1", "h2"]
-            picked += [
-                f"{self._hash(seed)} AS {name}" for seed, name in zip(seeds, hashes, strict=True)
-            ]
-        rows = self.frame.selectExpr(*picked)
-        rows = rows.selectExpr(
-            "u", f"{instant_sql(events, self.grid, 'r')} AS t", "bad", *names, *hashes
-        )
-        if not self.by_coordinates:
-            rows = self._placed(rows)
-        where = ["lon", "lat"] if self.by_coordinates else ["place"]
-        return rows.selectExpr(
-            "u",
-            f"{self._reason()} AS reason",
-            f"{slot_sql(self.grid, 't')} AS slot",
-            *where,
-            "bad",
-            *hashes,
-        )
-
-    def _placed(self, rows: Any) -> Any:
-        """`known` where the name is a place's, `place` where it is one at that time."""
-        from pyspark.sql.functions import broadcast
-
-        places, session = self.places, rows.sparkSession
-        names, first = np.unique(places.ids, return_index=True)
-        moves = names.size < len(places) or not bool(
-            ((places.valid_from == ALWAYS_FROM) & (places.valid_to == ALWAYS_TO)).all()
-        )
-        known = pa.table(
-            {"known": [str(name) for name in names], "its_row": first.astype(np.int32)}
-        )
-        rows = rows.join(
-            broadcast(session.createDataFrame(known)), on=_equal("name", "known"), how="left"
-        )
-        if not moves:
-            return rows.withColumnRenamed("its_row", "place")
-        valid = pa.table(
-            {
-                "place": np.arange(len(places), dtype=np.int32),
-                "its_name": places.ids.tolist(),
-                "low": places.valid_from,
-                "high": places.valid_to,
-            }
-        )
-        return rows.join(
-            broadcast(session.createDataFrame(valid)),
-            on=_equal("name", "its_name", "t >= low", "t < high"),
-            how="left",
-        )
-
-    def _reason(self) -> str:
-        edges = self.grid.edges
-        tests = {
-            DropReason.NO_USER: "u IS NULL",
-            DropReason.NO_TIME: "t IS NULL",
-            DropReason.NOT_A_TIME: f"t = {BAD}",
-            DropReason.OUTSIDE_PERIOD: f"t < {int(edges[0])} OR t >= {int(edges[-1])}",
+            for number, part in self.parts.items()
         }
-        if self.by_coordinates:
-            on_globe = "abs(lon) <= 180.0D AND abs(lat) <= 90.0D"
-            tests[DropReason.BAD_COORDINATES] = f"NOT ({on_globe})"
-        else:
-            tests |= {
-                DropReason.NO_PLACE: "name IS NULL",
-                DropReason.UNKNOWN_PLACE: "known IS NULL",
-                DropReason.NOT_VALID_THEN: "place IS NULL",
-            }
-        steps = " ".join(f"WHEN {test} THEN {_REASON[reason]}" for reason, test in tests.items())
-        return f"CASE {steps} END"
-
-    def _number(self, column: str) -> str:
-        """A coordinate as a double, NULL where a text is no plain number."""
-        name = quoted(column)
-        if self.types[column].startswith(("string", "varchar", "char")):
-            name = f"CAST({name} AS STRING)"  # without a collation
-            value = f"COALESCE(TRY_CAST({name} AS DOUBLE), double('NaN'))"
-            return f"CASE WHEN {name} RLIKE r'{_NUMBER}' THEN {value} END"
-        return f"TRY_CAST({name} AS DOUBLE)"
-
-    def _wrong(self) -> str:
-        tests = [f"{quoted(CORRUPT)} IS NOT NULL"] if CORRUPT in self.types else []
-        for column in (self.events.columns.lon, self.events.columns.lat):
-            if self.by_coordinates and column is not None:
-                name = quoted(column)
-                tests.append(f"({name} IS NOT NULL AND {self._number(column)} IS NULL)")
-        return " OR ".join(tests) if tests else "false"
-
-    def _hash(self, seed: int) -> str:
-        """Of the values as they are stored; a missing value is not the same as none."""
-        columns = self.events.columns
-        used = (columns.user, columns.time, columns.place, columns.lon, columns.lat)
-        parts = [f"{quoted(name)}, {quoted(name)} IS NULL" for name in used if name is not None]
-        return f"xxhash64({seed}L, {', '.join(parts)})"
 
 
-def _equal(left: str, right: str, *more: str) -> Any:
-    from pyspark.sql.functions import expr
+def judged(scan: Scan, recipe: Recipe, fraction: float = 1.0) -> Any:
+    """The lazy frame of `(u, cell)`; of a sample of the rows where `fraction` is below 1."""
 
-    return expr(" AND ".join((f"{left} = {right}", *more)))
+    def work(batches: Any) -> Any:
+        return cells(batches, recipe)
+
+    kind = "BIGINT" if recipe.held is UserEncoding.INTEGER else "BINARY"
+    with without_records(scan.one.label):
+        frame = scan.frame if fraction >= 1.0 else scan.frame.sample(fraction, seed=1)
+        return scan.sent(frame).mapInArrow(guarded(work), f"u {kind}, cell BIGINT")
+
+
+def cells(batches: Iterator[Any], recipe: Recipe) -> Iterator[Any]:
+    """In a worker: (u, cell) of the rows that count, then what became of the others."""
+    judge: Judge | None = None
+    kind = pa.int64() if recipe.held is UserEncoding.INTEGER else pa.binary()
+    for found in positions(batches, recipe):
+        if judge is None:
+            judge = Judge(recipe.places, recipe.grid, recipe.place_bits)
+        cell = judge.cells(found)
+        kept = cell >= 0
+        user = found.user
+        if not kept.all():
+            user, cell = user.filter(pa.array(kept)), cell[kept]
+        yield _batch(user if user.type == kind else user.cast(kind), cell)
+    if judge is not None:
+        tally = tallies(judge.log())
+        yield _batch(pa.nulls(tally.size, kind), tally)
+
+
+def _batch(user: Any, cell: NDArray[np.int64]) -> Any:
+    return pa.RecordBatch.from_arrays([user, pa.array(cell)], names=["u", "cell"])
+
+
+def tallies(log: DropLog) -> NDArray[np.int64]:
+    """How many rows were read, and dropped for each reason, as negative cells."""
+    counts = [log.rows, *(log.dropped.get(reason, 0) for reason in _REASONS)]
+    return np.array([-((k + 1) << _TALLY | n) for k, n in enumerate(counts) if n], np.int64)
+
+
+def add_tallies(found: NDArray[np.int64], times: NDArray[np.int64], total: NDArray[Any]) -> None:
+    """Add negative cells, each seen so many times, to rows read and dropped."""
+    which, count = -found >> _TALLY, -found & ((1 << _TALLY) - 1)
+    np.add.at(total, which - 1, count * times)
+
+
+def log_of(total: NDArray[np.int64], unfit: int) -> DropLog:
+    """The log that the sums of all tallies are. Rows of a cluster have no number."""
+    dropped = {r: int(n) for r, n in zip(_REASONS, total[1:], strict=True) if n}
+    return DropLog(int(total[0]), dropped, dict.fromkeys(dropped), unfit)
+
+
+TALLIES = 1 + len(_REASONS)
+
+
+def positions(batches: Iterator[Any], recipe: Recipe) -> Iterator[Positions]:
+    """In a worker: the rows of every batch, each by the rules of its part."""
+    rules = recipe.rules()
+    if recipe.is_lines:
+        yield from _from_lines(batches, recipe, rules)
+        return
+    for batch in batches:
+        for low, high, number in _runs(batch, recipe):
+            part, its = recipe.parts[number], rules[number]
+            some = batch.slice(low, high - low)
+            found = dict(zip(recipe.stored, some.columns, strict=False))
+            yield its.positions(found | constants(keys_of(part), its, some.num_rows))
+
+
+def _runs(batch: Any, recipe: Recipe) -> Iterator[tuple[int, int, int]]:
+    """Rows of one part that follow one another: first, behind the last, the part's number."""
+    if not recipe.by_file:
+        yield 0, batch.num_rows, _ALONE
+        return
+    file = numbers(batch.column("file"), np.int64)
+    starts = np.flatnonzero(np.diff(file, prepend=~file[:1])).tolist()
+    for low, high in zip(starts, [*starts[1:], file.size], strict=True):
+        yield low, high, int(file[low])
+
+
+def _from_lines(
+    batches: Iterator[Any], recipe: Recipe, rules: Mapping[int, RowRules]
+) -> Iterator[Positions]:
+    """Lines come in the order of their file within a task; the first of a CSV file is its header.
+
+    A file's beginning is where rows that stand in its first block follow others.
+    """
+    before: tuple[int, int] | None = None
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        at = numbers(batch.column("at"), np.int64)
+        line = batch.column("line")
+        ends, data = bytes_of(line)
+        there = validity(line)
+        for low, high, number in _runs(batch, recipe):
+            edges = [low, *(low + 1 + np.flatnonzero(np.diff(at[low:high]))).tolist(), high]
+            for first, behind in pairwise(edges):
+                part, here = recipe.parts[number], (number, int(at[first]))
+                assert isinstance(part, EventFile)
+                csv = part.format is FileFormat.CSV
+                start = first + int(csv and here != before and here[1] == 0)
+                before = here
+                lines = data[int(ends[start]) : int(ends[behind])].tobytes()
+                long = int(np.count_nonzero(~there[start:behind])) if there.size else 0
+                if csv:
+                    yield csv_positions(lines, part, rules[number], long)
+                else:
+                    yield json_positions(lines, rules[number], long)

@@ -1,28 +1,33 @@
 """`SparkSource`: bounded counts where the data is, the same bytes as on one machine.
 
     events ──> judged rows ──> exchange by user ──> blocks of users ──> compiled pass ──> sums
-    (any table)   (SQL)          (one shuffle)      (kept for later)     (per task)     (integers)
+    (scans)   (per task)        (one shuffle)       (kept for later)     (per task)    (integers)
 
-*Why the bytes are the same.* A user's contribution to any answer is computed by the compiled pass
-of the local engine from the set of the user's (slot, place) pairs, the bound, and for sampling
-the key and the id's own bytes; no other row enters it. All rows of a user meet in one task, and
-the set does not depend on the order in which they came. An answer is the sum over users of
-integers, which partitions, retries, speculative copies (Spark takes one result of a task), lost
-and recomputed blocks and the number of workers cannot change. The noise is drawn afterwards, on
-the driver, from the release key: Spark never sees it and can never draw it again.
+*Why the bytes are the same.* Every row is read by its own file's schema and judged by the code
+of one machine, each by itself (`sfumato.engine.spark.rows`). A user's contribution to any answer
+is computed by the compiled pass of the local engine from the set of the user's (slot, place)
+pairs, the bound, and for sampling the key and the id's own bytes; no other row enters it. All
+rows of a user meet in one task, and the set does not depend on the order in which they came. An
+answer is the sum over users of integers, which partitions, retries, speculative copies (Spark
+takes one result of a task), lost and recomputed blocks and the number of workers cannot change.
+The noise is drawn afterwards, on the driver, from the release key: Spark never sees it and can
+never draw it again.
 
 *The bound is checked on what was counted*: by the pass for each user, and for "all rows of a
 user in one task" by the buckets that the tasks saw, summed in the same job as the counts.
 
 Kept between questions are the blocks, in the cluster's memory and on its local disks; `close`
 lets them go, as does the end of the session. Cost: three scans (two of them for the
-fingerprint), one shuffle, then one pass over the blocks a question.
+fingerprint), one shuffle, then one pass over the blocks a question. A file that was found in a
+folder and turns out to be damaged in a scan is left out and counted.
 """
 
 from __future__ import annotations
 
 import contextlib
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -30,16 +35,19 @@ from numpy.typing import NDArray
 
 from sfumato.engine import answers
 from sfumato.engine.compiled import Compiled
-from sfumato.engine.drops import DropLog, DropReason
+from sfumato.engine.drops import DropLog
 from sfumato.engine.spark import blocks, passes, survey
-from sfumato.engine.spark.errors import without_records
+from sfumato.engine.spark.errors import guarded, without_records
+from sfumato.engine.spark.files import Store
 from sfumato.engine.spark.passes import Question
-from sfumato.engine.spark.rows import Rows
+from sfumato.engine.spark.rows import TALLIES, Recipe, judged, log_of, scans_of
+from sfumato.io.events import resolved
+from sfumato.io.formats import Damaged
 from sfumato.model.bound import SampleBound
 from sfumato.model.counts import Counts
 from sfumato.model.errors import UsageError
-from sfumato.model.events import Events
-from sfumato.model.places import Places
+from sfumato.model.events import EventFile, Events
+from sfumato.model.places import PlaceKind, Places
 from sfumato.model.private import Private
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid
@@ -51,11 +59,14 @@ MOST_TASKS = 1 << 13
 CROWDED = 4 * ROWS_PER_TASK
 """Where one bucket has so many rows more than the others, one user has: repeats are dropped
 before rows are sent to their user."""
-_NO_SECRET = bytes(32)
+SAMPLE = 1 << 20
+"""Rows by which the size of the largest user is found."""
+_BUCKETS = 4096
+_NO_KEY = bytes(32)
 
 
 class SparkSource(Compiled):
-    """Bounded counts of a described Spark DataFrame. Reads at the first question."""
+    """Bounded counts of described events on Spark. Reads at the first question."""
 
     def __init__(
         self,
@@ -63,13 +74,18 @@ class SparkSource(Compiled):
         places: Places,
         grid: TimeGrid,
         *,
+        store: Store | None = None,
         closing: ExitStack | None = None,
         rows_per_task: int = ROWS_PER_TASK,
         crowded: int = CROWDED,
         progress: Progress | None = None,
     ) -> None:
-        self._rows = Rows.of(events, places, grid)
-        self._label = self._rows.label
+        self.events = events
+        self._resolved = resolved(events, places.kind is PlaceKind.ZONES)
+        self._places, self._grid = places, grid
+        self._store = store or Store()
+        self._label = events.names[0]
+        self._scans = scans_of(self._resolved, self._store)
         self._closing = closing or ExitStack()
         self._per_task = rows_per_task
         self._crowded = crowded
@@ -85,27 +101,37 @@ class SparkSource(Compiled):
 
     @property
     def grid(self) -> TimeGrid:
-        return self._rows.grid
+        return self._grid
 
     @property
     def place_ids(self) -> NDArray[np.str_]:
-        return self._rows.places.ids
+        return self._places.ids
 
     @property
     def drops(self) -> DropLog:
         """What was dropped and why, for the holder's internal log only. Reads everything."""
-        found = self._surveyed()
-        with without_records(self._label):
-            noted = self._users().where("buckets IS NOT NULL").select("outside").toArrow()
-        outside = sum(noted.column("outside").to_pylist())
-        dropped = found.dropped | ({DropReason.OUTSIDE_ZONES: outside} if outside else {})
-        return DropLog(found.rows, dropped, dict.fromkeys(dropped))
+        total = np.zeros(TALLIES, np.int64)
+        users = self._users()
+        if users is not None:
+            with without_records(self._label):
+                noted = users.where("tally IS NOT NULL").select("tally").toArrow().column(0)
+            for tally in noted.to_pylist():
+                total += np.frombuffer(tally, np.int64)
+        return log_of(total, len(self._resolved.unfit))
 
     def fingerprint(self, key: bytes) -> str:
         """Of the rows as they are now: every call scans them again."""
         self._tell("fingerprint of the input")
-        self._survey = survey.survey(self._rows, key)
-        return survey.fingerprint(self._rows, self._survey, key)
+        self._survey = self._scanned(key)
+        return survey.fingerprint(self._survey, self._places, self._grid, key)
+
+    def earlier_fingerprints(self, key: bytes) -> frozenset[str]:
+        """What a reservation made by an earlier version may hold for the same input."""
+        whole = scans_of(self.events, self._store)  # with columns that are not used any more
+        asked = (self._places, self._grid, key)
+        return survey.earlier_fingerprints(whole, *asked) | survey.earlier_fingerprints(
+            self._scans, *asked
+        )
 
     def close(self) -> None:
         """Let the blocks go, and the session where it is ours."""
@@ -124,59 +150,104 @@ class SparkSource(Compiled):
         self, kernel: str, shape: tuple[int, ...], arguments: tuple[Any, ...]
     ) -> NDArray[np.int64]:
         """The pass over all blocks, its sums checked and laid out."""
-        question, user = Question(kernel, shape, arguments), self._rows.user
+        question, user = Question(kernel, shape, arguments), self._resolved.user
         users = self._users()
+        values = np.zeros(shape, np.int64)
+        if users is None:
+            return values
         self._tell("counting")
 
         def work(batches: Any) -> Any:
             return passes.counted(batches, question, user)
 
         with without_records(self._label):
-            long = users.mapInArrow(blocks.guarded(work), passes.SCHEMA)
+            long = users.mapInArrow(guarded(work), passes.SCHEMA)
             found = long.groupBy("cell").sum("n").toArrow()
         cells, sums = (found.column(k).to_numpy() for k in (0, 1))
         if not bool((sums[cells < 0] == 1).all()):
             raise answers.BoundBroken("A user's rows met in two tasks; nothing is given.")
-        values = np.zeros(shape, np.int64)
         values.reshape(-1)[cells[cells >= 0]] = sums[cells >= 0]
         return values
 
-    def _surveyed(self) -> survey.Survey:
-        if self._survey is None:
-            self._survey = survey.survey(self._rows, _NO_SECRET)
-        return self._survey
+    def _scanned(self, key: bytes) -> survey.Survey:
+        """The survey, of what is left when damaged files of a folder are taken out."""
+        try:
+            return survey.survey(self._scans, key)
+        except Damaged:
+            gone = self._damaged()
+            if not gone:
+                raise
+        kept = tuple(part for part in self._resolved.parts if part.label not in gone)
+        unfit = (*self._resolved.unfit, *((label, "damaged") for label in sorted(gone)))
+        self._resolved = replace(self._resolved, parts=kept, unfit=unfit)
+        self._scans = scans_of(self._resolved, self._store)
+        return survey.survey(self._scans, key)
+
+    def _damaged(self) -> frozenset[str]:
+        """Files that cannot be read to their end; the error itself where the holder named one."""
+
+        def search(parts: tuple[Any, ...]) -> frozenset[str]:
+            try:
+                survey.survey(scans_of(replace(self._resolved, parts=parts), self._store), _NO_KEY)
+            except Damaged:
+                if len(parts) > 1:
+                    half = len(parts) // 2
+                    return search(parts[:half]) | search(parts[half:])
+                if not isinstance(parts[0], EventFile) or parts[0].named:
+                    raise
+                return frozenset({parts[0].label})
+            return frozenset()
+
+        return search(self._resolved.parts)
 
     def _users(self) -> Any:
-        """The blocks, described once and kept by Spark when they are first made."""
-        if self._blocks is None:
-            found = self._surveyed()
+        """The blocks, described once and kept by Spark when they are first made; or nothing."""
+        if self._survey is None:
+            self._survey = self._scanned(_NO_KEY)
+        if self._blocks is None and self._scans:
             self._tell("reading events")
             with without_records(self._label):
-                self._blocks = _kept(self._exchanged(found))
+                self._blocks = _kept(self._exchanged(self._survey.rows))
         return self._blocks
 
-    def _exchanged(self, found: survey.Survey) -> Any:
-        rows, by_position = self._rows, self._rows.by_coordinates
-        tasks = tasks_for(found.kept, self._per_task)
-        bits = self._bits
+    def _judged(self, fraction: float = 1.0) -> Any:
+        """(u, cell) of all scans."""
+        frames = []
+        for scan in self._scans:
+            recipe = Recipe(
+                scan.parts,
+                scan.stored if not scan.is_lines else (),
+                scan.is_lines,
+                scan.by_file,
+                self._resolved.user,
+                self._places,
+                self._grid,
+                self._bits,
+            )
+            frames.append(judged(scan, recipe, fraction))
+        return reduce(lambda one, other: one.unionAll(other), frames)
+
+    def _exchanged(self, rows: int) -> Any:
+        tasks = tasks_for(rows, self._per_task)
         bucket = f"shiftleft(CAST(pmod(hash(u), {tasks}) AS BIGINT), {blocks.BUCKET_SHIFT})"
-        packed = f"{bucket} | shiftleft(slot, {bits})"
-        where = ["lon", "lat"] if by_position else []
-        packed += "" if by_position else " | CAST(place AS BIGINT)"
-        frame = rows.judged().where("reason IS NULL")
-        frame = frame.selectExpr("u", f"{packed} AS packed", *where)
-        zones = rows.places if by_position else None
-        if found.excess > self._crowded:
+        frame = self._judged().selectExpr("u", f"IF(cell < 0, cell, {bucket} | cell) AS packed")
+        if rows > self._crowded and self._largest(rows) > self._crowded:
             # Someone has very many rows: drop repeats before they all go to one task.
-            if zones is not None:
-                frame, zones = _located(frame, zones), None
             frame = frame.groupBy("u", "packed").count().withColumnRenamed("count", "n")
-        intake = blocks.Intake(rows.user, bits, self._slot_bits, zones)
+        intake = blocks.Intake(self._resolved.user, self._bits, self._slot_bits)
 
         def work(batches: Any) -> Any:
             return blocks.blocks(batches, intake)
 
-        return frame.repartition(tasks, "u").mapInArrow(blocks.guarded(work), blocks.SCHEMA)
+        return frame.repartition(tasks, "u").mapInArrow(guarded(work), blocks.SCHEMA)
+
+    def _largest(self, rows: int) -> int:
+        """About how many rows the largest user has, by a sample. No answer depends on it."""
+        fraction = min(1.0, SAMPLE / rows)
+        sample = self._judged(fraction).where("cell >= 0")
+        sizes = sample.selectExpr(f"pmod(hash(u), {_BUCKETS}) AS b").groupBy("b").count()
+        found = sizes.toArrow().column("count").to_pylist()
+        return excess(found, fraction)
 
     def _tell(self, what: str) -> None:
         if self._progress is not None:
@@ -188,14 +259,12 @@ def tasks_for(rows: int, per_task: int) -> int:
     return min(max(2, -(-rows // per_task)), MOST_TASKS)
 
 
-def _located(frame: Any, zones: Places) -> Any:
-    """Positions to places before the exchange; what lies outside stays, as -1, to be counted."""
+def excess(sizes: list[int], fraction: float) -> int:
+    """Rows of the largest bucket above the mean: about those of its largest user.
 
-    def work(batches: Any) -> Any:
-        return blocks.located(batches, zones)
-
-    kind = frame.schema["u"].dataType.simpleString()
-    return frame.mapInArrow(blocks.guarded(work), f"u {kind}, packed BIGINT")
+    Where there are very many rows every bucket is large, and no user need be.
+    """
+    return int((max(sizes, default=0) - sum(sizes) / _BUCKETS) / fraction)
 
 
 def _kept(frame: Any) -> Any:

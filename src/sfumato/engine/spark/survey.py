@@ -1,60 +1,53 @@
-"""One scan that counts nothing yet: the input's fingerprint, its faults, and its size.
+"""One scan that counts nothing yet: the input's fingerprint and its size. In SQL alone.
 
-**Fingerprint.** Rows on a cluster have no order and files no meaning, so the digest is of the
-*multiset* of rows: two 64-bit hashes (xxHash64 under secret seeds) of each row's stored values,
-the two halves of each, taken as signed numbers, added up over all rows as exact integers (which
-cancel, so that no number of rows makes the sums too large), then one keyed BLAKE2b over the
-sums, the number of rows, what the columns mean, the places and the grid. Shuffled rows and
-other files give the same text; a changed, added or doubled row another one, up to a chance of
-about 2^-128 for changes made without the key. It guards against data that changes between two
-runs, as the fingerprint of files does, not against a holder who forges his own data. Without the
-key nobody can test a guess about the records. It is not the fingerprint of the local engine, so
-a reservation is resumed on the engine on which it was made.
-
-**Sizes.** Rows by a few thousand buckets of the user's hash tell how many partitions are wanted
-and whether one user (a default id, a test device) is too large for one task.
+Rows on a cluster have no order and files no meaning, so the digest is of the *multiset* of rows
+as they are stored: two 64-bit hashes (xxHash64 under secret seeds) of each row's values, or of a
+line's bytes, the two halves of each, taken as signed numbers, added up over all rows as exact
+integers (which cancel, so that no number of rows makes the sums too large), then one keyed
+BLAKE2b over the sums and numbers of rows of all parts that are read alike, how they are read,
+the places and the grid. Shuffled rows and other Parquet files give the same text; a changed,
+added or doubled row another one, up to a chance of about 2^-128 for changes made without the
+key. A text file's header is one of its lines, so that lines in more files are another input. It
+guards against data that changes between two runs, as the fingerprint of files does, not against
+a holder who forges his own data. Without the key nobody can test a guess about the records. It
+is not the fingerprint of the local engine, so a reservation is resumed on the engine on which it
+was made.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 import numpy as np
 
-from sfumato.engine.drops import DropReason
 from sfumato.engine.spark.errors import without_records
-from sfumato.engine.spark.rows import Rows
-from sfumato.model.errors import InputError
+from sfumato.engine.spark.files import NUMBER
+from sfumato.engine.spark.rows import Part, Scan
+from sfumato.engine.spark.words import quoted
+from sfumato.model.events import EventFile, Reading, TimeEncoding, UserEncoding
+from sfumato.model.places import Places
+from sfumato.model.time_grid import TimeGrid
 
-_BUCKETS = 4096
 _SUMS = ("h1_high", "h1_low", "h2_high", "h2_low")
+Sums = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Survey:
-    """What the scan found. Internal: it holds numbers of rows."""
+    """What the scan found: (rows, four sums) of all parts that are read alike. Internal."""
 
-    rows: int
-    dropped: dict[DropReason, int]
-    largest: int
-    """Rows of the largest bucket."""
-    sums: tuple[int, ...]
+    sums: dict[str, Sums]
 
     def __repr__(self) -> str:
         return "<internal survey>"
 
     @property
-    def kept(self) -> int:
-        return self.rows - sum(self.dropped.values())
-
-    @property
-    def excess(self) -> int:
-        """Rows of the largest bucket above the mean: about those of its largest user.
-
-        Where there are very many rows every bucket is large, and no user need be.
-        """
-        return self.largest - self.kept // _BUCKETS
+    def rows(self) -> int:
+        return sum(found[0] for found in self.sums.values())
 
 
 def seeds_of(key: bytes) -> tuple[int, int]:
@@ -64,10 +57,19 @@ def seeds_of(key: bytes) -> tuple[int, int]:
     return int(first), int(second)
 
 
-def survey(rows: Rows, key: bytes) -> Survey:
-    """Scan once. A time or a number that is none is an error, before anything is counted."""
-    seeds = seeds_of(key)
-    reasons = list(DropReason)
+def survey(scans: Sequence[Scan], key: bytes) -> Survey:
+    """Scan everything once."""
+    found: dict[str, Sums] = {}
+    for scan in scans:
+        for number, sums in _summed(scan, seeds_of(key)).items():
+            how = _how(scan, scan.parts[number])
+            before = found.get(how, (0,) * len(sums))
+            found[how] = tuple(a + b for a, b in zip(before, sums, strict=True))
+    return Survey(found)
+
+
+def _summed(scan: Scan, seeds: tuple[int, int]) -> dict[int, Sums]:
+    """Rows and sums of hashes, by the number of the part."""
     sums = [
         part
         for name in ("h1", "h2")
@@ -76,63 +78,81 @@ def survey(rows: Rows, key: bytes) -> Survey:
             f"sum(({name} & 4294967295L) - 2147483648L) AS {name}_low",
         )
     ]
-    with without_records(rows.label):
-        judged = rows.judged(seeds)
-        # As wide as the exchange that follows: what lands in one bucket lands in one task.
-        grouped = judged.selectExpr("*", f"pmod(hash(u), {_BUCKETS}) AS bucket").groupBy("bucket")
+    with without_records(scan.one.label):
         from pyspark.sql.functions import expr
 
-        counts = ["count(1) AS n", "count_if(bad) AS bad", "count_if(reason IS NULL) AS kept"]
-        counts += [f"count_if(reason = {k}) AS d{k}" for k in range(len(reasons))]
-        found = grouped.agg(*(expr(text) for text in (*counts, *sums))).toArrow()
+        hashes = [f"{_hash(scan, s)} AS {n}" for s, n in zip(seeds, ("h1", "h2"), strict=True)]
+        number = f"{NUMBER if scan.by_file else '0L'} AS file"
+        rows = scan.frame.selectExpr(number, *hashes).groupBy("file")
+        table = rows.agg(*(expr(text) for text in ("count(1) AS n", *sums))).toArrow().to_pydict()
+    columns = [table[name] for name in ("n", *_SUMS)]
+    return {
+        int(file): tuple(int(value) for value in values)
+        for file, *values in zip(table["file"], *columns, strict=True)
+    }
 
-    def total(name: str) -> int:
-        return sum(value or 0 for value in found.column(name).to_pylist())
 
-    if total("bad"):
-        raise _bad(rows)
-    dropped = {reason: total(f"d{k}") for k, reason in enumerate(reasons)}
-    if dropped[DropReason.NOT_A_TIME]:
-        raise InputError(
-            "the time is not written as the column's other times are, or is no date.",
-            file=rows.label,
-            column=rows.events.columns.time,
-            remedy="Write every time in one form, for example 2007-09-10T12:00:00+02:00.",
-        )
-    largest = max(found.column("kept").to_pylist(), default=0)
-    return Survey(
-        total("n"),
-        {reason: number for reason, number in dropped.items() if number},
-        largest,
-        tuple(total(name) for name in _SUMS),
+def _hash(scan: Scan, seed: int) -> str:
+    """Of the values as they are stored; a missing value is not the same as none."""
+    if scan.is_lines:
+        return f"xxhash64({seed}L, value)"
+    parts = [f"{quoted(name)}, {quoted(name)} IS NULL" for name in scan.stored]
+    return f"xxhash64({seed}L, {', '.join(parts)})"
+
+
+def _meaning(reading: Reading) -> tuple[str | None, ...]:
+    columns = reading.columns
+    return (
+        *(columns.user, columns.time, columns.place, columns.lon, columns.lat),
+        *(repr(columns.degrees_scale), str(reading.time), str(reading.user), reading.tz),
+        str(reading.time_is_text),
     )
 
 
-def fingerprint(rows: Rows, found: Survey, key: bytes) -> str:
-    """64 hex digits over the rows, what their columns mean, the places and the grid."""
+def _how(scan: Scan, part: Part) -> str:
+    """How a part is read, as text."""
+    how: tuple[Any, ...] = ("table",)
+    if isinstance(part, EventFile) and scan.is_lines:
+        how = (str(part.format), part.delimiter, part.header, part.keys)
+    elif isinstance(part, EventFile) and scan.by_file:
+        how = ("table", part.keys)
+    return repr((how, tuple(scan.types.get(n) for n in scan.stored), _meaning(part.reading)))
+
+
+def fingerprint(found: Survey, places: Places, grid: TimeGrid, key: bytes) -> str:
+    """64 hex digits over the rows, how they are read, the places and the grid."""
     digest = hashlib.blake2b(key=hashlib.sha256(key).digest(), digest_size=32)
-    events, columns = rows.events, rows.events.columns
-    used = (columns.user, columns.time, columns.place, columns.lon, columns.lat)
-    meaning = (
-        *used,
-        *(rows.types[name] for name in used if name is not None),
-        *(repr(columns.degrees_scale), str(events.time), str(events.user), events.tz),
-        *(rows.places.fingerprint(), rows.grid.fingerprint(), str(events.time_is_text)),
-    )
-    digest.update(repr(("sfumato-spark-input/2", *meaning, found.rows, *found.sums)).encode())
+    rows = sorted((how, *sums) for how, sums in found.sums.items() if sums[0])
+    given = ("sfumato-spark-input/3", places.fingerprint(), grid.fingerprint(), rows)
+    digest.update(repr(given).encode())
     return digest.hexdigest()
 
 
-def _bad(rows: Rows) -> InputError:
-    if not rows.by_coordinates:
-        return InputError(
-            "a line has not the fields of the header.",
-            file=rows.label,
-            remedy="Check that the files are complete and not cut short.",
-        )
-    return InputError(
-        "a coordinate is not a number, or a line has not the fields of the header.",
-        file=rows.label,
-        column=f"{rows.events.columns.lon}/{rows.events.columns.lat}",
-        remedy="Check the coordinate columns, or name others with --column lon=… lat=….",
-    )
+def earlier_fingerprints(
+    scans: Sequence[Scan], places: Places, grid: TimeGrid, key: bytes
+) -> frozenset[str]:
+    """What a reservation of the second form may hold for the same rows of one table or schema.
+
+    That form took from the first rows what it did not know, so there are a few possibilities.
+    It did not read lines, so text files are not recognised. Scans once more.
+    """
+    if len(scans) != 1 or scans[0].is_lines or scans[0].by_file:
+        return frozenset()
+    scan, reading = scans[0], scans[0].one.reading
+    columns = reading.columns
+    used = (columns.user, columns.time, columns.place, columns.lon, columns.lat)
+    head = (*used, *(scan.types[n] for n in used if n is not None), repr(columns.degrees_scale))
+    times: list[tuple[str, str | None]] = [(str(reading.time), reading.tz)]
+    if reading.time is TimeEncoding.ISO:
+        times = [("instant", None), ("naive", reading.tz)]
+    users = [str(reading.user)]
+    if reading.user is UserEncoding.TEXT and scan.types[columns.user] == "decimal(20,0)":
+        users.append("integer")
+    sums = next(iter(survey(scans, key).sums.values()), (0,) * (1 + len(_SUMS)))
+    possible = set()
+    for (time, tz), user in product(times, users):
+        tail = (places.fingerprint(), grid.fingerprint(), str(reading.time_is_text), *sums)
+        digest = hashlib.blake2b(key=hashlib.sha256(key).digest(), digest_size=32)
+        digest.update(repr(("sfumato-spark-input/2", *head, time, user, tz, *tail)).encode())
+        possible.add(digest.hexdigest())
+    return frozenset(possible)

@@ -1,0 +1,258 @@
+"""Paths as described files: each by its own schema, as on one machine, wherever Spark finds it.
+
+Files that this machine sees are located as `sfumato.io.locate` does; addresses (`s3a://…`,
+`hdfs://…`) are listed by Spark. The rules are the same: an ending says the format, a header or a
+footer the schema, a file that does not fit is refused where it was named and gives no rows where
+it was found in a folder. Spark reads the footers of Parquet; files of one layout share one.
+
+A row knows its file by a number, Spark's hash of the path, because a path with every row would
+cost more than the row.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from sfumato.engine.spark.describing import columns_of
+from sfumato.engine.spark.errors import without_records
+from sfumato.io.aliases import check_keys
+from sfumato.io.csv_dialect import dialect_of
+from sfumato.io.event_columns import ROLES
+from sfumato.io.event_time import check_time_options
+from sfumato.io.events import described_file
+from sfumato.io.formats import FORMATS, FileSchema, csv_schema, parquet_layout
+from sfumato.io.locate import Located, Unreadable, by_name, format_of, locate, partition_keys
+from sfumato.model.errors import InputError, SfumatoError, UsageError
+from sfumato.model.events import EventFile, Events, FileFormat
+
+LONGEST_SEEN = 1 << 26
+"""Bytes above which Hadoop's reader skips a record by itself, in constant memory."""
+NUMBER = "xxhash64(_metadata.file_path)"
+"""A file's number, in SQL."""
+_GLOB = re.compile(r"[][{}*?\\]")
+_HERE = re.compile(r"file:(//)?(?=/)")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store:
+    """How Spark gets at files: session, address, number and typed schema of each, by its label."""
+
+    session: Any = None
+    addresses: dict[str, str] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    schemas: dict[str, Any] = field(default_factory=dict)
+
+    def typed(self, parts: Sequence[EventFile]) -> Any:
+        """The frame of Parquet files of one schema. Old calendars are not refused, row by row."""
+        reader = self.session.read.schema(self.schemas[parts[0].label])
+        reader = reader.option("datetimeRebaseMode", "CORRECTED")
+        reader = reader.option("int96RebaseMode", "CORRECTED")
+        return self._load(reader.format("parquet"), parts)
+
+    def lines(self, parts: Sequence[EventFile]) -> Any:
+        """The frame of lines of text files, their bytes as they are."""
+        return self._load(_text(self.session), parts)
+
+    def _load(self, reader: Any, parts: Sequence[EventFile]) -> Any:
+        paths = [self.addresses[part.label] for part in parts]
+        # Folders' names are read by our own rules, not by Spark's.
+        return reader.option("recursiveFileLookup", "true").load(paths)
+
+
+def _text(session: Any) -> Any:
+    reader = session.read.format("text").option("lineSep", "\n")
+    return reader.option("mapreduce.input.linerecordreader.line.maxlength", str(LONGEST_SEEN))
+
+
+def read_files(
+    session: Any,
+    texts: Sequence[str],
+    *,
+    columns: Mapping[str, str] | None = None,
+    tz: str | None = None,
+    time_unit: str | None = None,
+) -> tuple[Events, Store]:
+    """Describe the files that paths, folders, patterns and addresses mean."""
+    chosen = dict(columns or {})
+    check_keys(chosen, ROLES)
+    check_time_options(tz, time_unit)
+    store, layouts = Store(session), _Layouts(session)
+    here = [path for text in texts if (path := _local(text)) is not None]
+    files = list(locate(here)) if here else []
+    for file in files:
+        store.addresses[str(file.path)] = address_of(file.path)
+    near = frozenset(store.addresses)
+    for text in texts:
+        if _local(text) is None:
+            files += _listed(session, text, store)
+    parts: list[EventFile] = []
+    unfit: list[tuple[str, str]] = []
+    notes: tuple[str, ...] = ()
+    for file in files:
+        label = str(file.path)
+        try:
+            kind = format_of(file.path) if label in near else _by_ending(label)
+            address = store.addresses[label]
+            schema = layouts.schema(file, kind, address, chosen.values(), label in near)
+            if schema is None:
+                continue
+            part, said = described_file(file, kind, schema, chosen, tz=tz, unit=time_unit)
+        except Unreadable:
+            raise
+        except SfumatoError as error:
+            if file.named:
+                raise
+            unfit.append((label, error.problem))
+            continue
+        if kind is FileFormat.PARQUET:
+            store.schemas[label] = layouts.spark[label]
+        parts.append(part)
+        notes = tuple(dict.fromkeys((*notes, *said)))
+    _number(store, [part for part in parts if part.label in near])
+    return Events(tuple(parts), notes, unfit=tuple(unfit)), store
+
+
+def _by_ending(label: str) -> FileFormat:
+    """What a distant file is: Parquet unless its ending says otherwise, as Hive writes it."""
+    return by_name(label) or FileFormat.PARQUET
+
+
+class _Layouts:
+    """Schemas of files; Parquet's are asked of Spark once for every layout."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._known: dict[str, Any] = {}
+        self.spark: dict[str, Any] = {}
+
+    def schema(
+        self, file: Located, kind: FileFormat, address: str, chosen: Collection[str], near: bool
+    ) -> FileSchema | None:
+        label = str(file.path)
+        if kind is FileFormat.PARQUET:
+            layout = parquet_layout(file.path) if near else address
+            if layout not in self._known:
+                with without_records(label):
+                    self._known[layout] = self._session.read.parquet(address).schema
+            self.spark[label] = self._known[layout]
+            return FileSchema(columns_of(self.spark[label], label))
+        if near or kind is FileFormat.NDJSON:
+            return FORMATS[kind].schema(file.path, chosen)
+        with without_records(label):
+            first = _text(self._session).load(address).limit(1)
+            found = first.selectExpr("CAST(value AS BINARY) AS line").toArrow().column(0)
+        dialect = dialect_of(found[0].as_py() if len(found) else b"", file.path, chosen)
+        return None if dialect is None else csv_schema(dialect)
+
+
+def _local(text: str) -> str | None:
+    """The path where it is one of this machine's: a cluster's own may be elsewhere."""
+    path = _HERE.sub("", text)
+    if "://" in path:
+        return None
+    if Path(path).exists():
+        return path
+    pattern = _GLOB.search(path)
+    if pattern is None:
+        return None
+    return path if Path(path[: pattern.start()] + "x").parent.is_dir() else None
+
+
+def address_of(path: Path) -> str:
+    """A local file by its full address: the cluster's default may be another file system."""
+    return _escaped("file://" + str(path.absolute()))
+
+
+def _escaped(path: str) -> str:
+    """A path in which no character is a pattern's."""
+    return _GLOB.sub(lambda found: "\\" + found.group(), path)
+
+
+def _plainly(address: str) -> tuple[str, str]:
+    """An address of Spark's without its escapes, and the path in it."""
+    parts = urlsplit(address)
+    path = unquote(parts.path)
+    return f"{parts.scheme}://{parts.netloc}{path}", path
+
+
+def _numbered(session: Any, paths: Sequence[str], label: str) -> list[tuple[str, int]]:
+    """All files below these paths with their numbers, as Spark lists them; none is opened."""
+    with without_records(label):
+        reader = session.read.format("binaryFile").option("recursiveFileLookup", "true")
+        found = reader.load(list(paths)).selectExpr("_metadata.file_path AS path", f"{NUMBER} AS n")
+        rows = found.toArrow().to_pydict()
+    pairs = sorted(zip(rows["path"], rows["n"], strict=True))
+    if len({number for _, number in pairs}) < len(pairs):
+        raise UsageError("Two files have one number.", remedy="Rename one of them.")
+    return pairs
+
+
+def _listed(session: Any, text: str, store: Store) -> list[Located]:
+    """The files that an address means, by Spark's listing."""
+    pairs = _numbered(session, [text], shown(text))
+    pattern = _GLOB.search(text)
+    root = Path(urlsplit(text[: pattern.start()] + "x").path).parent if pattern else None
+    given = urlsplit(text).path.rstrip("/")
+    files = []
+    for address, number in pairs:
+        plain, path = _plainly(address)
+        label = Path(shown(plain))
+        named = pattern is None and path == given
+        below = root or (Path(path).parent if named else Path(given))
+        store.addresses[str(label)] = _escaped(plain)
+        store.numbers[str(label)] = number
+        files.append(Located(label, named, partition_keys(Path(path), below)))
+    return files
+
+
+def _number(store: Store, parts: Sequence[EventFile]) -> None:
+    """The numbers of this machine's files, where rows must say which is theirs."""
+    asked = {
+        part.label: part for part in parts if part.keys or part.format is not FileFormat.PARQUET
+    }
+    if not asked:
+        return
+    paths = [store.addresses[label] for label in asked]
+    pairs = _numbered(store.session, paths, next(iter(asked)))
+    by_path = {_plainly(address)[1]: number for address, number in pairs}
+    for label, part in asked.items():
+        number = by_path.get(str(part.path.absolute()))
+        if number is None:
+            raise InputError(
+                "Spark does not list the file.",
+                file=label,
+                remedy="Names that begin with a dot or an underscore are not data to Spark.",
+            )
+        store.numbers[label] = number
+
+
+def shown(text: str) -> str:
+    """A path or a table's name as it is, an address without user, password and options."""
+    if ":/" not in text:
+        return text
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return "the address given"
+    if parts.netloc:
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    # jdbc:… and the like: nobody knows where the secret stands.
+    plain = parts.path.startswith("/") and "@" not in parts.path
+    return f"{parts.scheme}:{parts.path if plain else '…'}"
+
+
+def texts_of(events: object) -> list[str]:
+    """The paths, names or addresses that were given."""
+    given = list(events) if isinstance(events, list | tuple) else [events]
+    if not given or not all(isinstance(one, str | os.PathLike) for one in given):
+        raise UsageError(
+            f"Spark cannot read events from a {type(events).__name__}.",
+            remedy="Give a Spark DataFrame, a path, or the name of a table.",
+        )
+    return [str(os.fspath(one)) for one in given]  # type: ignore[arg-type]
