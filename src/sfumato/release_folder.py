@@ -23,6 +23,7 @@ from sfumato.io.places_writer import write_places, write_places_parquet
 from sfumato.io.writers import write_bytes, write_csv, write_parquet
 from sfumato.model.places import Places
 from sfumato.privacy.ledger import Reservation
+from sfumato.privacy.ledger.quoted import check_claim
 from sfumato.privacy.manifest import MANIFEST_NAME, Manifest, manifest_text
 from sfumato.privacy.transaction import digests
 
@@ -85,4 +86,4 @@ def write_release(
     write_bytes(folder / MANIFEST_NAME, manifest_text(first).encode())
     write_page(folder)
     write_bytes(folder / "README.txt", readme(first, [p.name for p in folder.iterdir()]).encode())
-    write_bytes(folder / MANIFEST_NAME, manifest_text(manifest()).encode())
+    write_bytes(folder / MANIFEST_NAME, manifest_text(check_claim(manifest())).encode())

@@ -54,6 +54,8 @@ def statement(manifest: Manifest) -> str:
     ]
     if manifest.caveats:
         paragraphs.append(_listed("Take note.", manifest.caveats))
+    if total.per_unit:
+        paragraphs.append(_per_unit(manifest))
     paragraphs.append(
         f"For checking. Unit: {privacy.unit}; neighbours: {privacy.neighbours}. Ledger row "
         f"{manifest.ledger.length} of {manifest.ledger.id}, {len(total.datasets)} data set(s). "
@@ -84,7 +86,10 @@ def _what(manifest: Manifest) -> str:
 
 
 def _noise(manifest: Manifest) -> str:
-    parts = [f"{m.label}: standard deviation {m.sd:.3g}" for m in manifest.privacy.measurements]
+    parts = [
+        f"{m.label}: standard deviation {m.sd:.3g}" if m.variance else f"{m.label}: a random choice"
+        for m in manifest.privacy.measurements
+    ]
     return "; ".join(parts)
 
 
@@ -105,6 +110,18 @@ def _together(manifest: Manifest) -> str:
         f"to {odds(total.worst_period.epsilon)} at most. However they were chosen, the ledger "
         f"refuses what would pass its limit ({'; '.join(total.caps)})."
     )
+
+
+def _per_unit(manifest: Manifest) -> str:
+    """What everything released loses for each unit; units contain one another."""
+    lines = []
+    for loss in manifest.privacy.cumulative.per_unit:
+        much = "no bound" if loss.epsilon is None else f"epsilon {_up(loss.epsilon)}"
+        line = f"{loss.unit}: {much} at delta {loss.delta:g}"
+        if loss.not_bounded_by:
+            line += f", besides {loss.not_bounded_by} release(s) that do not protect this unit"
+        lines.append(line + ".")
+    return _listed("What that means for each unit, all releases together:", lines)
 
 
 def _up(value: float, figures: int = 3) -> str:

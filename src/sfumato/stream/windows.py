@@ -1,10 +1,14 @@
-"""Disjoint windows: where a scheme that samples, or needs a window as a whole, starts anew."""
+"""Windows of a stream: disjoint ones, and the window as the ledger knows it.
+
+A scheme that samples, or needs a window as a whole, starts anew at a disjoint window.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sfumato.privacy.units import UnitKind
+from sfumato.model.time_grid import MICROSECONDS, TimeGrid
+from sfumato.privacy.units import Unit, UnitKind
 from sfumato.stream.facts import StreamFacts
 
 
@@ -24,3 +28,23 @@ def window_end(facts: StreamFacts, slot: int) -> int:
     if facts.unit.kind is UnitKind.USER_DAY:
         return int(np.searchsorted(facts.calendar.day, facts.calendar.day[slot], side="right"))
     return min(window_begin(facts, slot) + facts.window, facts.slots)
+
+
+def charged_unit(unit: Unit, grid: TimeGrid) -> Unit:
+    """The unit as it is charged: a day with its clock, a window as a length of time.
+
+    Where slots are not all of one length, w of them last at least as long as the shortest run
+    of w: that is what the ledger may take a window to be. A run is not cut off by the ends of
+    the stream, outside which there is nothing to count.
+    """
+    if unit.kind is UnitKind.USER_DAY:
+        return Unit(unit.kind, clock=grid.tz)
+    if unit.kind is not UnitKind.W_EVENT:
+        return unit
+    assert unit.window is not None
+    slot, edges = int(grid.step.total_seconds()), grid.edges
+    span = unit.window * slot
+    if unit.window < grid.slots:
+        runs = edges[unit.window :] - edges[: -unit.window]
+        span = min(span, int(runs.min()) // MICROSECONDS)
+    return Unit(unit.kind, None, span, slot)
