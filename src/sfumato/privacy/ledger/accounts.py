@@ -7,8 +7,8 @@ instants at which a record may lie. A cap holds for the account, so it holds for
 A name may leave the clock or the slots open. A cap for `user-day` then has one account for each
 clock that a charge for days has (UTC if none has), and a cap for `w-event:48h` one for each row
 of slots that a charge for windows has (windows that begin at any instant if none has).
-A cap of the first version for `w-event:48` has one for each length of slot, and one for `point`
-is the loss within one metre.
+A cap of the first version for `w-event:48` has one for each length of slot of which 48 were charged
+(an hour if none were), and one for `point` is the loss within one metre.
 
 What cannot be counted is said and not capped: charges for days and windows in an account of
 `user-period`, where a person who is there every day bears all of them (`whole` shows it); charges
@@ -115,7 +115,12 @@ def accounts_of(unit: Unit, items: Iterable[Item]) -> list[Account]:
         rows = {(unit.slot_s, 0)}
     if unit.span_s is None:
         assert unit.window is not None
-        of = sorted(rows) or [(_HOUR_S, 0)]
+        named = {
+            (i.unit.slot_s, i.period[0] % (i.unit.slot_s * MICROSECONDS))
+            for i in items
+            if i.unit.slot_s is not None and i.unit.span_s == unit.window * i.unit.slot_s
+        }
+        of = sorted(named) or [(_HOUR_S, 0)]
         return [
             Account(Unit(unit.kind, None, unit.window * slot, slot), phase) for slot, phase in of
         ]
