@@ -55,7 +55,7 @@ def statement(manifest: Manifest) -> str:
     if manifest.caveats:
         paragraphs.append(_listed("Take note.", manifest.caveats))
     if total.per_unit:
-        paragraphs.append(_per_unit(manifest))
+        paragraphs.append(per_unit_words(manifest))
     paragraphs.append(
         f"For checking. Unit: {privacy.unit}; neighbours: {privacy.neighbours}. Ledger row "
         f"{manifest.ledger.length} of {manifest.ledger.id}, {len(total.datasets)} data set(s). "
@@ -112,7 +112,7 @@ def _together(manifest: Manifest) -> str:
     )
 
 
-def _per_unit(manifest: Manifest) -> str:
+def per_unit_words(manifest: Manifest) -> str:
     """What everything released loses for each unit; units contain one another."""
     lines = []
     for loss in manifest.privacy.cumulative.per_unit:
