@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sfumato.model.errors import UsageError
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.ledger.canonical import spelled
 from sfumato.privacy.units import Unit
@@ -17,7 +18,7 @@ from sfumato.stream.facts import StreamFacts
 from sfumato.stream.live import StreamRequest
 from sfumato.stream.registry import NAMES, stream_scheme
 from sfumato.stream.spelling import FROZEN, settings_text
-from sfumato.stream.windows import charged_unit
+from sfumato.stream.windows import charged_unit, unit_in_slots
 from sfumato.traces.level import Strength
 from sfumato.traces.mechanisms.gaussian import GaussianTraces
 from sfumato.traces.mechanisms.predictive import Prediction
@@ -95,6 +96,17 @@ def test_a_class_that_is_renamed_keeps_its_spelling() -> None:
 
     table = {**FROZEN, Renamed: FROZEN[type(stream_scheme("direct"))]}
     assert spelled(Renamed(), table) == FIRST_VERSION["direct"]
+
+
+def test_a_window_may_be_asked_for_as_a_length_of_time() -> None:
+    grid = TimeGrid.between(date(2024, 3, 29), date(2024, 4, 2), "15min", "Europe/Paris")
+    assert unit_in_slots(Unit.parse("w-event:12h"), grid) == Unit.parse("w-event:48")
+    assert unit_in_slots(Unit.parse("user-day@Europe/Paris"), grid) == Unit.parse("user-day")
+    for unit in ("w-event:20min", "w-event:12h/1h", "user-day@UTC"):
+        with pytest.raises(UsageError):
+            unit_in_slots(Unit.parse(unit), grid)
+    with pytest.raises(UsageError, match="number of slots"):
+        StreamFacts(1, Calendar.of(grid), 1.0, 0.0, Unit.parse("w-event:12h"))
 
 
 @pytest.mark.privacy

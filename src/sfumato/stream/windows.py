@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sfumato.model.errors import UsageError
 from sfumato.model.time_grid import MICROSECONDS, TimeGrid
 from sfumato.privacy.units import Unit, UnitKind
 from sfumato.stream.facts import StreamFacts
@@ -28,6 +29,25 @@ def window_end(facts: StreamFacts, slot: int) -> int:
     if facts.unit.kind is UnitKind.USER_DAY:
         return int(np.searchsorted(facts.calendar.day, facts.calendar.day[slot], side="right"))
     return min(window_begin(facts, slot) + facts.window, facts.slots)
+
+
+def unit_in_slots(unit: Unit, grid: TimeGrid) -> Unit:
+    """The unit as a scheme needs it: a window in slots, a day of the grid's own clock."""
+    if unit.clock is not None and unit.clock != grid.tz:
+        raise UsageError(
+            f"The days of this stream are those of {grid.tz}, not of {unit.clock}.",
+            remedy="Write --unit user-day, or give --tz the same zone.",
+        )
+    if unit.clock is not None:
+        return Unit(unit.kind)
+    if unit.span_s is None:
+        return unit
+    slot = int(grid.step.total_seconds())
+    if unit.span_s % slot or unit.slot_s not in (None, slot):
+        raise UsageError(
+            "The window is no whole number of slots.", remedy="Choose a window that --slot divides."
+        )
+    return Unit(unit.kind, unit.span_s // slot)
 
 
 def charged_unit(unit: Unit, grid: TimeGrid) -> Unit:
