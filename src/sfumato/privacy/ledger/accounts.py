@@ -139,6 +139,9 @@ def columns(account: Account, items: Sequence[Item], *, whole: bool = False) -> 
     begin, end = _changes(account, items)
     rows = np.stack([_row(account, item, begin, end, whole) for item in items])
     rows = np.where(rows == UNBOUNDED, 0, rows)
+    # Most days are like the day before: they are not compared with all others.
+    new = np.concatenate([[True], (rows[:, 1:] != rows[:, :-1]).any(axis=0)])
+    rows, begin, end = rows[:, new], begin[new], end[new]
     found, at = np.unique(rows, axis=1, return_index=True)
     order = np.argsort(-found.sum(axis=0), kind="stable")
     kept: list[int] = []

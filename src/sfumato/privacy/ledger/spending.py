@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from sfumato.privacy.accounting import (
@@ -91,6 +92,11 @@ def compose(events: Sequence[PrivacyEvent], delta: float, releases: int = 1) -> 
     Events of several releases may have been chosen in the light of each other's answers;
     those of one release are fixed beforehand.
     """
+    return _composed(tuple(events), delta, releases)
+
+
+@lru_cache(maxsize=4096)  # days of one account often bear the same charges
+def _composed(events: tuple[PrivacyEvent, ...], delta: float, releases: int) -> Spend:
     if events and all(isinstance(event, MetricEvent) for event in events):
         return Spend(releases, None, decimal_up(total_per_metre(events)), delta, PER_METRE)
     if releases <= 1 and all(isinstance(event, GaussianEvent) for event in events):
