@@ -139,19 +139,16 @@ def columns(account: Account, items: Sequence[Item], *, whole: bool = False) -> 
     begin, end = _changes(account, items)
     rows = np.stack([_row(account, item, begin, end, whole) for item in items])
     rows = np.where(rows == UNBOUNDED, 0, rows)
-    # Most days are like the day before: they are not compared with all others.
-    new = np.concatenate([[True], (rows[:, 1:] != rows[:, :-1]).any(axis=0)])
-    rows, begin, end = rows[:, new], begin[new], end[new]
-    found, at = np.unique(rows, axis=1, return_index=True)
-    order = np.argsort(-found.sum(axis=0), kind="stable")
+    first: dict[bytes, int] = {}
+    for k, column in enumerate(np.ascontiguousarray(rows.T)):
+        first.setdefault(column.tobytes(), k)
+    at = np.fromiter(first.values(), dtype=np.int64)
+    at = at[np.argsort(-rows[:, at].sum(axis=0), kind="stable")]
     kept: list[int] = []
-    for k in order:
-        if not kept or not (found[:, kept] >= found[:, [k]]).all(axis=0).any():
+    for k in at:
+        if not kept or not (rows[:, kept] >= rows[:, [k]]).all(axis=0).any():
             kept.append(int(k))
-    return [
-        Column((int(begin[at[k]]), int(end[at[k]])), tuple(int(n) for n in found[:, k]))
-        for k in kept
-    ]
+    return [Column((int(begin[k]), int(end[k])), tuple(int(n) for n in rows[:, k])) for k in kept]
 
 
 def unbounded(account: Account, items: Sequence[Item]) -> int:
