@@ -24,6 +24,8 @@ from sfumato.privacy.ledger.filter import Room, how_many_more
 from sfumato.privacy.ledger.spending import standing
 from sfumato.privacy.units import USER_PERIOD, Unit, UnitKind
 
+pytestmark = pytest.mark.privacy
+
 Claims = Callable[..., Claim]
 
 
@@ -203,7 +205,6 @@ def test_linked_data_sets_share_the_smaller_cap_and_their_spends_add(
             ledger.reserve(claim("c", rho=2**-30, dataset=dataset))
 
 
-@pytest.mark.privacy
 def test_a_charge_for_whole_records_counts_in_the_account_of_days(
     ledger: Ledger, claim: Claims
 ) -> None:

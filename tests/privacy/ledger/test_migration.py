@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,16 @@ def test_the_version_of_the_package_does_not_keep_a_run_from_going_on(old: Ledge
     newer.config["epsilon"] = 0.4
     with pytest.raises(LedgerError, match="changed: epsilon"):
         old.reserve(newer)
+
+
+def test_an_input_may_be_known_by_an_earlier_fingerprint(old: Ledger) -> None:
+    (row,) = [c for c in old.book().charges.values() if c.claim.name == "reserved"]
+    today = replace(row.claim, fingerprint="read in another way")
+    with pytest.raises(LedgerError, match="the events"):
+        old.reserve(today)
+    again = replace(today, former=("other", row.claim.fingerprint))
+    assert isinstance(old.reserve(again), Reservation)
+    assert "former" not in again.to_json()
 
 
 def test_a_program_that_is_older_than_the_ledger_says_so(old: Ledger) -> None:

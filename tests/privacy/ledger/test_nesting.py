@@ -277,6 +277,8 @@ def test_epsilon_counts_n_times_and_rho_n_squared(event: Any) -> None:
         if alone is not None and pure is not None:
             assert 0 <= pure - n * alone < Fraction(1, 10**12)
         assert 0 <= event_rho(many) - n * n * event_rho(event) < Fraction(1, 10**12)
+        if isinstance(event, GaussianEvent) and isinstance(many, GaussianEvent):
+            assert many.touched == n * event.touched, "the lattice is paid for in every cell moved"
 
 
 def test_location_charges_are_converted_to_the_radius_of_the_account() -> None:
@@ -349,7 +351,12 @@ def test_the_whole_record_is_shown_with_its_days_and_not_capped() -> None:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["user-period", "user-day@UTC", "user-day@Asia/Tokyo", "event"]),
+            st.sampled_from(
+                [
+                    *("user-period", "user-day@UTC", "user-day@Asia/Tokyo", "event"),
+                    *("w-event:24h/12h", "w-event:30h/6h", "w-event:48h/24h", "user-day"),
+                ]
+            ),
             st.integers(0, 9),
             st.integers(1, 5),
         ),
@@ -361,7 +368,9 @@ def test_the_whole_record_is_shown_with_its_days_and_not_capped() -> None:
 def test_no_step_outdoes_the_columns(given_: list[tuple[str, int, int]], account: str) -> None:
     """Every day or window, tried one by one, is matched by a column that was kept."""
     items = [item(unit, first, first + days) for unit, first, days in given_]
-    kept = [column.counts for column in _columns(account, items)]
+    # Windows on the account's own slots, whatever slots the charges have.
+    of = Account(Unit.parse(account))
+    kept = [column.counts for column in columns(of, items)]
     for begin, end in _every(account):
         edges = np.array([begin]), np.array([end])
         counts = [int(steps(i.unit, i.period, Unit.parse(account).kind, *edges)[0]) for i in items]

@@ -19,6 +19,8 @@ from sfumato.privacy.ledger import Cap
 from sfumato.privacy.ledger.filter import Room, how_many_more, largest_fit, within
 from sfumato.privacy.ledger.spending import PER_METRE, compose
 
+pytestmark = pytest.mark.privacy
+
 FINE = GaussianEvent(l2=3 * 65536.0, sigma2=Fraction((13 * 3 * 65536) ** 2), touched=1000)
 LAPLACE = LaplaceEvent(l1=1.0, scale=Fraction(10))
 

@@ -15,6 +15,8 @@ from sfumato.privacy.ledger.verify import verify
 from sfumato.privacy.manifest import MANIFEST_NAME, manifest_text
 from sfumato.privacy.transaction import digests
 
+pytestmark = pytest.mark.privacy
+
 Claims = Callable[..., Claim]
 
 

@@ -73,6 +73,8 @@ class Claim:
     """Locations: the radius for which Gaussian noise is charged."""
     least_m: float = 0.0
     """Locations: the lattice step, below which a distance costs no less."""
+    former: tuple[str, ...] = ()
+    """The same input's fingerprints as earlier versions made them; compared and never stored."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -101,14 +103,14 @@ class Claim:
         )
 
     def differences(self, other: Claim) -> list[str]:
-        """What keeps the two from being one release: settings by name, and the input.
+        """What keeps a claim on record and another from being one release: settings, and the input.
 
         How exactly a unit is named is no part of it: a release that the first version began is
         named more fully by later ones, and its settings and period are compared.
         """
         keys = (self.config.keys() | other.config.keys()) - RECORDED
         found = sorted(k for k in keys if self.config.get(k) != other.config.get(k))
-        if self.fingerprint != other.fingerprint:
+        if self.fingerprint not in (other.fingerprint, *other.former):
             found.append("the events")
         if not found and (self.events, self.unit.kind, self.delta, self.period) != (
             other.events,
