@@ -27,7 +27,7 @@ from sfumato.engine.opening import engine_of, opened_source
 from sfumato.model.errors import SfumatoError
 from sfumato.model.source import Progress
 from sfumato.privacy.events import PrivacyEvent
-from sfumato.privacy.ledger import Claim, Ledger, Reservation
+from sfumato.privacy.ledger import Ledger, Reservation
 from sfumato.privacy.manifest import MANIFEST_NAME, read_manifest
 from sfumato.privacy.transaction import publish
 from sfumato.privacy.wall import Wall
@@ -155,17 +155,7 @@ def publish_request(
             asked.released,
         )
 
-    claim = Claim(
-        dataset=asked.dataset,
-        name=asked.name,
-        unit=facts.unit,
-        delta=facts.delta,
-        period=(int(facts.grid.edges[0]), int(facts.grid.edges[-1])),
-        events=tuple(plan.events.items()),
-        config=asked.config(),
-        fingerprint=fingerprint(),
-        out=str(out),
-    )
+    claim = asked.claim(fingerprint(), out)
     outcome = publish(
         book,
         claim,

@@ -22,6 +22,7 @@ from sfumato.density.table import density_table, with_local_times
 from sfumato.io.places_writer import write_places, write_places_parquet
 from sfumato.io.writers import write_bytes, write_csv, write_parquet
 from sfumato.model.places import Places
+from sfumato.privacy.claims import check_claim
 from sfumato.privacy.ledger import Reservation
 from sfumato.privacy.manifest import MANIFEST_NAME, Manifest, manifest_text
 from sfumato.privacy.transaction import digests
@@ -85,4 +86,6 @@ def write_release(
     write_bytes(folder / MANIFEST_NAME, manifest_text(first).encode())
     write_page(folder)
     write_bytes(folder / "README.txt", readme(first, [p.name for p in folder.iterdir()]).encode())
-    write_bytes(folder / MANIFEST_NAME, manifest_text(manifest()).encode())
+    whole = manifest()
+    check_claim(whole)
+    write_bytes(folder / MANIFEST_NAME, manifest_text(whole).encode())

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from sfumato import __version__
@@ -23,6 +24,7 @@ from sfumato.model.bound import Bound, Counting, SampleBound, WeightBound
 from sfumato.model.errors import UsageError
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
+from sfumato.privacy.ledger import Claim
 from sfumato.release_folder import Finish
 
 
@@ -42,8 +44,27 @@ class Request:
         """What it will cost and how exact it will be, from public facts alone."""
         return scheme_named(self.scheme).plan(self.facts)
 
+    def claim(self, fingerprint: str, out: Path) -> Claim:
+        """What the ledger is asked to set aside."""
+        plan, edges = self.plan(), self.facts.grid.edges
+        return Claim(
+            dataset=self.dataset,
+            name=self.name,
+            unit=self.facts.unit,
+            delta=self.facts.delta,
+            period=(int(edges[0]), int(edges[-1])),
+            events=tuple(plan.events.items()),
+            config=self.config(),
+            fingerprint=fingerprint,
+            out=str(out),
+            sums=plan.sums,
+        )
+
     def config(self) -> dict[str, Any]:
-        """Everything that shapes the output: what a rerun must have in common."""
+        """Everything that shapes the output: what a rerun must have in common.
+
+        The version is on record and not compared (`privacy.ledger.records.RECORDED`).
+        """
         facts = self.facts
         return {
             "sfumato": __version__,

@@ -93,6 +93,40 @@ def test_show_has_the_lifetime_and_the_worst_period(office: Office) -> None:
     assert "2 reserved" in office.run("show").output
 
 
+@pytest.mark.privacy
+def test_show_says_the_loss_per_unit_that_results(office: Office) -> None:
+    """Charged for whole records, and lost by days and records as well: rho four times."""
+    office.reserve("a", week=0)
+    (entry,) = office.json("show")["datasets"]
+    losses = {loss["unit"]: loss for loss in entry["losses"]}
+    assert losses["user-period"]["rho"] == 1 / 512
+    assert losses["user-day@UTC"]["rho"] == losses["event"]["rho"] == 4 / 512
+    assert "user-day@UTC: epsilon" in office.run("show").output
+
+
+@pytest.mark.privacy
+def test_a_ledger_without_its_head_is_refused_until_it_is_trusted(office: Office) -> None:
+    office.file.with_suffix(".head").unlink()
+    with pytest.raises(LedgerError, match="no note"):
+        office.run("show")
+    assert office.run("verify").exit_code == 1
+    told = office.run("trust")
+    assert "3 rows, last seal" in told.output
+    assert office.run("verify").exit_code == 0
+    with pytest.raises(UsageError, match="already"):
+        office.run("trust")
+
+
+@pytest.mark.privacy
+def test_trust_looks_at_published_manifests_first(office: Office, tmp_path: Path) -> None:
+    office.file.with_suffix(".head").unlink()
+    (tmp_path / "shelf").mkdir()
+    (tmp_path / "shelf" / "manifest.json").write_text("{}")
+    with pytest.raises(LedgerError, match="does not agree"):
+        office.run("trust", "--manifests", str(tmp_path / "shelf"))
+    assert not office.file.with_suffix(".head").exists()
+
+
 def test_history_lists_every_release(office: Office) -> None:
     office.reserve("a")
     (entry,) = office.json("history")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import multiprocessing
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,6 +77,73 @@ def test_noting_twice_counts_once(tmp_path: Path) -> None:
     assert budget.allowed([budget.tag("ada")], user, at, 0.02, before=3).all()
     assert budget.allowed([budget.tag("bob")], user, at, 0.02, before=9).all()
     assert "ada" not in budget.tag("ada")
+
+
+@pytest.mark.privacy
+def test_seven_and_the_text_seven_are_one_person(tmp_path: Path) -> None:
+    """A CSV file says "7" and a Parquet file 7: a daily level was spent twice."""
+    budget = RollingBudget(Database(tmp_path / "x.sqlite"), b"key", 0.05)
+    for same in (7, "7", 7.0, np.int64(7), b"7"):
+        assert budget.tag("city", same) == budget.tag("city", 7)
+    assert budget.tag("city", "07") != budget.tag("city", 7)
+    assert budget.tag("town", 7) != budget.tag("city", 7)
+
+
+@pytest.mark.privacy
+@pytest.mark.parametrize(("before", "now"), [(7, "7"), ("7", 7), ("7", "7"), (7, 7)])
+def test_what_the_first_version_noted_is_found_in_both_spellings(
+    tmp_path: Path, before: object, now: object
+) -> None:
+    database = Database(tmp_path / "ledger.sqlite")
+    database.prepare()
+    budget = RollingBudget(database, b"key", 0.05)
+    old = hmac.new(b"key", repr(("city", before)).encode(), hashlib.sha256).hexdigest()[:32]
+    user, at = np.zeros(2, np.int64), np.array([0, 60 * MICROSECONDS])
+    budget.note("release-1", 3, [old], user, at, 0.02)
+    further = [[tag] for tag in budget.old_tags("city", now)]
+    later = np.array([3600 * MICROSECONDS] * 2)
+    passed = budget.allowed([budget.tag("city", now)], user, later, 0.02, 9, further)
+    assert not passed.any()
+
+
+@pytest.mark.privacy
+def test_two_spellings_in_one_file_share_one_budget(tmp_path: Path) -> None:
+    database = Database(tmp_path / "ledger.sqlite")
+    database.prepare()
+    budget = RollingBudget(database, b"key", 0.05)
+    tags = [budget.tag("city", name) for name in (7, "7")]
+    user, at = np.array([0, 0, 1, 1]), np.arange(4) * 60 * MICROSECONDS
+    assert budget.allowed(tags, user, at, 0.02, 9).sum() == 2
+
+
+def _asking(path: Path, per_metre: float, queue: Any) -> None:
+    passed = 0
+    for _ in range(4):
+        try:
+            RollingBudget.on_device(path, cap_per_metre=0.1).ask(per_metre, now=1_225_540_800.0)
+            passed += 1
+        except BudgetRefused:
+            pass
+    queue.put(passed)
+
+
+@pytest.mark.privacy
+def test_processes_that_ask_at_once_get_what_fits_and_no_more(tmp_path: Path) -> None:
+    """Room for 5 reports; three transactions and a reused number let 8 to 12 pass."""
+    path = tmp_path / "budget.sqlite"
+    RollingBudget.on_device(path, cap_per_metre=0.1)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    asking = [context.Process(target=_asking, args=(path, 0.02, queue)) for _ in range(4)]
+    for process in asking:
+        process.start()
+    passed = sum(queue.get(timeout=60) for _ in asking)
+    for process in asking:
+        process.join()
+    assert passed == 5
+    with sqlite3.connect(path) as rows:
+        numbers = [row[0] for row in rows.execute("SELECT seq FROM sfumato_rolling")]
+    assert sorted(numbers) == [1, 2, 3, 4, 5]
 
 
 def test_windows_are_whole_hours(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ Walkers = Callable[..., Traces]
 def ledger(tmp_path: Path) -> Ledger:
     made = Ledger(tmp_path / "ledger.sqlite")
     made.initialise()
-    made.add_dataset("walkers", Cap(epsilon=5.0, delta=0.0), Unit.parse("point"))
+    made.add_dataset("walkers", Cap(epsilon=5.0, delta=0.0), Unit.parse("point:1m"))
     return made
 
 
@@ -123,7 +123,7 @@ def test_linked_data_sets_share_the_rolling_budget_of_a_user(
     tmp_path: Path, ledger: Ledger, walkers: Walkers
 ) -> None:
     """Ten reports a day at 0.02: what one data set spent is gone in the other, from the link on."""
-    ledger.add_dataset("same walkers", Cap(epsilon=5.0, delta=0.0), Unit.parse("point"))
+    ledger.add_dataset("same walkers", Cap(epsilon=5.0, delta=0.0), Unit.parse("point:1m"))
     sanitise(walkers(), asked(rolling_per_metre=0.2, most_reports=7), ledger, tmp_path / "one")
 
     def other(name: str) -> list[int]:
@@ -141,7 +141,7 @@ def test_linked_data_sets_share_the_rolling_budget_of_a_user(
 def test_data_sets_that_are_not_linked_have_budgets_of_their_own(
     tmp_path: Path, ledger: Ledger, walkers: Walkers
 ) -> None:
-    ledger.add_dataset("others", Cap(epsilon=5.0, delta=0.0), Unit.parse("point"))
+    ledger.add_dataset("others", Cap(epsilon=5.0, delta=0.0), Unit.parse("point:1m"))
     for dataset in ("walkers", "others"):
         request = asked(dataset=dataset, rolling_per_metre=0.2, most_reports=8)
         sanitise(walkers(), request, ledger, tmp_path / dataset)

@@ -35,7 +35,12 @@ Dataset = Annotated[str, typer.Option("--dataset", help="Whose people these are,
 MaybeDataset = Annotated[
     str | None, typer.Option("--dataset", help="Only this data set and those linked to it.")
 ]
-UnitName = Annotated[str, typer.Option("--unit", help="The privacy unit.")]
+UnitName = Annotated[
+    str,
+    typer.Option(
+        "--unit", help="The privacy unit: user-period, user-day, w-event:48h, event or point:200m."
+    ),
+]
 
 
 def open_ledger(where: str | None, key: Path | None) -> Ledger:
@@ -84,9 +89,12 @@ def init(
         found.set_cap(dataset, cap, of)
     else:
         found.add_dataset(dataset, cap, of)
-    whole = of.kind is UnitKind.USER_PERIOD
-    about = "over everybody's whole life" if whole else "for all releases about any one of them"
-    typer.echo(f"{dataset}: at most {cap} for the unit {of}, {about}.")
+    how = (
+        "over everybody's whole life"
+        if of.kind in (UnitKind.USER_PERIOD, UnitKind.POINT)
+        else "whatever was charged for other units included"
+    )
+    typer.echo(f"{dataset}: at most {cap} for the unit {of}, {how}.")
     typer.echo(f"Ledger: {found.database}")
     typer.echo(f"Key:    {found.keyring.path} (keep a copy apart from the ledger)")
 
@@ -98,14 +106,14 @@ def show(
     ledger: Where = None,
     ledger_key: KeyFile = None,
 ) -> None:
-    """What was spent of each cap, and the most that any one period bears."""
+    """What was spent of each cap, and the loss per unit that results from everything."""
     from sfumato.privacy.ledger import views
 
     data = views.show(_book(ledger, ledger_key, dataset), dataset)
     if as_json:
         _print_json(data)
         return
-    table = Table("data set", "unit", "cap", "spent (lifetime)", "worst period", "releases")
+    table = Table("data set", "unit", "cap", "spent", "worst period", "releases")
     for entry in data["datasets"]:
         name = entry["dataset"] + "".join(f"\n= {other}" for other in entry["linked"])
         for unit in entry["units"]:
@@ -113,11 +121,35 @@ def show(
                 name,
                 unit["unit"],
                 "\n".join(_cap(cap) for cap in unit["caps"]),
-                _spend(unit["lifetime"]),
+                _spend(unit["lifetime"]) + ("\nOVER THE CAP" if unit["over_cap"] else ""),
                 _spend(unit["worst_period"]),
                 "\n".join(f"{n} {status}" for status, n in unit["by_status"].items() if n),
             )
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    for entry in data["datasets"]:
+        _tell_losses(console, entry)
+
+
+def _tell_losses(console: Console, entry: dict[str, Any]) -> None:
+    """The loss per unit that results: every release counts for all units."""
+    console.print(f"All releases about the people of {entry['dataset']}, for each unit:")
+    for loss in entry["losses"]:
+        line = f"  {loss['unit']}: {_spend(loss)}"
+        if loss["with_days_and_windows"] is not None:
+            always = _spend(loss["with_days_and_windows"])
+            line += f"; for someone who is there on all days, {always} (not capped)"
+        if loss["not_bounded_by"]:
+            line += f"; besides {loss['not_bounded_by']} that do not protect this unit at all"
+        console.print(line, highlight=False, soft_wrap=True)
+    over = [unit["unit"] for unit in entry["units"] if unit["over_cap"]]
+    if over:
+        console.print(
+            f"  Over the cap by the way charges are counted now: {', '.join(over)}. What is "
+            "reserved can be finished; nothing new is admitted until the cap is raised with "
+            "sfumato ledger init --replace-cap.",
+            soft_wrap=True,
+        )
 
 
 @app.command()
@@ -220,6 +252,33 @@ def verify(
 
 
 @app.command()
+def trust(
+    manifests: Annotated[
+        Path | None, typer.Option(help="Folder of published releases to check against first.")
+    ] = None,
+    ledger: Where = None,
+    ledger_key: KeyFile = None,
+) -> None:
+    """Introduce this machine to a ledger, or accept one whose noted head was lost."""
+    from sfumato.privacy.ledger import LedgerBroken
+    from sfumato.privacy.ledger.verify import verify as look
+
+    found = open_ledger(ledger, ledger_key)
+    if manifests is not None:
+        missing = [text for text in look(found, manifests).findings if "no note" not in text]
+        if missing:
+            raise LedgerBroken(
+                f"The ledger does not agree with what was published: {missing[0]}.",
+                remedy="Restore it from its newest copy. Nothing was accepted.",
+            )
+    head = found.trust()
+    typer.echo(
+        f"Accepted as it stands, on the record: {head.length} rows, last seal {head.hash[:16]}."
+    )
+    typer.echo("Compare both with another machine, or with the newest manifest, if you can.")
+
+
+@app.command()
 def export(
     out: Annotated[Path | None, typer.Option(help="File; default: standard output.")] = None,
     ledger: Where = None,
@@ -278,4 +337,5 @@ def _cap(cap: dict[str, Any]) -> str:
 
 def _spend(spend: dict[str, Any]) -> str:
     rho = "" if spend["rho"] is None else f" (rho {spend['rho']:.4g})"
-    return f"epsilon {spend['epsilon']:.4g} at delta {spend['delta']:g}{rho}"
+    much = "no bound" if spend["epsilon"] is None else f"epsilon {spend['epsilon']:.4g}"
+    return f"{much} at delta {spend['delta']:g}{rho}"

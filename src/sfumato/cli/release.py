@@ -171,20 +171,20 @@ def release(
 
 def _dry(asked: Request, book: Ledger, as_json: bool) -> None:
     from sfumato.model.errors import BudgetRefused
-    from sfumato.privacy.ledger.filter import within
-    from sfumato.privacy.ledger.spending import compose, events_of
+    from sfumato.privacy.ledger.filter import Room
+    from sfumato.privacy.ledger.spending import compose
 
     plan = asked.plan()
-    state, unit = book.book(), asked.facts.unit
+    state = book.book()
     if asked.dataset not in state.caps:
         raise UsageError(
             f"The ledger knows no data set {asked.dataset!r}.",
             remedy="Name it first with sfumato ledger init.",
         )
-    caps = state.caps_of(asked.dataset, unit)
-    spent = events_of(state.about(asked.dataset, unit))
+    claim = asked.claim("", Path())
     planned = list(plan.events.values())
-    fits = bool(caps) and within([*spent, *planned], caps, 1 + bool(spent))
+    capped = bool(state.caps_of(asked.dataset, claim.unit))
+    fits = capped and Room.under(state, claim).fits(planned)
     cost = compose(planned, asked.facts.delta)
     if as_json:
         data = {"lines": list(plan.lines), "sd": plan.sd, "fits": fits}

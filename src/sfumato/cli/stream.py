@@ -191,13 +191,14 @@ def _facts(
     from sfumato.stream.calendar import Calendar
     from sfumato.stream.facts import StreamFacts
     from sfumato.stream.lattice import grid_columns
+    from sfumato.stream.windows import unit_in_slots
 
     return StreamFacts(
         len(places),
         Calendar.of(grid),
         epsilon,
         delta,
-        Unit.parse(unit),
+        unit_in_slots(Unit.parse(unit), grid),
         expected_users,
         grid_columns(places),
     )

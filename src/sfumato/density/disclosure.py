@@ -12,6 +12,7 @@ from sfumato.model.bound import SampleBound
 from sfumato.model.places import Places
 from sfumato.privacy.accounting import guarantee
 from sfumato.privacy.events import event_to_json
+from sfumato.privacy.ledger import Claim
 from sfumato.privacy.ledger.quoted import cumulative, ledger_head, release_facts
 from sfumato.privacy.ledger.reservation import Reservation
 from sfumato.privacy.manifest import (
@@ -30,6 +31,26 @@ def places_facts(places: Places) -> PlacesFacts:
     return PlacesFacts(
         kind=places.kind.value, count=len(set(places.ids.tolist())), sha256=places.fingerprint()
     )
+
+
+def _measured(claim: Claim, plan: Plan, density: Density) -> list[Measured]:
+    """Everything that was paid for, in the order of the plan: tables, and choices without one."""
+    tables = {measured.label: measured for measured in density.measurements}
+    cells = {planned.label: planned.cells for planned in plan.measurements}
+    found = []
+    for label, event in claim.events:
+        table = tables.get(label)
+        found.append(
+            Measured(
+                label=label,
+                event=event_to_json(event),
+                cells=cells[label] if table is None else int(table.values.size),
+                units_per_count=1 if table is None else table.units_per_count,
+                variance=None if table is None else table.variance,
+                sd=None if table is None else table.sd,
+            )
+        )
+    return found
 
 
 def density_manifest(
@@ -57,17 +78,7 @@ def density_manifest(
             neighbours=facts.unit.neighbours,
             bound=plan.bound or bound_in_words(facts.bound, facts.counting),
             counting=facts.counting.value,
-            measurements=[
-                Measured(
-                    label=measured.label,
-                    event=event_to_json(measured.event),
-                    cells=int(measured.values.size),
-                    units_per_count=measured.units_per_count,
-                    variance=measured.variance,
-                    sd=measured.sd,
-                )
-                for measured in density.measurements
-            ],
+            measurements=_measured(row.claim, plan, density),
             rho=claimed.rho,
             epsilon=claimed.epsilon,
             delta=claimed.delta,

@@ -63,7 +63,8 @@ class Gaussian:
         found = gaussian_sigma2_for(facts.epsilon, facts.delta, l2, touched)
         (sigma2,) = found.sigma2
         sd = math.sqrt(sigma2) / bound.units_per_count
-        planned = PlannedMeasurement(LABEL, GaussianEvent(l2, sigma2, touched), facts.cells, sd)
+        event = GaussianEvent(l2, sigma2, touched)
+        planned = PlannedMeasurement(LABEL, event, facts.cells, sd, sums=True)
         spread = self._deviations(facts, sd)
         lines = (
             f"One table of {facts.places} places x {slots} slots, each number with discrete "

@@ -110,6 +110,11 @@ class PlannedMeasurement:
     cells: int
     sd: float
     """Standard deviation of the noise on each number, in counts."""
+    sums: bool = False
+    """Gaussian noise on the bounded counts themselves, which are sums of one vector for each
+    person, without negative entries and of length at most `l2`; not on a transform of them, not
+    a choice. A part of a person's record then costs rho twice and not four times
+    (`privacy.ledger.nesting`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +138,11 @@ class Plan:
     def events(self) -> dict[str, PrivacyEvent]:
         """Label to event, in the order of the plan: what the ledger reserves."""
         return {planned.label: planned.event for planned in self.measurements}
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """Labels of noise on plain sums of bounded contributions, none of them negative."""
+        return tuple(planned.label for planned in self.measurements if planned.sums)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

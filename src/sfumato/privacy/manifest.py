@@ -64,6 +64,20 @@ class Period(_Part):
     end: str
 
 
+class UnitLoss(_Part):
+    """What everything released amounts to for one unit, at its worst day, window or instant."""
+
+    unit: str
+    neighbours: str
+    epsilon: float | None = Field(description="Null where no finite epsilon holds at this delta.")
+    delta: float
+    rho: float | None
+    releases: int = Field(description="How many releases count for it.")
+    not_bounded_by: int = Field(
+        description="Releases that protect something smaller and say nothing about this unit."
+    )
+
+
 class Cumulative(_Part):
     """Everything charged about the same people up to and including this release."""
 
@@ -72,6 +86,11 @@ class Cumulative(_Part):
     worst_period: Spent
     worst_period_is: Period | None
     caps: list[str]
+    per_unit: list[UnitLoss] = Field(
+        default=[],
+        description="The loss per unit that results: units contain one another, and every "
+        "release counts for all of them.",
+    )
 
 
 class Privacy(_Part):

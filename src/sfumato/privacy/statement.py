@@ -80,6 +80,8 @@ def statement(
     ]
     if manifest.caveats:
         paragraphs.append(_listed("Take note.", manifest.caveats))
+    if total.per_unit:
+        paragraphs.append(per_unit_words(manifest))
     paragraphs.append(
         f"For checking. Unit: {privacy.unit}; neighbours: {privacy.neighbours}. Ledger row "
         f"{manifest.ledger.length} of {manifest.ledger.id}, {len(total.datasets)} data set(s). "
@@ -159,6 +161,18 @@ def _in_all(unit: str) -> str:
     if adds_up(unit):
         return f"For {whose(unit)}, if all of them are about it,"
     return "For someone who is in all of them"
+
+
+def per_unit_words(manifest: Manifest) -> str:
+    """What everything released loses for each unit; units contain one another."""
+    lines = []
+    for loss in manifest.privacy.cumulative.per_unit:
+        much = "no bound" if loss.epsilon is None else f"epsilon {_up(loss.epsilon)}"
+        line = f"{loss.unit}: {much} at delta {loss.delta:g}"
+        if loss.not_bounded_by:
+            line += f", besides {loss.not_bounded_by} release(s) that do not protect this unit"
+        lines.append(line + ".")
+    return _listed("What that means for each unit, all releases together:", lines)
 
 
 def _up(value: float, figures: int = 3) -> str:

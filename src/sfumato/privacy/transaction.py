@@ -69,7 +69,7 @@ def publish(
     if isinstance(found, Charge):
         return _already(found, out)
     try:
-        return _finish(ledger, found, out, fingerprint, persist, keep_key)
+        return _finish(ledger, found, claim, out, fingerprint, persist, keep_key)
     except ReservationRefused:
         row = ledger.book().charges[found.id]
         if row.status is Status.COMMITTED:  # another process finished it while this one began
@@ -80,6 +80,7 @@ def publish(
 def _finish(
     ledger: Ledger,
     found: Reservation,
+    claim: Claim,
     out: Path,
     fingerprint: Callable[[], str],
     persist: Persist,
@@ -94,7 +95,8 @@ def _finish(
             _remove(temporary)
         else:
             _free(out)
-            _write(temporary, out, found, fingerprint, persist)
+            # Against what was read just now: the row may hold an earlier version's fingerprint.
+            _write(temporary, out, found, claim.fingerprint, fingerprint, persist)
         ledger.commit(found.id, digests(out), keep_key=keep_key)
     return Outcome("resumed" if found.resumed else "new", found.id, out)
 
@@ -121,6 +123,7 @@ def _write(
     temporary: Path,
     out: Path,
     reservation: Reservation,
+    before: str,
     fingerprint: Callable[[], str],
     persist: Persist,
 ) -> None:
@@ -132,7 +135,7 @@ def _write(
         raise _no_output(out, error) from error
     try:
         persist(reservation, temporary)
-        if fingerprint() != reservation.charge_row.claim.fingerprint:
+        if fingerprint() != before:
             raise InputError(
                 "The events changed while they were being read, so nothing was published.",
                 remedy="Put them back as they were and run again, or abandon the release.",

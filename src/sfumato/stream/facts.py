@@ -54,6 +54,8 @@ class StreamFacts:
             )
         if self.unit.kind is UnitKind.POINT:
             raise UsageError("A stream of counts has no unit of points.")
+        if self.unit.kind is UnitKind.W_EVENT and self.unit.window is None:
+            raise UsageError("A stream's window is a number of slots.", remedy="Write w-event:48.")
         if self.grid_columns is not None and self.cells % self.grid_columns:
             raise UsageError("The cells are no full rectangle of that width.")
 

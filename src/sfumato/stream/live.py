@@ -36,7 +36,9 @@ from sfumato.stream.disclosure import stream_manifest, stream_statement
 from sfumato.stream.facts import StreamFacts
 from sfumato.stream.meter import Meter
 from sfumato.stream.outputs import Outputs, line_bytes, table_bytes
+from sfumato.stream.spelling import settings_text
 from sfumato.stream.store import Standing, Store
+from sfumato.stream.windows import charged_unit
 
 LIVE = "live"
 
@@ -67,11 +69,12 @@ class StreamRequest:
         return self.fingerprint == LIVE
 
     def config(self) -> dict[str, Any]:
+        """What a resumed run must have in common; the version is on record and not compared."""
         facts = self.facts
         return {
             "sfumato": __version__,
             "stream": self.scheme.name,
-            "settings": repr(self.scheme),
+            "settings": settings_text(self.scheme),
             "epsilon": facts.epsilon,
             "delta": facts.delta,
             "expected_users": facts.expected_users,
@@ -90,7 +93,7 @@ class StreamRequest:
         return Claim(
             dataset=self.dataset,
             name=self.name,
-            unit=self.facts.unit,
+            unit=charged_unit(self.facts.unit, self.grid),
             delta=self.facts.delta or 1e-9,
             period=(int(self.grid.edges[0]), int(self.grid.edges[-1])),
             events=tuple((account.label, account.event) for account in accounts),

@@ -3,11 +3,11 @@
 The ledger caps what is ever released about a data set. Locations are also wanted with a cap
 for every day: this store notes, for each user and hour, what reports cost per metre, and
 lets a report pass only if no run of hours that a window of the stated length can touch
-would exceed the cap. Users are keyed tags (HMAC of data set and id), the table lives in the
-ledger's database, and the decision depends on time stamps and earlier reports, never on a
-location. Where data sets are linked as holding the same people, the reports of all of them count
-for a user of the same id, also those made before the link; who has another id in each of them
-cannot be recognised and has a budget in each.
+would exceed the cap. Users are keyed tags (HMAC of data set and id, the id as text: 7 and "7" are
+one person), the table lives in the ledger's database, and the decision depends on time stamps and
+earlier reports, never on a location. Where data sets are linked as holding the same people, the
+reports of all of them count for a user of the same id, also those made before the link; who has
+another id in each of them cannot be recognised and has a budget in each.
 
 On a device the same class keeps one person's budget in a file of its own:
 
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +27,18 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import BigInteger, Column, MetaData, String, Table, delete, insert, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    MetaData,
+    String,
+    Table,
+    delete,
+    func,
+    insert,
+    select,
+)
 
 from sfumato.model.errors import BudgetRefused, UsageError
 from sfumato.privacy.ledger.database import Database
@@ -80,9 +92,22 @@ class RollingBudget:
         database.prepare()
         return cls(database, b"device", cap_per_metre, window_s)
 
-    def tag(self, user: object) -> str:
+    def tag(self, *user: object) -> str:
         """A name for the user that only the holder of the ledger's key can make."""
-        return hmac.new(self.key, repr(user).encode(), hashlib.sha256).hexdigest()[:32]
+        text = json.dumps(["rolling/2", *map(canonical_id, user)])
+        return self._hmac(text)
+
+    def old_tags(self, *user: object) -> list[str]:
+        """What the first version may have called the same user: it told 7 and "7" apart."""
+        *where, one = user
+        spellings: set[object] = {one, canonical_id(one)}
+        if canonical_id(one).removeprefix("-").isdecimal():
+            spellings.add(int(canonical_id(one)))
+        said = [(*where, spelling) if where else spelling for spelling in spellings]
+        return sorted(self._hmac(repr(name)) for name in said)
+
+    def _hmac(self, text: str) -> str:
+        return hmac.new(self.key, text.encode(), hashlib.sha256).hexdigest()[:32]
 
     def allowed(
         self,
@@ -95,16 +120,34 @@ class RollingBudget:
     ) -> NDArray[np.bool_]:
         """Which reports may be made, in the order of time; `user` indexes `tags`.
 
-        `linked` are the tags of the same users, in the same order, in linked data sets.
-        Only what was noted for ledger rows below `before` counts, so that the rerun of an
-        interrupted release decides alike.
+        `linked` are other tags of the same users, in the same order: in linked data sets, and
+        as the first version wrote them. Users with one tag are one person. Only what was noted
+        for ledger rows below `before` counts, so that the rerun of an interrupted release decides
+        alike.
         """
+        with self.database.writing() as connection:
+            return self._allowed(connection, tags, user, time_us, per_metre, before, linked)
+
+    def _allowed(
+        self,
+        connection: Connection,
+        tags: list[str],
+        user: Ints,
+        time_us: Ints,
+        per_metre: float,
+        before: int,
+        linked: Sequence[list[str]] = (),
+    ) -> NDArray[np.bool_]:
         if user.size == 0:
             return np.ones(0, np.bool_)
         hour = time_us // (HOUR_S * MICROSECONDS)
         runs = self.window_s // HOUR_S + 1
-        where = {tag: number for names in (tags, *linked) for number, tag in enumerate(names)}
-        past = self._past(int(hour.min()) - runs, int(hour.max()) + runs, before)
+        person = {tag: number for number, tag in enumerate(dict.fromkeys(tags))}
+        one = np.array([person[tag] for tag in tags], dtype=np.int64)
+        user = one[user]
+        where = {tag: int(one[n]) for names in (*linked, tags) for n, tag in enumerate(names)}
+        first, last = int(hour.min()) - runs, int(hour.max()) + runs
+        past = self._past(connection, first, last, before)
         spent = np.array(
             sorted((where[tag], at, units) for tag, at, units in past if tag in where),
             dtype=np.int64,
@@ -112,13 +155,28 @@ class RollingBudget:
         order = np.lexsort((time_us, user))
         cost, cap = units_up(per_metre), int(self.cap_per_metre * _UNIT)
         passed = np.empty(user.size, np.bool_)
-        passed[order] = allow(len(tags), user[order], hour[order], spent, runs, cost, cap)
+        passed[order] = allow(len(person), user[order], hour[order], spent, runs, cost, cap)
         return passed
 
     def note(
         self, release: str, seq: int, tags: list[str], user: Ints, time_us: Ints, per_metre: float
     ) -> None:
         """Write down the reports of a release; doing it again changes nothing."""
+        with self.database.writing() as connection:
+            _metadata.create_all(connection)
+            connection.execute(delete(_spends).where(_spends.c.release == release))
+            self._insert(connection, release, seq, tags, user, time_us, per_metre)
+
+    def _insert(
+        self,
+        connection: Connection,
+        release: str,
+        seq: int,
+        tags: list[str],
+        user: Ints,
+        time_us: Ints,
+        per_metre: float,
+    ) -> None:
         hours, counts = np.unique(
             np.column_stack((user, time_us // (HOUR_S * MICROSECONDS))), axis=0, return_counts=True
         )
@@ -127,35 +185,44 @@ class RollingBudget:
             {"release": release, "seq": seq, "user": tags[who], "hour": int(at), "units": n * cost}
             for (who, at), n in zip(hours.tolist(), counts.tolist(), strict=True)
         ]
-        with self.database.writing() as connection:
-            _metadata.create_all(connection)
-            connection.execute(delete(_spends).where(_spends.c.release == release))
-            if rows:
-                connection.execute(insert(_spends), rows)
+        if rows:
+            connection.execute(insert(_spends), rows)
 
     def ask(self, per_metre: float, now: float | None = None) -> None:
         """For a device: note a report that is about to be made, or refuse it."""
         at = np.array([int((time.time() if now is None else now) * MICROSECONDS)], np.int64)
-        with self.database.writing() as connection:
-            _metadata.create_all(connection)
-            last = connection.execute(select(_spends.c.seq).order_by(_spends.c.seq.desc())).first()
-        seq = 1 if last is None else int(last[0]) + 1
         nobody = np.zeros(1, np.int64)
-        if not self.allowed(["me"], nobody, at, per_metre, seq)[0]:
-            raise BudgetRefused(
-                f"This report would pass the location budget of the last "
-                f"{self.window_s // HOUR_S} hours.",
-                remedy="Report later, or with more noise.",
-            )
-        self.note(f"report-{seq}", seq, ["me"], nobody, at, per_metre)
-
-    def _past(self, first: int, last: int, before: int) -> list[tuple[str, int, int]]:
-        """What was noted for the hours from `first` to `last` by earlier ledger rows."""
+        # One transaction, alone with the database: two reports must not both see the last room,
+        # and none may take a number that another has.
         with self.database.writing() as connection:
             _metadata.create_all(connection)
-            rows = connection.execute(
-                select(_spends.c.user, _spends.c.hour, _spends.c.units).where(
-                    _spends.c.seq < before, _spends.c.hour.between(first, last)
+            last = connection.execute(select(func.max(_spends.c.seq))).scalar()
+            seq = 1 if last is None else int(last) + 1
+            if not self._allowed(connection, ["me"], nobody, at, per_metre, seq)[0]:
+                raise BudgetRefused(
+                    f"This report would pass the location budget of the last "
+                    f"{self.window_s // HOUR_S} hours.",
+                    remedy="Report later, or with more noise.",
                 )
+            self._insert(connection, f"report-{seq}", seq, ["me"], nobody, at, per_metre)
+
+    def _past(
+        self, connection: Connection, first: int, last: int, before: int
+    ) -> list[tuple[str, int, int]]:
+        """What was noted for the hours from `first` to `last` by earlier ledger rows."""
+        _metadata.create_all(connection)
+        rows = connection.execute(
+            select(_spends.c.user, _spends.c.hour, _spends.c.units).where(
+                _spends.c.seq < before, _spends.c.hour.between(first, last)
             )
-            return [(str(user), int(hour), int(units)) for user, hour, units in rows]
+        )
+        return [(str(user), int(hour), int(units)) for user, hour, units in rows]
+
+
+def canonical_id(user: object) -> str:
+    """One text for one person, whatever type the column had: 7, 7.0 and "7" are the same."""
+    if isinstance(user, np.generic):
+        user = user.item()
+    if isinstance(user, float) and user.is_integer():
+        user = int(user)
+    return user.decode("utf-8", "surrogateescape") if isinstance(user, bytes) else str(user)

@@ -20,6 +20,7 @@ from sfumato.privacy.manifest import (
     Privacy,
     SchemeFacts,
 )
+from sfumato.privacy.statement import per_unit_words
 from sfumato.traces.draw import LABEL
 from sfumato.traces.model import MICROSECONDS
 from sfumato.traces.planar_laplace import ELLIPSOID_FACTOR
@@ -125,8 +126,9 @@ def traces_statement(asked: SanitiseRequest, manifest: Manifest) -> str:
         "",
         f"Mean distance between a place and its report: {asked.expected_noise_m:.0f} m.",
         f"At most {asked.reports:,} reports for each person. {_promise(asked)}",
-        f"Everything released about these people so far: {total.releases} release(s), "
-        f"{total.epsilon:.4g} ({total.method}).",
+        f"Everything about these people's locations so far: {total.releases} release(s).",
+        "",
+        per_unit_words(manifest),
         "",
         "Not protected:",
         *(f"- {item}" for item in manifest.not_covered),

@@ -80,6 +80,8 @@ def sanitise(
         config=asked.config(),
         fingerprint=fingerprint(),
         out=str(out),
+        radius_m=None if asked.gaussian is None else asked.gaussian.radius_m,
+        least_m=asked.lattice.step_m,
     )
     outcome = publish(
         ledger,
@@ -153,10 +155,23 @@ def _rolling(
     names = chosen.names.tolist()
 
     def tags(dataset: str) -> list[str]:
-        return [budget.tag((dataset, name)) for name in names]
+        return [budget.tag(dataset, name) for name in names]
+
+    def old(dataset: str) -> list[list[str]]:
+        spelled = [budget.old_tags(dataset, name) for name in names]
+        most = max(map(len, spelled), default=0)
+        return [[each[min(k, len(each) - 1)] for each in spelled] for k in range(most)]
 
     others = sorted(set(group) - {asked.dataset})
-    return budget, tags(asked.dataset), [tags(other) for other in others]
+    further = [tags(other) for other in others]
+    return (
+        budget,
+        tags(asked.dataset),
+        [
+            *further,
+            *(names for one in (asked.dataset, *others) for names in old(one)),
+        ],
+    )
 
 
 def _linked(ledger: Ledger, dataset: str) -> Collection[str]:
@@ -179,8 +194,9 @@ def _reports(chosen: Traces, asked: SanitiseRequest) -> tuple[Traces, NDArray[np
 def _no_other_open(ledger: Ledger, reservation: Reservation) -> None:
     """The budget of a window must not depend on which of two open releases is finished first."""
     book = ledger.book()
-    for charge in book.about(reservation.charge_row.claim.dataset, UNIT):
-        if charge.id != reservation.id and charge.status is Status.RESERVED:
+    for charge in book.about(reservation.charge_row.claim.dataset):
+        others = charge.id != reservation.id and charge.claim.unit.kind is UNIT.kind
+        if others and charge.status is Status.RESERVED:
             raise ReservationRefused(
                 f"The release {charge.claim.name!r} about the same people is not finished.",
                 remedy="Finish it, or give it up with sfumato ledger abandon, then run again.",

@@ -15,12 +15,27 @@ from sfumato.model.errors import BudgetRefused, UsageError
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.events import GaussianEvent, MetricEvent, PrivacyEvent
 from sfumato.privacy.exact import decimal_up, exact
+from sfumato.privacy.ledger.canonical import Frozen, spelled
 from sfumato.traces.lattice import Lattice
 from sfumato.traces.level import Strength
 from sfumato.traces.mechanisms.gaussian import GaussianTraces
 from sfumato.traces.mechanisms.predictive import Prediction
 from sfumato.traces.mechanisms.windows import windows_between
 from sfumato.traces.outside import Box, Outside
+
+FROZEN: Frozen = {
+    Strength: ("Strength", ("per_metre",)),
+    Box: ("Box", ("west", "south", "east", "north")),
+    Prediction: (
+        "Prediction",
+        ("report", "test", "threshold_m", "most_reports", "most_tests"),
+    ),
+    GaussianTraces: (
+        "GaussianTraces",
+        ("box", "radius_m", "most_reports", "epsilon", "delta"),
+    ),
+}
+"""How reservations spell these settings, whatever they are called today."""
 
 
 class Kind(StrEnum):
@@ -135,7 +150,10 @@ class SanitiseRequest:
         return self.strength.expected_noise_m
 
     def config(self) -> dict[str, Any]:
-        """Everything that shapes the output: what a rerun must have in common."""
+        """Everything that shapes the output: what a rerun must have in common.
+
+        The version is on record and not compared.
+        """
         return {
             "sfumato": __version__,
             "traces": self.kind.value,
@@ -147,8 +165,8 @@ class SanitiseRequest:
             "region": None if self.box is None else list(self.box.bounds),
             "outside": self.outside.value,
             "lattice": self.lattice.per_degree,
-            "prediction": repr(self.prediction) if self.prediction else None,
-            "gaussian": repr(self.gaussian) if self.gaussian else None,
+            "prediction": spelled(self.prediction, FROZEN) if self.prediction else None,
+            "gaussian": spelled(self.gaussian, FROZEN) if self.gaussian else None,
             "rolling_per_metre": self.rolling_per_metre,
             "rolling_window_s": self.rolling_window_s,
         }

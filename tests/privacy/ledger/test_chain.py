@@ -12,6 +12,8 @@ from sfumato.privacy.ledger import Cap, Claim, Ledger, LedgerBroken, LedgerError
 from sfumato.privacy.ledger.chain import ORIGIN, Head, first_break, is_prefix, seal
 from sfumato.privacy.ledger.verify import verify
 
+pytestmark = pytest.mark.privacy
+
 Claims = Callable[..., Claim]
 
 

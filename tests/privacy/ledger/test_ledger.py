@@ -20,9 +20,11 @@ from sfumato.privacy.ledger import (
     ReservationRefused,
     Status,
 )
-from sfumato.privacy.ledger.filter import how_many_more
+from sfumato.privacy.ledger.filter import Room, how_many_more
 from sfumato.privacy.ledger.spending import standing
 from sfumato.privacy.units import USER_PERIOD, Unit, UnitKind
+
+pytestmark = pytest.mark.privacy
 
 Claims = Callable[..., Claim]
 
@@ -203,14 +205,22 @@ def test_linked_data_sets_share_the_smaller_cap_and_their_spends_add(
             ledger.reserve(claim("c", rho=2**-30, dataset=dataset))
 
 
-def test_units_are_never_added(ledger: Ledger, claim: Claims) -> None:
-    day = Unit(UnitKind.USER_DAY)
+def test_a_charge_for_whole_records_counts_in_the_account_of_days(
+    ledger: Ledger, claim: Claims
+) -> None:
+    day = Unit.parse("user-day@UTC")
     with pytest.raises(UsageError, match="no cap for the unit user-day"):
         ledger.reserve(claim(unit=day))
-    ledger.add_dataset("city", Cap(rho=2**-8), day)
-    reserve(ledger, claim("whole", rho=2**-7))
-    reservation = reserve(ledger, claim("days", rho=2**-8, unit=day))
+    ledger.add_dataset("city", Cap(rho=2**-8), Unit(UnitKind.USER_DAY))
+    with pytest.raises(BudgetRefused, match="counts 2 times"):
+        ledger.reserve(claim("whole", rho=2**-9))
+    reserve(ledger, claim("whole", rho=2**-11))  # rho four times: half of the cap
+    with pytest.raises(BudgetRefused):
+        ledger.reserve(claim("days", rho=2**-8, unit=day))
+    reservation = reserve(ledger, claim("days", rho=2**-9, unit=day))
     assert reservation.standing.lifetime.rho == 2**-8
+    elsewhere = claim("another week", rho=2**-9, unit=day, week=5)
+    assert reserve(ledger, elsewhere).standing.lifetime.rho == 2**-8
 
 
 def test_a_cap_can_be_replaced_only_on_the_record(ledger: Ledger, claim: Claims) -> None:
@@ -224,9 +234,9 @@ def test_a_cap_can_be_replaced_only_on_the_record(ledger: Ledger, claim: Claims)
 
 def test_how_many_more(claim: Claims) -> None:
     planned = [event for _, event in claim().events]
-    assert how_many_more([], [Cap(rho=2**-7)], planned) == 4
-    assert how_many_more(planned, [Cap(rho=2**-7)], planned) == 3
-    assert how_many_more(planned * 4, [Cap(rho=2**-7)], planned) == 0
+    assert how_many_more(Room.flat([], [Cap(rho=2**-7)]), planned) == 4
+    assert how_many_more(Room.flat(planned, [Cap(rho=2**-7)]), planned) == 3
+    assert how_many_more(Room.flat(planned * 4, [Cap(rho=2**-7)]), planned) == 0
 
 
 def test_an_unknown_data_set_is_not_made_up(ledger: Ledger, claim: Claims) -> None:

@@ -16,8 +16,10 @@ from sfumato.privacy.accounting import gaussian_mu, guarantee, zcdp_epsilon, zcd
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, MetricEvent, PrivacyEvent
 from sfumato.privacy.exact import exact
 from sfumato.privacy.ledger import Cap
-from sfumato.privacy.ledger.filter import how_many_more, largest_fit, within
+from sfumato.privacy.ledger.filter import Room, how_many_more, largest_fit, within
 from sfumato.privacy.ledger.spending import PER_METRE, compose
+
+pytestmark = pytest.mark.privacy
 
 FINE = GaussianEvent(l2=3 * 65536.0, sigma2=Fraction((13 * 3 * 65536) ** 2), touched=1000)
 LAPLACE = LaplaceEvent(l1=1.0, scale=Fraction(10))
@@ -66,7 +68,7 @@ def test_every_cap_binds() -> None:
 def test_how_many_more_is_the_last_number_that_fits(before: int, size: int) -> None:
     event = GaussianEvent(1.0, Fraction(512), 1)
     cap = [Cap(rho=33 / 1024)]
-    more = how_many_more([event] * before, cap, [event] * size)
+    more = how_many_more(Room.flat([event] * before, cap), [event] * size)
     assert within([event] * (before + more * size), cap) or more == 0
     assert not within([event] * (before + (more + 1) * size), cap)
 
@@ -75,10 +77,10 @@ def test_the_largest_fit_fits_and_is_the_largest() -> None:
     def replan(epsilon: float) -> list[PrivacyEvent]:
         return [LaplaceEvent(1.0, Fraction(1) / Fraction(epsilon))]
 
-    fit = largest_fit([LAPLACE], [Cap(epsilon=0.5, delta=0.0)], replan)
+    fit = largest_fit(Room.flat([LAPLACE], [Cap(epsilon=0.5, delta=0.0)]), replan)
     assert fit == pytest.approx(0.4, rel=0.01)
     assert within([LAPLACE, *replan(fit)], [Cap(epsilon=0.5, delta=0.0)])
-    assert largest_fit([LAPLACE], [Cap(epsilon=0.1, delta=0.0)], replan) == 0
+    assert largest_fit(Room.flat([LAPLACE], [Cap(epsilon=0.1, delta=0.0)]), replan) == 0
 
 
 def test_several_releases_are_added_up_by_rho_even_where_all_noise_is_gaussian() -> None:
@@ -91,7 +93,7 @@ def test_several_releases_are_added_up_by_rho_even_where_all_noise_is_gaussian()
 def test_one_release_may_use_a_cap_up_by_the_curve_and_then_nothing_fits() -> None:
     cap = [Cap(epsilon=compose([FINE], 2e-6).epsilon, delta=2e-6)]
     assert within([FINE], cap, releases=1)
-    assert how_many_more([], cap, [FINE]) == 1
+    assert how_many_more(Room.flat([], cap), [FINE]) == 1
     crumb = LaplaceEvent(1.0, Fraction(10**6))
     assert not within([FINE, crumb], cap)
 

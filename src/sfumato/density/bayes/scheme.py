@@ -79,7 +79,8 @@ class Bayes:
         users, visits = facts.expected_users or 1, expected_visits(facts)
         each = users * visits / max(facts.released_ids.size * facts.grid.slots, 1)
         planned = tuple(
-            PlannedMeasurement(label, event, cells, math.sqrt(event.sigma2) / units)
+            # Margins, and a map with entries >= 0 of counts >= 0: sums without negative parts.
+            PlannedMeasurement(label, event, cells, math.sqrt(event.sigma2) / units, sums=True)
             for label, (event, cells, units) in events.items()
         )
         sd = math.sqrt(events[MATRIX][0].sigma2) / events[MATRIX][2]

@@ -15,17 +15,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, update
 
 from sfumato.model.errors import UsageError
 from sfumato.privacy.ledger import chain, filter, records, spending, tables
 from sfumato.privacy.ledger.canonical import canonical
 from sfumato.privacy.ledger.caps import Cap
-from sfumato.privacy.ledger.chain import ORIGIN, Entry
+from sfumato.privacy.ledger.chain import ORIGIN, Entry, Head
 from sfumato.privacy.ledger.database import Database, data_folder, default_location
 from sfumato.privacy.ledger.errors import LedgerBroken, LedgerError, ReservationRefused
 from sfumato.privacy.ledger.keyring import Keyring
-from sfumato.privacy.ledger.records import Book, Charge, Claim, Kind, Status
+from sfumato.privacy.ledger.records import ACCOUNTING, Book, Charge, Claim, Kind, Status
 from sfumato.privacy.ledger.reservation import Reservation
 from sfumato.privacy.units import USER_PERIOD, Unit
 
@@ -85,6 +85,7 @@ class Ledger:
 
     def add_dataset(self, dataset: str, cap: Cap, unit: Unit = USER_PERIOD) -> None:
         """Name a data set and cap what may ever be released about its people."""
+        unit = unit.for_cap()
         if not dataset.strip() or len(dataset) > 200 or not dataset.isprintable():
             raise UsageError("A data set needs a printable name.", remedy="Name whose people.")
         with _Change(self) as change:
@@ -99,7 +100,13 @@ class Ledger:
             change.append(Kind.CAP, {"dataset": dataset, "unit": str(unit), "cap": cap.to_json()})
 
     def set_cap(self, dataset: str, cap: Cap, unit: Unit = USER_PERIOD) -> None:
-        """Replace a cap. The old one stays on the record, as does everything spent."""
+        """Replace a cap. The old one stays on the record, as does everything spent.
+
+        A cap of the first version, whose name leaves the length of a window or the radius of a
+        point open, may be replaced under that name.
+        """
+        if str(unit) not in self.book().caps.get(dataset, {}):
+            unit = unit.for_cap()
         with _Change(self) as change:
             _known(change.book, [dataset])
             change.append(Kind.CAP, {"dataset": dataset, "unit": str(unit), "cap": cap.to_json()})
@@ -142,10 +149,15 @@ class Ledger:
                 filter.check(change.book, claim, replan)
                 release, resumed = secrets.token_hex(16), False
                 key = self.keyring.new_release_key(release)
-                change.append(Kind.RESERVE, {"release": release, "claim": claim.to_json()})
+                content = {"release": release, "claim": claim.to_json(), "accounting": ACCOUNTING}
+                change.append(Kind.RESERVE, content)
         row = change.book.charges[release]
         then = records.read(change.entries[: row.head.length])
-        state = spending.standing(then, row.claim.dataset, row.claim.unit, row.claim.delta)
+        # What a later migration found about rows that were there already.
+        then.units = {name: u for name, u in change.book.units.items() if name in then.charges}
+        state = spending.standing(
+            then, row.claim.dataset, row.claim.unit, row.claim.delta, row.accounting
+        )
         return Reservation(row, key, change.book.ledger_id, state, resumed)
 
     def commit(self, release: str, files: Mapping[str, str], *, keep_key: bool = False) -> None:
@@ -171,38 +183,83 @@ class Ledger:
         self.keyring.destroy(release)
         return change.book.charges[release]
 
+    def trust(self) -> Head:
+        """Accept the ledger as it stands where no head of it is noted, on the record.
+
+        For a second machine that was given the key, and for one whose note was lost. The chain
+        is checked; that no rows were cut off before cannot be, so it is the holder's word. A
+        note that is there is never replaced. Returns the head that was accepted.
+        """
+        if self.keyring.noted() is not None:
+            raise UsageError(
+                f"{self.keyring.path.parent} knows this ledger already.",
+                remedy="Run sfumato ledger verify. A ledger that is shorter than its note must be "
+                "restored, not trusted.",
+            )
+        with _Change(self, trusting=True) as change:
+            found = change.entries[-1].head
+            change.append(Kind.TRUST, {"rows": found.length})
+        return found
+
     def _look(self) -> tuple[bytes, list[Entry]]:
         self.database.require()
         noted = self.keyring.noted()  # before the rows: they may grow meanwhile, never shrink
         key = self.keyring.load()
         with self.database.reading() as connection:
             rows = load(connection, self.database)
-        check(key, rows, noted)
+        check(key, rows, noted, self.keyring)
         return key, rows
 
 
 class _Change:
     """One transaction alone with the ledger: its checked rows, its book, and an append."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, *, trusting: bool = False) -> None:
         self._ledger = ledger
+        self._trusting = trusting
         self._transaction = ledger.database.writing()
         self.entries: list[Entry] = []
         self.book = Book()
 
     def __enter__(self) -> _Change:
+        keyring = self._ledger.keyring
         self._ledger.database.require()
-        noted = self._ledger.keyring.noted()
-        self._key = self._ledger.keyring.load()
+        noted = keyring.noted()
+        self._key = keyring.load()
         self._connection = self._transaction.__enter__()
         try:
             self.entries = load(self._connection, self._ledger.database)
-            check(self._key, self.entries, noted)
+            check(self._key, self.entries, noted, None if self._trusting else keyring)
             self.book = records.read(self.entries)
+            if noted is None and len(self.entries) == 1:
+                # Before a second row: from then on a missing note is a fault.
+                keyring.note(self.entries[0].head)
+            if self.book.schema < tables.SCHEMA_VERSION:
+                self._migrate()
         except BaseException as error:
             self._transaction.__exit__(type(error), error, error.__traceback__)
             raise
         return self
+
+    def _migrate(self) -> None:
+        """Append the row from which on the ledger is of today's schema.
+
+        It holds, sealed, what older rows left unsaid and could be found again: clocks of days,
+        lengths of windows. Older programs refuse the ledger from here on.
+        """
+        said = {c.id: self.book.unit_of(c) for c in self.book.charges.values()}
+        units = {
+            name: str(unit)
+            for name, unit in said.items()
+            if unit != self.book.charges[name].claim.unit
+        }
+        step = {"from": self.book.schema, "to": tables.SCHEMA_VERSION, "units": units}
+        self.append(Kind.MIGRATE, step)
+        self._connection.execute(
+            update(tables.about)
+            .where(tables.about.c.name == "schema")
+            .values(value=str(tables.SCHEMA_VERSION))
+        )
 
     def append(self, kind: Kind, payload: dict[str, Any]) -> None:
         self.entries.append(_append(self._connection, self._key, self.entries, kind, payload))
@@ -222,7 +279,7 @@ def load(connection: Connection, database: Database) -> list[Entry]:
             remedy="Make one with sfumato ledger init --dataset NAME.",
         )
     facts = {row.name: row.value for row in connection.execute(select(tables.about))}
-    if facts.get("schema") != str(tables.SCHEMA_VERSION):
+    if facts.get("schema") not in {str(n) for n in range(1, tables.SCHEMA_VERSION + 1)}:
         raise LedgerError(
             f"The ledger {database} has schema version {facts.get('schema')}; this version of "
             f"sfumato knows {tables.SCHEMA_VERSION}.",
@@ -232,8 +289,13 @@ def load(connection: Connection, database: Database) -> list[Entry]:
     return [Entry(**row._mapping) for row in rows]
 
 
-def check(key: bytes, entries: list[Entry], noted: chain.Head | None) -> None:
-    """Refuse to work with rows that were tampered with."""
+def check(
+    key: bytes, entries: list[Entry], noted: Head | None, keyring: Keyring | None = None
+) -> None:
+    """Refuse to work with rows that were tampered with.
+
+    Without `keyring` a missing note of the head is not looked for.
+    """
     broken = chain.first_break(key, entries) if entries else "there are no rows at all"
     if broken is None and noted is not None and not chain.is_prefix(noted, entries):
         broken = (
@@ -245,6 +307,22 @@ def check(key: bytes, entries: list[Entry], noted: chain.Head | None) -> None:
             remedy="Restore it from its newest copy, with the key that belongs to it, and run "
             "sfumato ledger verify. Nothing can be released until then.",
         )
+    if keyring is not None and not introduced(noted, entries, keyring):
+        raise LedgerBroken(
+            f"There is no note of this ledger's head beside {keyring.path}, and the ledger has "
+            f"{len(entries)} rows: an older copy of it could not be told from it.",
+            remedy="Put the file back from a copy. On a machine that is new to this ledger, or if "
+            "the file is lost for good, compare the ledger with the newest manifests (sfumato "
+            "ledger verify --manifests) and then accept it with sfumato ledger trust.",
+        )
+
+
+def introduced(noted: Head | None, entries: list[Entry], keyring: Keyring) -> bool:
+    """Whether this machine has a note of the head, which only a first row may lack.
+
+    Asked again because the first note may have come between the two looks.
+    """
+    return noted is not None or len(entries) <= 1 or keyring.noted() is not None
 
 
 def _append(

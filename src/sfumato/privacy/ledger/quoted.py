@@ -5,10 +5,19 @@ All of it is as of the moment of the reservation, so that a rerun writes the sam
 
 from __future__ import annotations
 
+import math
+
 from sfumato.privacy.ledger.reservation import Reservation
 from sfumato.privacy.ledger.spending import Spend
 from sfumato.privacy.ledger.views import instant
-from sfumato.privacy.manifest import Cumulative, LedgerHead, Period, ReleaseFacts, Spent
+from sfumato.privacy.manifest import (
+    Cumulative,
+    LedgerHead,
+    Period,
+    ReleaseFacts,
+    Spent,
+    UnitLoss,
+)
 
 
 def release_facts(reservation: Reservation) -> ReleaseFacts:
@@ -37,6 +46,18 @@ def cumulative(reservation: Reservation) -> Cumulative:
         if worst is None
         else Period(start=instant(worst[0]), end=instant(worst[1])),
         caps=[str(cap) for cap in state.caps],
+        per_unit=[
+            UnitLoss(
+                unit=str(loss.unit),
+                neighbours=loss.unit.neighbours,
+                epsilon=loss.spend.epsilon if math.isfinite(loss.spend.epsilon) else None,
+                delta=loss.spend.delta,
+                rho=loss.spend.rho,
+                releases=loss.spend.releases,
+                not_bounded_by=loss.unbounded,
+            )
+            for loss in state.losses
+        ],
     )
 
 

@@ -13,10 +13,18 @@ from enum import StrEnum
 from typing import Any
 
 from sfumato.privacy.events import PrivacyEvent, event_from_json, event_to_json
+from sfumato.privacy.ledger.accounts import Item
 from sfumato.privacy.ledger.caps import Cap
 from sfumato.privacy.ledger.chain import Entry, Head
 from sfumato.privacy.ledger.errors import LedgerBroken
-from sfumato.privacy.units import Unit
+from sfumato.privacy.ledger.first_version import distance_as_charged, unit_as_charged
+from sfumato.privacy.units import Unit, UnitKind
+
+ACCOUNTING = 2
+"""The rule by which a new reservation is admitted. 1: every unit by its name, for itself alone.
+2: every charge in every account, as `nesting` counts it."""
+RECORDED = frozenset({"sfumato"})
+"""Settings that are on record and do not keep a rerun from going on: the package's version."""
 
 
 class Kind(StrEnum):
@@ -29,6 +37,10 @@ class Kind(StrEnum):
     RESERVE = "reserve"
     COMMIT = "commit"
     ABANDON = "abandon"
+    MIGRATE = "migrate"
+    """From here on rows are of a newer schema; holds what older rows left unsaid."""
+    TRUST = "trust"
+    """The holder introduced a machine, or accepted the ledger without the note of its head."""
 
 
 class Status(StrEnum):
@@ -55,6 +67,14 @@ class Claim:
     config: dict[str, Any]
     fingerprint: str
     out: str
+    sums: tuple[str, ...] = ()
+    """Labels of Gaussian noise on sums of clipped, non-negative contributions: see `nesting`."""
+    radius_m: float | None = None
+    """Locations: the radius for which Gaussian noise is charged."""
+    least_m: float = 0.0
+    """Locations: the lattice step, below which a distance costs no less."""
+    former: tuple[str, ...] = ()
+    """The same input's fingerprints as earlier versions made them; compared and never stored."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -67,17 +87,34 @@ class Claim:
             "config": self.config,
             "fingerprint": self.fingerprint,
             "out": self.out,
+            "sums": list(self.sums),
+            "distance": [self.radius_m, self.least_m],
         }
 
+    def item(self, unit: Unit | None = None) -> Item:
+        """The claim as accounts see it; `unit` where the ledger knows it better."""
+        return Item(
+            self.unit if unit is None else unit,
+            self.period,
+            tuple(event for _, event in self.events),
+            tuple(label in self.sums for label, _ in self.events),
+            self.radius_m,
+            self.least_m,
+        )
+
     def differences(self, other: Claim) -> list[str]:
-        """What keeps the two from being one release: settings by name, and the input."""
-        keys = self.config.keys() | other.config.keys()
+        """What keeps a claim on record and another from being one release: settings, and the input.
+
+        How exactly a unit is named is no part of it: a release that the first version began is
+        named more fully by later ones, and its settings and period are compared.
+        """
+        keys = (self.config.keys() | other.config.keys()) - RECORDED
         found = sorted(k for k in keys if self.config.get(k) != other.config.get(k))
-        if self.fingerprint != other.fingerprint:
+        if self.fingerprint not in (other.fingerprint, *other.former):
             found.append("the events")
-        if not found and (self.events, self.unit, self.delta, self.period) != (
+        if not found and (self.events, self.unit.kind, self.delta, self.period) != (
             other.events,
-            other.unit,
+            other.unit.kind,
             other.delta,
             other.period,
         ):
@@ -87,16 +124,26 @@ class Claim:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Claim:
         start, end = data["period"]
+        unit, config = Unit.parse(data["unit"]), data["config"]
+        if "distance" in data:
+            radius, least = data["distance"]
+        else:
+            radius, least = (
+                distance_as_charged(config) if unit.kind is UnitKind.POINT else (None, 0)
+            )
         return cls(
             data["dataset"],
             data["name"],
-            Unit.parse(data["unit"]),
+            unit,
             data["delta"],
             (start, end),
             tuple((label, event_from_json(event)) for label, event in data["events"]),
-            data["config"],
+            config,
             data["fingerprint"],
             data["out"],
+            tuple(data.get("sums", ())),
+            radius,
+            least,
         )
 
 
@@ -112,6 +159,8 @@ class Charge:
     status: Status = Status.RESERVED
     files: dict[str, str] = field(default_factory=dict)
     key_kept: bool = False
+    accounting: int = ACCOUNTING
+    """The rule by which it was admitted, and under which it is finished."""
 
 
 @dataclass(slots=True)
@@ -124,6 +173,9 @@ class Book:
     linked: dict[str, frozenset[str]] = field(default_factory=dict)
     """Data set to all data sets that hold the same people, itself included."""
     charges: dict[str, Charge] = field(default_factory=dict)
+    schema: int = 1
+    units: dict[str, Unit] = field(default_factory=dict)
+    """Release to its unit, where a migration found what its own row left unsaid."""
 
     def find(self, dataset: str, name: str) -> Charge | None:
         """The release of that name that is reserved or committed; abandoned names are free."""
@@ -136,32 +188,53 @@ class Book:
                 return charge
         return None
 
-    def about(self, dataset: str, unit: Unit) -> list[Charge]:
-        """Everything ever charged about these people, for that unit, linked data sets too."""
+    def about(self, dataset: str) -> list[Charge]:
+        """Everything ever charged about these people, for whatever unit, linked data sets too."""
         group = self.linked[dataset]
+        return [charge for charge in self.charges.values() if charge.claim.dataset in group]
+
+    def unit_of(self, charge: Charge) -> Unit:
+        """The unit of a charge with its clock or length of window, as far as that is known."""
+        if charge.id in self.units:
+            return self.units[charge.id]
+        claim = charge.claim
+        return unit_as_charged(claim.unit, claim.period, claim.config)
+
+    def items(self, dataset: str) -> list[Item]:
+        """The same as the accounts see it."""
+        return [charge.claim.item(self.unit_of(charge)) for charge in self.about(dataset)]
+
+    def caps_of(self, dataset: str, unit: Unit | None = None) -> list[tuple[Unit, Cap]]:
+        """Every cap that binds, with its unit; of one kind of unit where one is given."""
         return [
-            charge
-            for charge in self.charges.values()
-            if charge.claim.dataset in group and charge.claim.unit == unit
+            (Unit.parse(name), cap)
+            for one in sorted(self.linked[dataset])
+            for name, cap in self.caps[one].items()
+            if unit is None or Unit.parse(name).kind is unit.kind
         ]
 
-    def caps_of(self, dataset: str, unit: Unit) -> list[Cap]:
-        """Every cap that binds: all of them hold, so the smallest does."""
-        group = sorted(self.linked[dataset])
-        return [self.caps[name][str(unit)] for name in group if str(unit) in self.caps[name]]
-
-    def units_of(self, dataset: str) -> list[str]:
+    def units_of(self, dataset: str) -> list[Unit]:
         """Units with a cap or a charge, in a fixed order."""
-        group = self.linked[dataset]
-        units = {unit for name in group for unit in self.caps[name]}
-        units |= {str(c.claim.unit) for c in self.charges.values() if c.claim.dataset in group}
-        return sorted(units)
+        found = {str(unit): unit for unit, _ in self.caps_of(dataset)}
+        for charge in self.about(dataset):
+            # Where a cap names the kind, its accounts hold the charge; a name of its own is not
+            # needed then.
+            unit = self.unit_of(charge)
+            if not any(known.kind is unit.kind for known in found.values()):
+                found[str(unit)] = unit
+        return [found[name] for name in sorted(found)]
 
 
 def _apply(book: Book, entry: Entry, data: dict[str, Any]) -> None:
     match Kind(entry.kind):
         case Kind.GENESIS:
             book.ledger_id = data["ledger"]
+            book.schema = int(data["schema"])
+        case Kind.MIGRATE:
+            book.schema = int(data["to"])
+            book.units |= {name: Unit.parse(unit) for name, unit in data["units"].items()}
+        case Kind.TRUST:
+            pass
         case Kind.DATASET:
             book.caps[data["dataset"]] = {}
             book.linked[data["dataset"]] = frozenset({data["dataset"]})
@@ -173,7 +246,10 @@ def _apply(book: Book, entry: Entry, data: dict[str, Any]) -> None:
                 book.linked[name] = group
         case Kind.RESERVE:
             claim = Claim.from_json(data["claim"])
-            book.charges[data["release"]] = Charge(data["release"], claim, entry.time, entry.head)
+            rule = data.get("accounting", 1)
+            book.charges[data["release"]] = Charge(
+                data["release"], claim, entry.time, entry.head, accounting=rule
+            )
         case Kind.COMMIT:
             book.charges[data["release"]] = replace(
                 book.charges[data["release"]],

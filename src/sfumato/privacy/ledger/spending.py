@@ -1,8 +1,9 @@
 """What has been spent: epsilon as a view of the events in the ledger.
 
-Everything ever charged about the same people adds up over a person's whole life, releases
-of disjoint weeks too: a person may be in all of them. The most that any one period bears,
-the largest sum over releases that cover one instant, is shown beside it and binds nothing.
+Charges for `user-period` add up over a person's whole life, releases of disjoint weeks too: a
+person may be in all of them. The most that any one period bears, the largest epsilon over
+releases that cover one instant, is shown beside it and binds nothing. Accounts of smaller units
+are the largest over their days or windows, and every charge counts in all of them (`accounts`).
 Reservations count as soon as they are made, and abandoned ones for ever: their noise may
 have been seen.
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from sfumato.privacy.accounting import (
@@ -37,9 +39,10 @@ from sfumato.privacy.accounting import (
 )
 from sfumato.privacy.events import GaussianEvent, MetricEvent, PrivacyEvent
 from sfumato.privacy.exact import decimal_up
+from sfumato.privacy.ledger.accounts import Account, Item, accounts_of, columns, unbounded
 from sfumato.privacy.ledger.caps import Cap
 from sfumato.privacy.ledger.records import Book, Charge
-from sfumato.privacy.units import Unit
+from sfumato.privacy.units import Unit, UnitKind
 
 PER_METRE = "per metre"
 """Method of location noise: its epsilon is per metre, and there is no rho."""
@@ -57,14 +60,30 @@ class Spend:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """What one step of a unit loses by everything released, at the worst place for it."""
+
+    unit: Unit
+    spend: Spend
+    where: tuple[int, int] | None
+    """The day, window or stretch of time that bears most; None for a person's whole record."""
+    unbounded: int = 0
+    """How many charges protect something smaller and say nothing about this unit."""
+    whole: Spend | None = None
+    """For `user-period`: with the charges for days and windows, for someone who is always there."""
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
-    """Where the people of a data set stand, for one unit."""
+    """Where the people of a data set stand, for one unit, and for every other."""
 
     lifetime: Spend
+    """The account of the unit, against which its caps are held."""
     worst: Spend
     worst_period: tuple[int, int] | None
     caps: tuple[Cap, ...]
     datasets: tuple[str, ...]
+    losses: tuple[Loss, ...] = ()
 
 
 def compose(events: Sequence[PrivacyEvent], delta: float, releases: int = 1) -> Spend:
@@ -73,6 +92,11 @@ def compose(events: Sequence[PrivacyEvent], delta: float, releases: int = 1) -> 
     Events of several releases may have been chosen in the light of each other's answers;
     those of one release are fixed beforehand.
     """
+    return _composed(tuple(events), delta, releases)
+
+
+@lru_cache(maxsize=4096)  # days of one account often bear the same charges
+def _composed(events: tuple[PrivacyEvent, ...], delta: float, releases: int) -> Spend:
     if events and all(isinstance(event, MetricEvent) for event in events):
         return Spend(releases, None, decimal_up(total_per_metre(events)), delta, PER_METRE)
     if releases <= 1 and all(isinstance(event, GaussianEvent) for event in events):
@@ -90,26 +114,22 @@ def events_of(charges: Sequence[Charge]) -> list[PrivacyEvent]:
     return [event for charge in charges for _, event in charge.claim.events]
 
 
-def _weight(charge: Charge) -> float:
-    events = events_of([charge])
-    if all(isinstance(event, MetricEvent) for event in events):
-        return decimal_up(total_per_metre(events))
-    return decimal_up(total_rho(events))
-
-
-def worst_period(charges: Sequence[Charge], delta: float) -> tuple[tuple[int, int] | None, Spend]:
-    """The stretch of time about which most was released, by rho, and what it bears."""
-    marks = sorted({instant for charge in charges for instant in charge.claim.period})
-    weights = {charge.id: _weight(charge) for charge in charges}
-    best: list[Charge] = []
-    where: tuple[int, int] | None = None
-    most = 0.0
+def worst_period(
+    periods: Sequence[tuple[int, int]], events: Sequence[Sequence[PrivacyEvent]], delta: float
+) -> tuple[tuple[int, int] | None, Spend]:
+    """The stretch of time about which most was released, by epsilon, and what it bears."""
+    marks = sorted({instant for period in periods for instant in period})
+    where, worst = None, compose([], delta, 0)
+    seen: set[tuple[int, ...]] = set()
     for start, end in pairwise(marks):
-        covering = [c for c in charges if c.claim.period[0] <= start and end <= c.claim.period[1]]
-        borne = sum(weights[charge.id] for charge in covering)
-        if borne > most:
-            most, best, where = borne, covering, (start, end)
-    return where, compose(events_of(best), delta, len(best))
+        over = tuple(k for k, (a, b) in enumerate(periods) if a <= start and end <= b)
+        if over in seen:
+            continue
+        seen.add(over)
+        borne = compose([event for k in over for event in events[k]], delta, len(over))
+        if over and (where is None or borne.epsilon > worst.epsilon):
+            where, worst = (start, end), borne
+    return where, worst
 
 
 def view_delta(caps: Sequence[Cap], fallback: float) -> float:
@@ -117,11 +137,69 @@ def view_delta(caps: Sequence[Cap], fallback: float) -> float:
     return min((cap.delta for cap in caps if cap.delta is not None), default=fallback)
 
 
-def standing(book: Book, dataset: str, unit: Unit, delta: float) -> Standing:
-    """The spend of the people of a data set as the book has it."""
-    charges = book.about(dataset, unit)
-    caps = book.caps_of(dataset, unit)
+def loss_of(unit: Unit, items: Sequence[Item], delta: float) -> Loss:
+    """The account of a unit: the worst of all its days, windows or instants, by epsilon."""
+    found: Loss | None = None
+    for account in accounts_of(unit, items):
+        missed = unbounded(account, items)
+        for column in columns(account, items):
+            spend = compose(column.events(account, items), delta, column.charges)
+            if found is None or spend.epsilon > found.spend.epsilon:
+                where = None if unit.kind is UnitKind.USER_PERIOD else column.where
+                found = Loss(account.unit, spend, where, missed, _whole(account, items, delta))
+    return Loss(unit, compose([], delta, 0), None) if found is None else found
+
+
+def _whole(account: Account, items: Sequence[Item], delta: float) -> Spend | None:
+    """A person's whole record, days and windows included, where there are any."""
+    if account.unit.kind is not UnitKind.USER_PERIOD:
+        return None
+    if not any(i.unit.kind in (UnitKind.USER_DAY, UnitKind.W_EVENT) for i in items):
+        return None
+    (column,) = columns(account, items, whole=True)
+    return compose(column.events(account, items), delta, column.charges)
+
+
+def losses(book: Book, dataset: str, delta: float) -> tuple[Loss, ...]:
+    """The loss per unit that results from everything charged about these people.
+
+    For every unit with a cap or a charge, and always for a day and a single record: what is
+    charged for a whole record is lost by its parts as well.
+    """
+    items = book.items(dataset)
+    units = book.units_of(dataset)
+    for kind in (UnitKind.USER_PERIOD, UnitKind.USER_DAY, UnitKind.EVENT):
+        if not any(unit.kind is kind for unit in units):
+            units.append(Unit(kind))
+    return tuple(loss_of(unit, items, delta) for unit in units)
+
+
+def standing(book: Book, dataset: str, unit: Unit, delta: float, accounting: int = 2) -> Standing:
+    """The spend of the people of a data set as the book has it.
+
+    Under accounting 1, by which reservations of the first version were admitted and are
+    finished, the account of a unit is the sum of the charges that bear its name.
+    """
+    named = book.caps_of(dataset, unit)
+    caps = [cap for _, cap in named]
     shown = view_delta(caps, delta)
-    where, worst = worst_period(charges, shown)
-    lifetime = compose(events_of(charges), shown, len(charges))
-    return Standing(lifetime, worst, where, tuple(caps), tuple(sorted(book.linked[dataset])))
+    charges = [c for c in book.about(dataset) if c.claim.unit.kind is unit.kind]
+    group, per_unit = tuple(sorted(book.linked[dataset])), losses(book, dataset, shown)
+    if accounting == 1:
+        own = [c for c in charges if c.claim.unit == unit]
+        caps = [cap for name, cap in named if name == unit]
+        lifetime = compose(events_of(own), shown, len(own))
+        periods = [charge.claim.period for charge in own]
+        where, worst = worst_period(periods, [events_of([c]) for c in own], shown)
+        return Standing(lifetime, worst, where, tuple(caps), group, per_unit)
+    if unit.kind is UnitKind.USER_PERIOD:
+        lifetime = compose(events_of(charges), shown, len(charges))
+        periods = [charge.claim.period for charge in charges]
+        where, worst = worst_period(periods, [events_of([c]) for c in charges], shown)
+        return Standing(lifetime, worst, where, tuple(caps), group, per_unit)
+    items = book.items(dataset)
+    found = max(
+        (loss_of(of, items, shown) for of in [name for name, _ in named] or [unit]),
+        key=lambda loss: loss.spend.epsilon,
+    )
+    return Standing(found.spend, found.spend, found.where, tuple(caps), group, per_unit)

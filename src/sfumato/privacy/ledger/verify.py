@@ -1,9 +1,9 @@
 """Checking a ledger: the chain by itself, against the head noted here, and against manifests.
 
 Finds any row that was edited, removed, reordered or inserted (the seals), rows cut off at
-the end (the noted head, and every manifest's), and published files that were changed after
-the commit. It cannot find that the whole ledger *with* its key and noted head was replaced
-by an older copy, unless a manifest made since is at hand.
+the end (the noted head, and every manifest's), a note of the head that is missing, and published
+files that were changed after the commit. It cannot find that the whole ledger *with* its key and
+noted head was replaced by an older copy, unless a manifest made since is at hand.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from sfumato.model.errors import UsageError
 from sfumato.privacy.ledger import chain, records
 from sfumato.privacy.ledger.chain import Entry, Head
-from sfumato.privacy.ledger.ledger import Ledger, load
+from sfumato.privacy.ledger.ledger import Ledger, introduced, load
 from sfumato.privacy.ledger.records import Book, Status
 from sfumato.privacy.manifest import MANIFEST_NAME, Manifest, read_manifest
 from sfumato.privacy.transaction import TEMPORARY, digests
@@ -49,6 +49,12 @@ def verify(ledger: Ledger, manifests: Path | None = None) -> Report:
         findings.append(
             f"the ledger: {noted.length} rows were seen from this machine, and the ledger does not "
             "begin with them: rows were cut off or replaced"
+        )
+    if not introduced(noted, rows, ledger.keyring):
+        findings.append(
+            f"the ledger: there is no note of its head beside {ledger.keyring.path}: an older copy "
+            "could not be told from it. Put the note back; on a machine that is new to this "
+            "ledger accept it with sfumato ledger trust"
         )
     found = [] if manifests is None else _manifests(manifests)
     book = records.read(rows) if broken is None else None

@@ -1,0 +1,203 @@
+"""The account of a unit: every charge about the same people, as often as it counts there.
+
+`nesting` says how often one charge counts for one step of the account's unit. The account is
+the largest composition over all such steps: over all days of a clock, over all windows, over all
+instants at which a record may lie. A cap holds for the account, so it holds for every one of them.
+
+A name may leave the clock or the slots open. A cap for `user-day` then has one account for each
+clock that a charge for days has (UTC if none has), and a cap for `w-event:48h` one for each row
+of slots that a charge for windows has (windows that begin at any instant if none has).
+A cap of the first version for `w-event:48` has one for each length of slot of which 48 were charged
+(an hour if none were), and one for `point` is the loss within one metre.
+
+What cannot be counted is said and not capped: charges for days and windows in an account of
+`user-period`, where a person who is there every day bears all of them (`whole` shows it); charges
+for `event` in accounts of larger units; charges for `point` in accounts of anything that is
+removed and not moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sfumato.model.time_grid import MICROSECONDS
+from sfumato.privacy.events import PrivacyEvent
+from sfumato.privacy.ledger.nesting import (
+    ALWAYS,
+    UNBOUNDED,
+    Ints,
+    day_edges,
+    scaled,
+    steps,
+    within_radius,
+)
+from sfumato.privacy.units import Unit, UnitKind
+
+_HOUR_S = 3600
+_ONE_METRE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A charge as the accounts see it: its unit, fully said, its period and its events."""
+
+    unit: Unit
+    period: tuple[int, int]
+    events: tuple[PrivacyEvent, ...]
+    sums: tuple[bool, ...] = ()
+    """Which of the events are noise on sums of clipped, non-negative contributions."""
+    radius_m: float | None = None
+    """Locations: the radius that Gaussian noise was charged for."""
+    least_m: float = 0.0
+    """Locations: the lattice step, below which a distance costs no less."""
+
+    def counted(self, account: Unit, n: int) -> list[PrivacyEvent]:
+        """The events as they count in the account."""
+        if n <= 0:
+            return []
+        if self.unit.kind is UnitKind.POINT:
+            radius = account.radius_m or _ONE_METRE
+            return [
+                within_radius(event, radius, self.radius_m, self.least_m) for event in self.events
+            ]
+        one = self.unit.kind is UnitKind.USER_PERIOD
+        flags = self.sums if one and self.sums else (False,) * len(self.events)
+        return [scaled(e, n, sums=flag) for e, flag in zip(self.events, flags, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A unit with nothing left open. `phase_us` is where rows of slots begin."""
+
+    unit: Unit
+    phase_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One step of the account's unit that no other outdoes: where, and the n of every charge."""
+
+    where: tuple[int, int]
+    counts: tuple[int, ...]
+
+    def events(self, account: Account, items: Sequence[Item]) -> list[PrivacyEvent]:
+        """All that this step loses."""
+        return [
+            event
+            for item, n in zip(items, self.counts, strict=True)
+            for event in item.counted(account.unit, n)
+        ]
+
+    @property
+    def charges(self) -> int:
+        return sum(n > 0 for n in self.counts)
+
+
+def accounts_of(unit: Unit, items: Iterable[Item]) -> list[Account]:
+    """The accounts that a unit stands for where its name leaves something open."""
+    items = list(items)
+    if unit.kind is UnitKind.USER_DAY and unit.clock is None:
+        clocks = {i.unit.clock for i in items if i.unit.clock is not None} or {"UTC"}
+        return [Account(replace(unit, clock=clock)) for clock in sorted(clocks)]
+    if unit.kind is UnitKind.POINT and unit.radius_m is None:
+        return [Account(replace(unit, radius_m=_ONE_METRE))]
+    if unit.kind is not UnitKind.W_EVENT:
+        return [Account(unit)]
+    rows = {
+        (item.unit.slot_s, item.period[0] % (item.unit.slot_s * MICROSECONDS))
+        for item in items
+        if item.unit.slot_s is not None and unit.slot_s in (None, item.unit.slot_s)
+    }
+    if not rows and unit.slot_s is not None:
+        rows = {(unit.slot_s, 0)}
+    if unit.span_s is None:
+        assert unit.window is not None
+        named = {
+            (i.unit.slot_s, i.period[0] % (i.unit.slot_s * MICROSECONDS))
+            for i in items
+            if i.unit.slot_s is not None and i.unit.span_s == unit.window * i.unit.slot_s
+        }
+        of = sorted(named) or [(_HOUR_S, 0)]
+        return [
+            Account(Unit(unit.kind, None, unit.window * slot, slot), phase) for slot, phase in of
+        ]
+    if not rows:
+        return [Account(unit)]
+    return [Account(replace(unit, slot_s=slot), phase) for slot, phase in sorted(rows)]
+
+
+def columns(account: Account, items: Sequence[Item], *, whole: bool = False) -> list[Column]:
+    """The steps of the account's unit that may be the worst.
+
+    `whole` also counts what is only shown: days and windows in a person's whole record.
+    """
+    if not items:
+        return []
+    begin, end = _changes(account, items)
+    rows = np.stack([_row(account, item, begin, end, whole) for item in items])
+    rows = np.where(rows == UNBOUNDED, 0, rows)
+    first: dict[bytes, int] = {}
+    for k, column in enumerate(np.ascontiguousarray(rows.T)):
+        first.setdefault(column.tobytes(), k)
+    at = np.fromiter(first.values(), dtype=np.int64)
+    at = at[np.argsort(-rows[:, at].sum(axis=0), kind="stable")]
+    kept: list[int] = []
+    for k in at:
+        if not kept or not (rows[:, kept] >= rows[:, [k]]).all(axis=0).any():
+            kept.append(int(k))
+    return [Column((int(begin[k]), int(end[k])), tuple(int(n) for n in rows[:, k])) for k in kept]
+
+
+def unbounded(account: Account, items: Sequence[Item]) -> int:
+    """How many charges say nothing about this unit, however often they are counted."""
+    begin, end = (np.array([edge], dtype=np.int64) for edge in ALWAYS)
+    rows = [steps(i.unit, i.period, account.unit.kind, begin, end) for i in items]
+    return sum(bool((row == UNBOUNDED).any()) for row in rows)
+
+
+def _row(account: Account, item: Item, begin: Ints, end: Ints, whole: bool) -> Ints:
+    kind = account.unit.kind
+    if kind is UnitKind.USER_PERIOD and item.unit.kind is not kind and not whole:
+        return np.zeros(begin.size, dtype=np.int64)
+    windows = kind is UnitKind.W_EVENT and item.unit.kind is UnitKind.W_EVENT
+    anywhere = windows and not _fits(account, item)
+    return steps(item.unit, item.period, kind, begin, end, anywhere=anywhere)
+
+
+def _fits(account: Account, item: Item) -> bool:
+    """Whether all windows of the account begin and end on slot edges of the charge."""
+    own, slot = account.unit, item.unit.slot_s
+    if slot is None or own.slot_s is None or own.span_s is None:
+        return False
+    phase = (account.phase_us - item.period[0]) % (slot * MICROSECONDS)
+    return phase == 0 and own.slot_s % slot == 0 and own.span_s % slot == 0
+
+
+def _changes(account: Account, items: Sequence[Item]) -> tuple[Ints, Ints]:
+    """Stretches that stand for all that one step of the account's unit can remove.
+
+    Between two of the marks that a row of n can change at, it does not; so one stretch on each
+    side of every mark is enough.
+    """
+    kind = account.unit.kind
+    if kind is UnitKind.USER_PERIOD:
+        return np.array([ALWAYS[0]]), np.array([ALWAYS[1]])
+    marks = np.unique([edge for item in items for edge in item.period])
+    if kind in (UnitKind.EVENT, UnitKind.POINT):
+        return marks[:-1], marks[1:]
+    if kind is UnitKind.USER_DAY:
+        assert account.unit.clock is not None
+        edges = day_edges(account.unit.clock, int(marks[0]), int(marks[-1]))
+        return edges[:-1], edges[1:]
+    assert account.unit.span_s is not None
+    span = account.unit.span_s * MICROSECONDS
+    slot = 1 if account.unit.slot_s is None else account.unit.slot_s * MICROSECONDS
+    days = [day_edges(i.unit.clock, *i.period) for i in items if i.unit.clock is not None]
+    marks = np.unique(np.concatenate([marks, *days]))
+    marks = np.concatenate([marks, marks - span])
+    floor = (marks - account.phase_us) // slot * slot + account.phase_us
+    begin = np.unique(np.concatenate([floor + k * slot for k in (-1, 0, 1, 2)]))
+    return begin, begin + span
