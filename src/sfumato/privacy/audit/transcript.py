@@ -38,6 +38,7 @@ from sfumato.privacy.events import (
     GaussianEvent,
     LaplaceEvent,
     PrivacyEvent,
+    PureEvent,
 )
 from sfumato.privacy.measurement import Measurement, Selection, Selections
 from sfumato.privacy.wall import Wall
@@ -96,11 +97,13 @@ class ListeningWall(Wall):
         self, box: Private[Values], *, softness: Fraction | int, range_units: int, label: str
     ) -> Selection:
         found = super().select(box, softness=softness, range_units=range_units, label=label)
-        if self._replaying:
-            found = replace(found, index=int(self._answer(label, 1)[0]))
-        answer = np.array([found.index], np.int64)
-        self._add(Step(label, found.event, open_private(box), answer, float(softness)))
-        return found
+        return self._chosen(box, found, float(softness))
+
+    def noisy_max(
+        self, box: Private[Values], *, softness: Fraction | int, range_units: int, label: str
+    ) -> Selection:
+        found = super().noisy_max(box, softness=softness, range_units=range_units, label=label)
+        return self._chosen(box, found, float(softness))
 
     def select_in_rows(
         self, box: Private[Values], *, softness: Fraction | int, range_units: int, label: str
@@ -109,6 +112,13 @@ class ListeningWall(Wall):
         if self._replaying:
             found = replace(found, indices=self._answer(label, found.indices.size).copy())
         self._add(Step(label, found.event, open_private(box), found.indices, float(softness)))
+        return found
+
+    def _chosen(self, box: Private[Values], found: Selection, softness: float) -> Selection:
+        if self._replaying:
+            found = replace(found, index=int(self._answer(found.label, 1)[0]))
+        answer = np.array([found.index], np.int64)
+        self._add(Step(found.label, found.event, open_private(box), answer, softness))
         return found
 
     def _heard(self, box: Private[Counts], found: Measurement) -> Measurement:
@@ -196,6 +206,9 @@ def _shifts(a: Step, b: Step) -> list[Shift]:
         case BoundedRangeEvent():
             apart = max(moved) - min(moved)
             return [Shift(a.label, "range", apart / a.units, a.event.range)]
+        case PureEvent():  # permute-and-flip
+            apart = max(moved) - min(moved)
+            return [Shift(a.label, "range", apart / a.units, a.event.epsilon)]
         case ConcentratedEvent():  # choices in rows: the Euclidean norm of all rows' ranges
             rows = (a.behind - b.behind).tolist()
             length = math.sqrt(sum((max(row) - min(row)) ** 2 for row in rows))
