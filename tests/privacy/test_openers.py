@@ -66,7 +66,7 @@ def test_only_the_named_few_reach_into_a_box() -> None:
     [
         "def f(box):\n    return box._through_the_door()",
         "def f(box):\n    return getattr(box, '_Private__content')",
-        "def f(box):\n    from sfumato.privacy.door import open_private\n    return open_private(box)",
+        "def f(box):\n    from sfumato.privacy.door import open_private as o\n    return o(box)",
         "import importlib\ndoor = importlib.import_module('sfumato.privacy.door')",
         "from sfumato.privacy import door",
     ],

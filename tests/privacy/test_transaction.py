@@ -19,6 +19,8 @@ from sfumato.privacy.manifest import MANIFEST_NAME, manifest_text
 from sfumato.privacy.transaction import Outcome, abandon, digests, publish
 from sfumato.privacy.units import USER_PERIOD
 
+pytestmark = pytest.mark.privacy
+
 EVENT = GaussianEvent(1.0, Fraction(64), 1)
 
 

@@ -1,9 +1,10 @@
 """What one unit can lose to a stream, exactly, and that nothing is decided behind the wall.
 
 Each scheme runs on made-up counts, and again on a neighbour's with the very same answers. What it
-measures and writes to its files must then be the same, byte for byte: whatever differs was decided
-from private numbers. No measurement and no question may move further than it was charged for. And the shifts behind the wall, over the noise that was put on them, must not
-add up to more than epsilon (or rho), counted without the meter: from the unit's own words.
+measures and writes to its files must then be the same, byte for byte: whatever differs was
+decided from private numbers. No measurement and no question may move further than it was charged
+for. And the shifts behind the wall, over the noise that was put on them, must not add up to more
+than epsilon (or rho), counted without the meter: from the unit's own words.
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ from sfumato.model.errors import UsageError
 from sfumato.privacy.audit.run import audit
 from sfumato.privacy.door import open_private
 
+pytestmark = pytest.mark.privacy
+
 SEEDS = 8
 
 

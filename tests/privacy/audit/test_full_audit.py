@@ -36,7 +36,7 @@ alone; shrinkage would hide one person completely.
 IN_USE = 0.3
 """Exact shifts are also taken at this epsilon, which no number of runs could test."""
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.privacy, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
