@@ -11,6 +11,8 @@ from sfumato.privacy.audit.epsilon import epsilon_lower_bound
 from sfumato.privacy.audit.proportions import lower_limit, upper_limit
 from sfumato.privacy.audit.statistics import atoms
 
+pytestmark = pytest.mark.privacy
+
 
 def integer_laplace(rng, size, scale):
     p = 1 - math.exp(-1 / scale)
