@@ -2,9 +2,9 @@
 
     python tests/anywhere/releases.py OUT.npz
 
-Run in a fresh process for each setting of linear algebra and vector instructions; `run.py` compares.
-Keys that begin with `noisy/` are what passed the wall and must be equal to the byte; `table/` is what
-would be published.
+Run in a fresh process for each setting of linear algebra and vector instructions; `run.py`
+compares. Names that begin with `noisy/` are what passed the wall and must be equal to the byte;
+`table/` is what would be published.
 """
 
 from __future__ import annotations

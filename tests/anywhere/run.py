@@ -41,8 +41,8 @@ NUMERIC = (
     ),
     *("tests/attacks", "tests/reproduction", "tests/city"),
 )
-DIGIT = {"densities": 1e-3, "streams": 1e-3, "traces": 1e-5}
-"""One published digit: of a count, of a line of a stream, of a degree (about a metre)."""
+COUNT_DIGIT, DEGREE_DIGIT = 1e-3, 1e-5
+"""One published digit of a count and of a degree (about a metre)."""
 PROBE = """
 import numpy as np, scipy.linalg, threadpoolctl
 a = np.random.default_rng(1).normal(size=(90, 90))
@@ -103,7 +103,7 @@ def apart(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> list[str]
             if not same or values.tobytes() != other[name].tobytes():
                 found.append(f"{name} is not equal to the byte")
         else:
-            digit = DIGIT["traces" if "/traces/" in name else "densities"]
+            digit = DEGREE_DIGIT if "/traces/" in name else COUNT_DIGIT
             far = float(np.abs(values - other[name]).max(initial=0.0)) if same else np.inf
             if far > digit * (1 + 1e-6):
                 found.append(f"{name} is {far:g} apart, more than {digit:g}")

@@ -20,8 +20,9 @@ survivor that nobody misses. Only tests marked `privacy` are run, and none that 
 golden numbers, so neither an accuracy test nor a digest counts as a kill. A mutant that does not
 even import is an error too: nobody would have shipped it.
 
-Every fault is tried in a child of a process that has the libraries loaded already, in a tree of its
-own; a fault in compiled code gets a fresh cache of compiled code.
+Every fault is tried in a child of a process that has the libraries loaded already, on a copy of the
+sources. Compiled code is cached by file; where a fault lies in a file that others compile in, their
+cached code is thrown away too.
 """
 
 from __future__ import annotations
@@ -120,17 +121,13 @@ class _Watching:
         self.passed += report.passed and report.when == "call"
 
 
-def run_tests(tree: Path, tests: Iterable[str], cache: str | None) -> dict[str, Any]:
+def run_tests(tree: Path, tests: Iterable[str]) -> dict[str, Any]:
     """The privacy tests among these on the sources of this tree, to the first failure."""
     import pytest
     from hypothesis import settings
 
     sys.path.insert(0, str(tree))
     os.environ["PYTHONPATH"] = str(tree)
-    if cache is not None:
-        from numba.core import config
-
-        config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"] = cache
     settings.register_profile("mutants", derandomize=True, database=None, deadline=None)
     settings.load_profile("mutants")
     watching = _Watching()
@@ -145,7 +142,7 @@ def run_tests(tree: Path, tests: Iterable[str], cache: str | None) -> dict[str, 
     }
 
 
-def in_a_child(tree: Path, tests: Iterable[str], cache: str | None, log: Path) -> dict[str, Any]:
+def in_a_child(tree: Path, tests: Iterable[str], log: Path) -> dict[str, Any]:
     """The same in a process of its own, which cannot disturb the next one."""
     report = log.with_suffix(".json")
     report.unlink(missing_ok=True)
@@ -156,7 +153,7 @@ def in_a_child(tree: Path, tests: Iterable[str], cache: str | None, log: Path) -
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
             try:
-                found = run_tests(tree, tests, cache)
+                found = run_tests(tree, tests)
                 report.write_text(json.dumps(found))
             except BaseException as error:
                 print(repr(error), flush=True)
@@ -185,23 +182,32 @@ class Field:
             raise SystemExit(f"{fault.area}: {fault.name!r} cannot be planted: no {fault.file}.")
         text, times = path.read_text(encoding="utf-8"), path.stat()
         mutant = fault.planted(text)
-        compiled = "njit" in text
-        cache = tempfile.mkdtemp(dir=self.home) if compiled else None
+        if "njit" in text:
+            self.forget_compiled(path)
         path.write_text(mutant, encoding="utf-8")
         os.utime(path, (times.st_atime, times.st_mtime + 7))  # never mistaken for the original
         try:
-            found = in_a_child(self.tree, fault.tests, cache, self.home / "log")
+            found = in_a_child(self.tree, fault.tests, self.home / "log")
         finally:
             path.write_text(text, encoding="utf-8")
             os.utime(path, (times.st_atime, times.st_mtime))
-            if cache:
-                shutil.rmtree(cache, ignore_errors=True)
+            if "njit" in text:
+                self.forget_compiled(path)
         outcome, by = judged(found)
         return Verdict(fault, outcome, by, perf_counter() - begun)
 
+    def forget_compiled(self, path: Path) -> None:
+        """Throw away compiled code of this file and of those that compile it in."""
+        module = ".".join(path.relative_to(self.tree).with_suffix("").parts)
+        for other in self.tree.rglob("*.py"):
+            text = other.read_text(encoding="utf-8")
+            if other == path or ("njit" in text and module in text):
+                for old in (other.parent / "__pycache__").glob(f"{other.stem}.*.nb[ic]"):
+                    old.unlink()
+
     def check(self, tests: Iterable[str]) -> None:
         """The same tests must pass where nothing is planted."""
-        found = in_a_child(self.tree, sorted(set(tests)), None, self.home / "log")
+        found = in_a_child(self.tree, sorted(set(tests)), self.home / "log")
         if found["code"] != 0:
             print((self.home / "log").read_text()[-3000:], file=sys.stderr)
             raise SystemExit("The privacy tests fail without any fault: mend that first.")
