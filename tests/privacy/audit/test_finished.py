@@ -13,9 +13,10 @@ from sfumato.density.laplace import Laplace
 from sfumato.density.paris import budget
 from sfumato.density.registry import PARAMETERS, SCHEMES
 from sfumato.model.bound import SampleBound, WeightBound
-from sfumato.model.errors import InputError
+from sfumato.model.errors import InputError, UsageError
 from sfumato.privacy.audit.claims import SameOutputClaim
-from sfumato.privacy.audit.finished import parts_of
+from sfumato.privacy.audit.finished import differing, parts_of, play
+from sfumato.privacy.charging import Tab
 
 pytestmark = pytest.mark.privacy
 DELTA, WEIGHT = 1e-7, WeightBound(3)
@@ -52,6 +53,23 @@ def squeamish(self, source, wall, facts):
     return BASE(self, source, wall, facts)
 
 
+def stingy(self, source, wall, facts):
+    """Less noise where many were seen: the price says how many."""
+    more = 2 if peek(source, facts).sum() > 30 else 1
+    return BASE(self, source, Cheaper(wall, more), facts)
+
+
+class Cheaper:
+    def __init__(self, wall, more):
+        self._wall, self._more = wall, more
+
+    def __getattr__(self, name):
+        return getattr(self._wall, name)
+
+    def laplace(self, box, *, scale, label):
+        return self._wall.laplace(box, scale=scale * self._more, label=label)
+
+
 LEAKS = {
     "values": zero_where_nobody_is,
     "upper": narrow_where_nobody_is,
@@ -60,10 +78,23 @@ LEAKS = {
 }
 
 
+def test_a_price_that_depends_on_the_data_is_seen(monkeypatch):
+    """The bill is checked against the plan first; here the plan is made to agree."""
+    monkeypatch.setattr(Laplace, "run", stingy)
+    world = world_of(Laplace(), [0.3], DELTA, bound=WEIGHT, only="every place in every slot, no")
+    with pytest.raises(UsageError, match="other than what it planned"):
+        world.exactly(0.3, seed=1)
+    ((full, empty),) = world.pairs.values()
+    run, replay = (Tab(), Tab())
+    first = play(world.run(0.3), empty, run, bytes(32), parts_of)
+    second = play(world.run(0.3), full, replay, bytes(32), parts_of, first.steps)
+    assert "measurements taken" in differing(first, second)
+
+
 @pytest.mark.parametrize("part", LEAKS)
 def test_what_was_decided_behind_the_wall_is_seen(part, monkeypatch):
     monkeypatch.setattr(Laplace, "run", LEAKS[part])
-    world = world_of(Laplace(), [0.3], DELTA, bound=WEIGHT, crowd=9)
+    world = world_of(Laplace(), [0.3], DELTA, bound=WEIGHT, only="nobody else")
     found = world.exactly(0.3, seed=1)
     (row,) = [row for row in found.rows if row.violated]
     assert isinstance(row.claim, SameOutputClaim)
@@ -93,16 +124,16 @@ def test_files_are_compared_too(monkeypatch):
 @pytest.mark.parametrize("name", SCHEMES)
 def test_every_scheme_publishes_the_same_under_equal_answers(name):
     """All pairs, and all files on some of them."""
-    world = world_of(SCHEMES[name], [0.3], DELTA, bound=WEIGHT, crowd=20)
+    world = world_of(SCHEMES[name], [0.3], DELTA, bound=WEIGHT, crowd=3)
     assert world.exactly(0.3, seed=3).same_output
-    few = world_of(SCHEMES[name], [0.3], DELTA, bound=SampleBound(6), only="time, some others")
+    few = world_of(SCHEMES[name], [0.3], DELTA, bound=SampleBound(6), only="all the time, some")
     assert few.exactly(0.3, seed=3).same_output
     assert not few.files(0.3, seed=4).violated
 
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_also_with_each_parameter_at_another_value(name):
-    world = world_of(SCHEMES[name], [0.3], DELTA, bound=WEIGHT, crowd=20, only="others")
+    world = world_of(SCHEMES[name], [0.3], DELTA, bound=WEIGHT, only="time, some others")
     rows = other_rows(world, 0.3, seed=1)
     assert len(rows) == len(PARAMETERS[name])
     assert not [row for row in rows if row.violated]

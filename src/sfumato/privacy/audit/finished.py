@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields, is_dataclass
 import numpy as np
 
 from sfumato.model.source import Source
-from sfumato.privacy.audit.transcript import ListeningWall, Scheme, Step
+from sfumato.privacy.audit.transcript import ListeningWall, Scheme, Step, same_measurements
 from sfumato.privacy.charging import Charger
 
 Publisher = Callable[[object], Mapping[str, bytes]]
@@ -55,9 +55,12 @@ def play(
 
 
 def differing(one: Finished, other: Finished) -> list[str]:
-    """Names of the parts that are not the same bytes, in both or in one only."""
+    """Names of the parts that are not the same bytes, and the measurements if others were taken."""
     names = [*one.parts, *(name for name in other.parts if name not in one.parts)]
-    return [name for name in names if one.parts.get(name) != other.parts.get(name)]
+    found = [name for name in names if one.parts.get(name) != other.parts.get(name)]
+    if not same_measurements(one.steps, other.steps):
+        found.insert(0, "measurements taken")
+    return found
 
 
 def parts_of(output: object, name: str = "") -> dict[str, bytes]:

@@ -22,7 +22,13 @@ from sfumato.privacy.audit.claims import SameOutputClaim, SensitivityClaim
 from sfumato.privacy.audit.finished import REFUSED, Finished, Publisher, differing, parts_of, play
 from sfumato.privacy.audit.pipeline import release_key
 from sfumato.privacy.audit.run import Row
-from sfumato.privacy.audit.transcript import Scheme, Shift, joint_share, shifts
+from sfumato.privacy.audit.transcript import (
+    Scheme,
+    Shift,
+    joint_share,
+    same_measurements,
+    shifts,
+)
 from sfumato.privacy.charging import Tab
 from sfumato.privacy.events import PrivacyEvent
 
@@ -76,7 +82,7 @@ def exact_shifts(
             if len(found) > len(apart[1]):
                 apart = (pair, found)
             joint.setdefault(pair, 0.0)
-            if run.refusal or replay.refusal:
+            if run.refusal or not same_measurements(run.steps, replay.steps):
                 continue
             joint[pair] = max(joint[pair], joint_share(run.steps, replay.steps))
             for shift in shifts(run.steps, replay.steps):

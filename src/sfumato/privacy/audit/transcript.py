@@ -181,11 +181,16 @@ def log_ratio(one: Sequence[Step], other: Sequence[Step]) -> float:
     return math.fsum(_log_ratio(a, b) for a, b in _together(one, other))
 
 
+def same_measurements(one: Sequence[Step], other: Sequence[Step]) -> bool:
+    """Whether a run and its replay measured the same things, at the same price."""
+    taken, again = (
+        [(step.label, step.event, step.behind.shape) for step in steps] for steps in (one, other)
+    )
+    return taken == again
+
+
 def _together(one: Sequence[Step], other: Sequence[Step]) -> list[tuple[Step, Step]]:
-    if [a.label for a in one] != [b.label for b in other] or any(
-        a.event != b.event or a.behind.shape != b.behind.shape
-        for a, b in zip(one, other, strict=True)
-    ):
+    if not same_measurements(one, other):
         raise UsageError("A run and its replay took different measurements.")
     return list(zip(one, other, strict=True))
 
