@@ -224,7 +224,14 @@ def judged(found: dict[str, Any]) -> tuple[str, str]:
     return BROKEN, "no privacy test was run"
 
 
-def table(verdicts: list[Verdict]) -> str:
+def row(verdict: Verdict) -> str:
+    """One line of the table."""
+    fault, by = verdict.fault, verdict.by.partition("[")[0].replace("::", ": ")
+    noticed = f"`{by}`" if verdict.outcome == KILLED else f"**{verdict.outcome}**"
+    return f"| {fault.area} | {fault.name} | `{fault.file}` | {noticed} |"
+
+
+def table(rows: Iterable[str]) -> str:
     """The section of docs/audit.md."""
     lines = [
         HEAD,
@@ -234,17 +241,16 @@ def table(verdicts: list[Verdict]) -> str:
         "| where | fault | file | noticed by |",
         "|---|---|---|---|",
     ]
-    for verdict in verdicts:
-        fault = verdict.fault
-        by = verdict.by.split("[")[0].replace("::", ": ") if verdict.by else "nobody"
-        lines.append(f"| {fault.area} | {fault.name} | `{fault.file}` | `{by}` |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *rows]) + "\n"
 
 
 def write_page(verdicts: list[Verdict]) -> None:
-    """Puts the table at the end of the page, in place of the one that is there."""
-    text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(text.split(HEAD)[0].rstrip("\n") + "\n\n" + table(verdicts), encoding="utf-8")
+    """Puts the table at the end of the page; faults that were not tried keep their rows."""
+    before, _, old = PAGE.read_text(encoding="utf-8").partition(HEAD)
+    known = {line.split(" | ")[1]: line for line in old.splitlines() if line.count(" | ") == 3}
+    known |= {verdict.fault.name: row(verdict) for verdict in verdicts}
+    rows = [known[fault.name] for fault in faults() if fault.name in known]
+    PAGE.write_text(before.rstrip("\n") + "\n\n" + table(rows), encoding="utf-8")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -281,7 +287,7 @@ def main(arguments: list[str] | None = None) -> int:
             )
     left = [verdict for verdict in verdicts if verdict.outcome != KILLED]
     print(f"{len(verdicts) - len(left)} of {len(verdicts)} faults were noticed.")
-    if asked.write and not (asked.quick or asked.only):
+    if asked.write:
         write_page(verdicts)
     return 1 if left else 0
 

@@ -75,4 +75,5 @@ def test_the_page_lists_every_fault_with_its_killer(runner) -> None:
     section = page.partition(runner.HEAD)[2]
     missing = [fault.name for fault in runner.faults() if f"| {fault.name} |" not in section]
     assert not missing, "run `make mutants` to write the table"
-    assert "nobody" not in section
+    assert "SURVIVED" not in section
+    assert "BROKEN" not in section
