@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test lint parts bench audit docs clean
+.PHONY: demo test lint parts bench audit mutants anywhere docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -29,8 +29,15 @@ test: lint parts ## everything CI runs
 bench: $(STAMP)  ## speed against the named baselines; writes docs/benchmarks
 	$(BIN)/python -m benchmarks
 
-audit: $(STAMP) parts ## the whole privacy audit and the fault tests; writes docs/audit.md
+audit: $(STAMP) parts ## the whole privacy audit, the fault tests, planted faults; writes docs/audit.md
 	$(BIN)/pytest -n 2 --dist loadgroup -m slow
+	$(BIN)/python tests/mutants/run.py --write
+
+mutants: $(STAMP) ## plants faults one at a time; privacy tests must notice each; writes docs/audit.md
+	$(BIN)/python tests/mutants/run.py --write
+
+anywhere: $(STAMP) ## numeric tests and releases on every linear algebra this processor can run
+	$(BIN)/python tests/anywhere/run.py
 
 docs: $(STAMP)   ## the JSON schema of the manifest
 	$(BIN)/python -c 'from sfumato.privacy.manifest import json_schema; print(json_schema(), end="")' \

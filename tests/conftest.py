@@ -92,3 +92,31 @@ def _no_home_ledger(
     """Nothing a test does may touch the ledger of whoever runs it."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / "data-home"))
     monkeypatch.delenv("SFUMATO_LEDGER_KEY", raising=False)
+
+
+class DrawnBlocks:
+    """Every block of random bits that was made: its key, labels and number, hashed."""
+
+    def __init__(self) -> None:
+        self.asked: list[bytes] = []
+
+    def twice(self) -> int:
+        """How many blocks were made more than once: bits that two numbers have in common."""
+        return len(self.asked) - len(set(self.asked))
+
+
+@pytest.fixture
+def drawn_blocks(monkeypatch: pytest.MonkeyPatch) -> DrawnBlocks:
+    """Listens to the hash behind all keyed noise, whoever asks it under whatever label."""
+    from sfumato.privacy.noise import stream
+
+    heard, real = DrawnBlocks(), stream.hashlib.shake_256
+
+    class Listening:
+        @staticmethod
+        def shake_256(data: bytes) -> object:
+            heard.asked.append(data)
+            return real(data)
+
+    monkeypatch.setattr(stream, "hashlib", Listening)
+    return heard

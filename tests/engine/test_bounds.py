@@ -18,6 +18,8 @@ from sfumato.model.bound import WEIGHT_UNITS, Counting, SampleBound, WeightBound
 from sfumato.model.errors import UsageError
 from sfumato.model.source import NORM_UNITS
 
+pytestmark = pytest.mark.privacy
+
 STEADY = settings(derandomize=True, deadline=None)
 TOWERS = 5
 HOURS = 24

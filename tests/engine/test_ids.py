@@ -16,6 +16,8 @@ from sfumato.engine.local import LocalSource
 from sfumato.model.bound import Counting
 from sfumato.model.events import UserEncoding
 
+pytestmark = pytest.mark.privacy
+
 STEADY = settings(derandomize=True, deadline=None)
 
 

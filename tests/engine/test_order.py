@@ -28,6 +28,8 @@ from sfumato.engine.sampling import kernels
 from sfumato.model.bound import SampleBound
 from sfumato.model.events import UserEncoding
 
+pytestmark = pytest.mark.privacy
+
 KEYS = (bytes(32), b"\x01" * 32, bytes(range(32)))
 USERS = 6000
 SLOTS = 24

@@ -16,6 +16,8 @@ from sfumato.engine.weights import NORM_CEILING, TOTAL_UNITS, WeightRule
 from sfumato.model.bound import WEIGHT_UNITS
 from sfumato.model.source import NORM_UNITS
 
+pytestmark = pytest.mark.privacy
+
 STEADY = settings(derandomize=True, deadline=None)
 limits = st.floats(1e-6, 1e6) | st.sampled_from([1.0, 3.0, 4.5, 30**0.5, 1e-300, 1e300])
 units = st.sampled_from([1, NORM_UNITS, TOTAL_UNITS])

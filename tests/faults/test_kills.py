@@ -19,6 +19,8 @@ import pytest
 
 from sfumato.privacy.ledger import Status
 
+pytestmark = pytest.mark.privacy
+
 Run = Callable[..., dict[str, Any]]
 KILLS_EACH = 4
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from sfumato.model.bound import WEIGHT_UNITS, SampleBound, WeightBound
 from sfumato.model.errors import UsageError
 
+pytestmark = pytest.mark.privacy
+
 
 def test_a_sampled_user_has_one_unit_in_each_of_l_slots() -> None:
     bound = SampleBound(30)

@@ -26,6 +26,8 @@ from sfumato.model.counts import Counts
 from sfumato.model.errors import PrivateNumbers, UsageError
 from sfumato.model.private import Private
 
+pytestmark = pytest.mark.privacy
+
 SECRET = 731_731
 
 

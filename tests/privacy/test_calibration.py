@@ -26,6 +26,8 @@ from sfumato.privacy.exact import exact, rounded_up
 from sfumato.privacy.mechanisms.addition import laplace_variance
 from sfumato.privacy.noise import representable_scale, representable_sigma2
 
+pytestmark = pytest.mark.privacy
+
 quick = settings(deadline=None, derandomize=True, max_examples=60)
 
 UNIT = 1 << 16

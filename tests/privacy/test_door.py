@@ -14,6 +14,8 @@ from sfumato.privacy.door import PublicFacts, candidates, open_private, public_f
 from sfumato.privacy.events import LaplaceEvent
 from sfumato.privacy.measurement import Measurement, Selection
 
+pytestmark = pytest.mark.privacy
+
 EVENT = LaplaceEvent(1.0, Fraction(2))
 
 

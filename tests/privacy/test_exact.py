@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from sfumato.model.errors import UsageError
 from sfumato.privacy.exact import decimal_down, decimal_up, exact, rounded_up, total
 
+pytestmark = pytest.mark.privacy
+
 quick = settings(deadline=None, derandomize=True, max_examples=60)
 
 fractions = st.fractions(min_value=0, max_value=10**6, max_denominator=10**12)

@@ -17,6 +17,8 @@ from sfumato.privacy.charging import Tab
 from sfumato.privacy.events import PrivacyEvent
 from sfumato.privacy.wall import Wall
 
+pytestmark = pytest.mark.privacy
+
 KEY = bytes(range(1, 33))
 VALUES = np.arange(12).reshape(3, 4)
 

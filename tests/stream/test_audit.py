@@ -34,6 +34,8 @@ from sfumato.stream.schemes.rhythm.scheme import Rhythm
 from sfumato.stream.schemes.threshold import Threshold
 from sfumato.stream.schemes.w_event import WEvent
 
+pytestmark = pytest.mark.privacy
+
 SLOTS, EPSILON = 4, 1.0
 Rows = NDArray[np.float64]
 Note = Callable[[str, list[str]], None]

@@ -15,6 +15,8 @@ from sfumato.stream.calendar import Calendar
 from sfumato.stream.facts import StreamFacts
 from sfumato.stream.meter import Account, Meter
 
+pytestmark = pytest.mark.privacy
+
 CHANGES = {
     "forward": (date(2024, 3, 30), date(2024, 4, 2), "Europe/Paris", [24, 23, 24]),
     "back": (date(2024, 10, 26), date(2024, 10, 29), "Europe/Paris", [24, 25, 24]),

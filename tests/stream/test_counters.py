@@ -14,6 +14,8 @@ from sfumato.stream.noise import NoiseKind
 from sfumato.stream.schemes.baselines import Mean
 from sfumato.stream.schemes.counters import Counter, tree_matrix
 
+pytestmark = pytest.mark.privacy
+
 Facts = Callable[..., StreamFacts]
 
 

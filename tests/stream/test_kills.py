@@ -24,6 +24,8 @@ import pytest
 from sfumato.privacy.ledger import Cap, Ledger, Status
 from sfumato.privacy.units import Unit
 
+pytestmark = pytest.mark.privacy
+
 USER_DAY = Unit.parse("user-day")
 Run = Callable[..., dict[str, Any]]
 

@@ -12,6 +12,8 @@ from sfumato.stream.schemes.rhythm.correction import correction
 from sfumato.stream.schemes.rhythm.law import bell, picture
 from sfumato.stream.schemes.rhythm.surroundings import neighbourhood
 
+pytestmark = pytest.mark.privacy
+
 
 def test_levels_of_a_sparse_city_are_told_from_noise() -> None:
     rng = np.random.default_rng(1)

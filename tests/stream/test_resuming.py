@@ -23,6 +23,8 @@ from sfumato.stream.registry import stream_scheme
 from sfumato.stream.run import boxed
 from sfumato.stream.store import Store, parts
 
+pytestmark = pytest.mark.privacy
+
 USER_DAY = Unit.parse("user-day")
 
 

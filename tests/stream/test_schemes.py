@@ -19,6 +19,8 @@ from sfumato.stream.run import boxed, run_scheme
 from sfumato.stream.vault import packed, unpacked
 from sfumato.stream.windows import begins_window, window_end
 
+pytestmark = pytest.mark.privacy
+
 Facts = Callable[..., StreamFacts]
 Adversarial = Callable[[str, StreamFacts], NDArray[np.int64]]
 UNITS = ("user-period", "user-day", "w-event:5", "event")

@@ -9,6 +9,8 @@ import pytest
 from sfumato.model.errors import UsageError
 from sfumato.traces.level import Strength, parse_level, parse_metres, parse_seconds, strength
 
+pytestmark = pytest.mark.privacy
+
 
 def test_expected_noise_and_level_say_the_same() -> None:
     assert strength("100m", None, None).per_metre == 0.02

@@ -18,6 +18,8 @@ from sfumato.traces.lattice import TAU_M, Lattice
 from sfumato.traces.level import Strength
 from sfumato.traces.planar_laplace import ELLIPSOID_FACTOR, move, planar_laplace, polar
 
+pytestmark = pytest.mark.privacy
+
 GEOD = pyproj.Geod(ellps="WGS84")
 PLACES = [(12.0, 0.0), (2.35, 49.0), (25.0, 60.0), (-70.0, 85.0), (179.9999, 12.0), (-180.0, -49.0)]
 

@@ -33,6 +33,8 @@ from sfumato.traces.outside import Box, Outside
 from sfumato.traces.publish import sanitise
 from sfumato.traces.request import Kind, SanitiseRequest
 
+pytestmark = pytest.mark.privacy
+
 Walkers = Callable[..., Traces]
 
 

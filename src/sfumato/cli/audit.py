@@ -17,7 +17,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from sfumato.api import parse_bound
-from sfumato.cli.audit_schemes import EXPECTED_USERS, exact_rows, scheme_subjects, world_of
+from sfumato.cli.audit_schemes import (
+    EXPECTED_USERS,
+    exact_rows,
+    other_rows,
+    scheme_subjects,
+    world_of,
+)
 from sfumato.cli.options import Parameters, parameters_of
 from sfumato.density.registry import SCHEMES, scheme_named
 from sfumato.model.bound import Counting
@@ -98,8 +104,11 @@ def audit(
                 expected_users=expected_users,
                 parameters=parameters_of(parameter),
             )
-            say("exact shifts behind the wall")
+            say("exact shifts behind the wall, and what is published")
             exact = exact_rows(world, epsilons, seed)
+            if not parameter:  # otherwise exactly these settings are meant
+                say("each parameter at another value")
+                exact += other_rows(world, min(epsilons), seed)
             subjects = scheme_subjects(
                 world,
                 epsilons,

@@ -1,10 +1,11 @@
 """Whole schemes as subjects of an audit: the small world, its neighbours, what is looked at.
 
 Each scheme is audited three times over on the same pairs of event tables: exactly, by what
-one person moves behind the wall (`privacy.audit.shifts`); by the answers of the wall; and by
-the released table. Schemes with bounds of their own (`bayes`) use these; all others the bound
-that is asked for. Schemes that spread towers over zones are given zones: one tower reaches
-into three of them, one lies inside a zone, one partly outside all.
+one person moves behind the wall and by the bytes that come out under equal answers
+(`privacy.audit.shifts`), also with each of its parameters at another value; by the answers of
+the wall; and by the released table. Schemes with bounds of their own (`bayes`) use these; all
+others the bound that is asked for. Schemes that spread towers over zones are given zones: one
+tower reaches into three of them, one lies inside a zone, one partly outside all.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sfumato.cli.audit_crowds import choice_pairs
+from sfumato.cli.audit_files import release_files
 from sfumato.density.scheme import Density, Parameter, Plan, PublicFacts, Scheme
 from sfumato.engine.local import LocalSource
 from sfumato.geography.overlay import Overlay, exact_shares
 from sfumato.model.bound import Bound, Counting
 from sfumato.model.events import Events
+from sfumato.model.places import Places
 from sfumato.model.source import Source
+from sfumato.privacy.audit.claims import SameOutputClaim
 from sfumato.privacy.audit.pairs import CROWD
 from sfumato.privacy.audit.pipeline import pipeline, transcripts
 from sfumato.privacy.audit.recall import RecallingSource
@@ -41,6 +46,36 @@ SETTINGS: Mapping[str, Mapping[str, Parameter]] = MappingProxyType(
 )
 """So that one person reaches the cap in a day, the crowd suffices for several clusters, and
 nothing that could betray somebody is smoothed away."""
+OTHER_VALUES: Mapping[str, Mapping[str, Mapping[str, Parameter]]] = MappingProxyType(
+    {
+        "laplace": {"clip": {"clip": False}},
+        "gaussian": {"clip": {"clip": False}},
+        "grouping": {
+            "guide_share": {"guide_share": 0.6},
+            "group": {"group": 5},
+            "clip": {"clip": False},
+        },
+        "paris": {
+            "space": {"space": "zones"},
+            "histogram": {"histogram": "one-visit"},
+            "histogram_limit": {"histogram_limit": 3.0},
+            "histogram_share": {"histogram_share": 0.3},
+            "total_share": {"total_share": 0.0},
+            "total_cap": {"total_cap": 20},
+            "choice_share": {"choice_share": 0.2, "keep": "exponential"},
+            "cut": {"cut": "each", "keep": "exponential"},
+            "noise": {"noise": "laplace"},
+            "tolerance": {"tolerance": 0.5},
+            "keep": {"keep": "exponential"},
+            "k": {"k": 5, "keep": "first"},
+            "transform": {"transform": "dft", "keep": "exponential"},
+            "nights": {"nights": True},
+        },
+        "bayes": {"visits": {"visits": 20.0}},
+    }
+)
+"""Every parameter that a scheme declares, at a value other than the audit's own, with what it
+takes for that value to matter."""
 ON_ZONES = frozenset({"paris", "bayes"})
 _SHARES = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0], [0.0, 0.75, 0.0]])
 _LARGEST_CROWD = 400
@@ -61,6 +96,10 @@ class World:
     plans: dict[float, Plan]
     pairs: dict[str, tuple[Source, Source]]
     delta: float
+    counted: Places
+    released: Places
+    settings: Mapping[str, Parameter]
+    """Parameters of the scheme, the audit's own included."""
 
     def run(self, epsilon: float) -> Callable[[Source, Wall], Density]:
         """The scheme at this epsilon, planned once: the plan follows from public facts."""
@@ -76,6 +115,32 @@ class World:
             self.plans[epsilon].events,
             transcripts=number,
             seed=seed,
+        )
+
+    def files(self, epsilon: float, seed: int) -> Row:
+        """Whether all files of the release are the same under equal answers, over all pairs."""
+        found = exact_shifts(
+            f"{self.scheme.name} at ε = {epsilon:g}: files and",
+            self.pairs,
+            self.run(epsilon),
+            self.plans[epsilon].events,
+            transcripts=1,
+            seed=seed,
+            publish=release_files(
+                self.facts[epsilon], self.plans[epsilon], self.counted, self.released
+            ),
+        )
+        return found.rows[-1]
+
+    def otherwise(self, parameter: str, epsilon: float) -> World:
+        """The same pairs with one of the scheme's parameters at another value."""
+        changed = OTHER_VALUES[self.scheme.name][parameter]
+        facts = replace(self.facts[epsilon], parameters={**self.settings, **changed})
+        return replace(
+            self,
+            facts={epsilon: facts},
+            plans={epsilon: self.scheme.plan(facts)},
+            settings=facts.parameters,
         )
 
     def answers(self, pair: str, epsilon: float) -> Subject:
@@ -122,11 +187,11 @@ def world_of(
     cell, where it should not follow from the noise.
     """
     stage = Stage.for_bound(bound)
-    ids = stage.places.ids
+    ids, released = stage.places.ids, stage.places
     overlay = None
     if scheme.name in ON_ZONES:
-        zones = np.array(["inner", "middle", "outer"])
-        overlay = Overlay(ids, zones, exact_shares(sp.csr_array(_SHARES)))
+        released = stage.zones
+        overlay = Overlay(ids, released.ids, exact_shares(sp.csr_array(_SHARES)))
     settings = {**SETTINGS.get(scheme.name, {}), **(parameters or {})}
     facts = {
         epsilon: PublicFacts(
@@ -154,14 +219,30 @@ def world_of(
             )
         return counted[id(events)]
 
-    found = [pair for pair in stage.pairs(many) if only in pair.name]
+    hard = choice_pairs(stage, bound) if scheme.name == "paris" else []
+    found = [pair for pair in (*stage.pairs(many), *hard) if only in pair.name]
     pairs = {pair.name: (source(pair.with_user), source(pair.without_user)) for pair in found}
-    return World(scheme, facts, plans, pairs, delta)
+    return World(scheme, facts, plans, pairs, delta, stage.places, released, settings)
 
 
 def exact_rows(world: World, epsilons: Sequence[float], seed: int = 0) -> list[Row]:
-    """The exact shifts at every epsilon."""
-    return [row for epsilon in epsilons for row in world.exactly(epsilon, seed).rows]
+    """The exact shifts and the output at every epsilon, and all files at the smallest."""
+    rows = [row for epsilon in epsilons for row in world.exactly(epsilon, seed).rows]
+    return [*rows, world.files(min(epsilons), seed)]
+
+
+def other_rows(world: World, epsilon: float, seed: int = 0) -> list[Row]:
+    """The exact audit with each declared parameter at another value.
+
+    One row for the output of each; rows of sensitivities only where one is violated.
+    """
+    rows: list[Row] = []
+    for parameter, changed in OTHER_VALUES.get(world.scheme.name, {}).items():
+        words = ", ".join(f"{name}={value}" for name, value in changed.items())
+        for row in world.otherwise(parameter, epsilon).exactly(epsilon, seed, 1).rows:
+            if row.violated or isinstance(row.claim, SameOutputClaim):
+                rows.append(replace(row, subject=f"{row.subject} with {words}"))
+    return rows
 
 
 def scheme_subjects(

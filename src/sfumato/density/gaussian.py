@@ -19,16 +19,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.density.parameters import no_others, user_period
 from sfumato.density.scheme import Density, Plan, PlannedMeasurement, PublicFacts
 from sfumato.model.bound import SampleBound
 from sfumato.model.counts import Counts
-from sfumato.model.errors import UsageError
 from sfumato.model.private import Private
 from sfumato.model.source import Source
 from sfumato.privacy.calibration import gaussian_sigma2_for
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.exact import rounded_up
-from sfumato.privacy.units import USER_PERIOD
 from sfumato.privacy.wall import Wall
 
 LABEL = "counts"
@@ -36,6 +35,7 @@ COVERAGE = 0.90
 _WIDTH = 1.6448536269514722
 """Half-width of the central 90 % of a normal law, in standard deviations."""
 _DECIMALS = 3
+WORDS = {"clip": "true or false"}
 
 
 class Gaussian:
@@ -46,17 +46,8 @@ class Gaussian:
         return "gaussian"
 
     def plan(self, facts: PublicFacts) -> Plan:
-        if facts.unit != USER_PERIOD:
-            raise UsageError(
-                f"The scheme gaussian protects a user's whole record, not the unit {facts.unit}.",
-                remedy="Ask for the unit user-period, or choose another scheme.",
-            )
-        unknown = sorted(set(facts.parameters) - {"clip"})
-        if unknown:
-            raise UsageError(
-                f"The scheme gaussian has no parameter {', '.join(unknown)}.",
-                remedy="It has clip (true or false).",
-            )
+        user_period(self.name, facts)
+        no_others(self.name, facts, WORDS)
         bound, slots = facts.bound, facts.grid.slots
         l2 = rounded_up(bound.l2(slots))
         touched = min(bound.slots, slots) if isinstance(bound, SampleBound) else facts.cells

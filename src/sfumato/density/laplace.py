@@ -32,6 +32,7 @@ COVERAGE = 0.90
 _NORMAL_WIDTH = 1.6448536269514722
 """Half-width of the central 90 % of a normal law, in standard deviations."""
 _DECIMALS = 3
+WORDS = {"clip": "true or false"}
 
 
 class Laplace:
@@ -43,7 +44,7 @@ class Laplace:
 
     def plan(self, facts: PublicFacts) -> Plan:
         user_period(self.name, facts)
-        no_others(self.name, facts, {"clip": "true or false"})
+        no_others(self.name, facts, WORDS)
         event = self._event(facts)
         sd = _sd(event.scale) / facts.bound.units_per_count
         variance = released_variance(facts, np.full((facts.places, 1), sd * sd))

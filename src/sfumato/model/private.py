@@ -7,6 +7,7 @@ said about it), and `sfumato.privacy.door` is the one place that opens it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -15,6 +16,9 @@ from sfumato.model.errors import PrivateNumbers, SfumatoError
 T = TypeVar("T")
 S = TypeVar("S")
 R = TypeVar("R")
+
+_DOOR = "sfumato.privacy.door"
+_PACKAGE = "sfumato."
 
 
 class Private(Generic[T]):
@@ -50,7 +54,10 @@ class Private(Generic[T]):
         return other.map(lambda theirs: function(mine, theirs), label)
 
     def _through_the_door(self) -> T:
-        """For `sfumato.privacy.door` alone; nothing else in the package calls this."""
+        """For `sfumato.privacy.door` alone: any other module of the package is refused."""
+        caller = str(sys._getframe(1).f_globals.get("__name__", ""))
+        if caller.startswith(_PACKAGE) and caller != _DOOR:
+            self._refuse()
         return self.__content
 
     def __repr__(self) -> str:

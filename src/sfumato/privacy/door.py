@@ -1,8 +1,11 @@
 """The one place that opens private boxes.
 
-Two callers are legitimate: a mechanism that has just been charged, and the holder's own
-internal comparison with the truth (`evaluate`, `attack`), whose results are marked
-internal. The import rules name them; nothing else may import this module.
+Few callers are legitimate, and `OPENERS` names them: a mechanism that has just been charged,
+the sealed state of a stream, the audit (whose data are made up), and the holder's own internal
+comparison with the truth (`evaluate`, `attack`, studies), whose results are marked internal.
+A call from any other module of the package is refused when it happens; the import rules and a
+test over the source refuse it before. What runs outside the package is the holder's own code
+and answers for itself.
 
 `public_facts` may be read before anything is charged: shape, lattice and sensitivities are
 fixed by the public keys and the bound, never by the records.
@@ -11,6 +14,7 @@ fixed by the public keys and the bound, never by the records.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -18,13 +22,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.model.counts import Counts
+from sfumato.model.errors import PrivateNumbers
 from sfumato.model.private import Private
 
 T = TypeVar("T")
 
+OPENERS = (
+    "sfumato.privacy.mechanisms",
+    "sfumato.privacy.audit.transcript",
+    "sfumato.privacy.audit.questions",
+    "sfumato.stream.vault",
+    "sfumato.holder",
+    "sfumato.reproduction",
+)
+"""Modules, with what lies below them, that may open a box."""
+_PACKAGE = __name__.partition(".")[0]
+
+
+def may_open(module: str) -> bool:
+    """Whether code of this module may open boxes; code outside the package is not judged."""
+    if module.partition(".")[0] != _PACKAGE:
+        return True
+    return any(module == name or module.startswith(f"{name}.") for name in OPENERS)
+
 
 def open_private(box: Private[T]) -> T:
     """The content. Whoever calls this answers for where the numbers go."""
+    caller = str(sys._getframe(1).f_globals.get("__name__", ""))
+    if not may_open(caller):
+        raise PrivateNumbers(
+            f"{caller} may not open {box!r}.",
+            remedy="Take a measurement of it; the few that may open a box are named in "
+            "sfumato.privacy.door.",
+        )
     return box._through_the_door()
 
 

@@ -45,6 +45,8 @@ class Run:
     values: Values
     fresh: NDArray[np.bool_]
     share: float
+    sd: Values
+    """Of the noise in each slot, as the stream states it."""
 
 
 def run_scheme(
@@ -71,6 +73,7 @@ def run_on(
     publisher = scheme.publisher(facts)
     out = np.empty(counts.shape, dtype=np.float64)
     fresh = np.zeros(counts.shape[0], dtype=bool)
+    sd = np.empty(counts.shape[0], dtype=np.float64)
     share, before = 0.0, None
     for slot in range(counts.shape[0]):
         if scheme.finished and begins_window(facts, slot):
@@ -81,6 +84,6 @@ def run_on(
         made = publisher.publish(slot, boxed(counts[slot], facts), wall, meter)
         if made.fresh or before is None or how is Consistency.NONE:
             before = consistent(made.values, how, wall.sampling_key(f"consistency@{slot}"))
-        out[slot], fresh[slot] = before, made.fresh
+        out[slot], fresh[slot], sd[slot] = before, made.fresh, made.sd
         share = max(share, meter.share_spent(slot))
-    return Run(out, fresh, share)
+    return Run(out, fresh, share, sd)

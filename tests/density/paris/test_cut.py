@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,8 @@ from sfumato.model.bound import Counting
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
 from sfumato.privacy.door import open_private
+
+pytestmark = pytest.mark.privacy
 
 
 def boxed(values: np.ndarray) -> Private[Counts]:

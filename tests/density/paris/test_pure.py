@@ -26,6 +26,8 @@ from sfumato.privacy.accounting import Method, guarantee
 from sfumato.privacy.door import open_private
 from sfumato.privacy.wall import Wall
 
+pytestmark = pytest.mark.privacy
+
 
 def boxed(values: np.ndarray, units: int = 1) -> Private[Counts]:
     counts = Counts(values.astype(np.int64), units, 9.0, 3.0, Counting.VISITS, "toy")

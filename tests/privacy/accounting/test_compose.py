@@ -33,6 +33,8 @@ from sfumato.privacy.events import (
     PureEvent,
 )
 
+pytestmark = pytest.mark.privacy
+
 quick = settings(deadline=None, derandomize=True, max_examples=60)
 
 FINE = GaussianEvent(l2=float(1 << 16), sigma2=Fraction((13 << 16) ** 2), touched=168)

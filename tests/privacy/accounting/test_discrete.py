@@ -12,6 +12,8 @@ from scipy.special import ndtr
 from sfumato.privacy.accounting import discrete_delta, discrete_epsilon, gaussian_delta, variation
 from sfumato.privacy.accounting.discrete import VARIATION
 
+pytestmark = pytest.mark.privacy
+
 LIMIT = math.exp(-0.5) / math.sqrt(2 * math.pi) / 12
 """phi(1) / 12."""
 FOURTH = 0.012335

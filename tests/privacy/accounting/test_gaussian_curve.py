@@ -17,6 +17,8 @@ from sfumato.privacy.accounting import (
     zcdp_rho,
 )
 
+pytestmark = pytest.mark.privacy
+
 quick = settings(deadline=None, derandomize=True, max_examples=60)
 
 

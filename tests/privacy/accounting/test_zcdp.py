@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from sfumato.model.errors import UsageError
 from sfumato.privacy.accounting import zcdp_delta, zcdp_epsilon, zcdp_rho
 
+pytestmark = pytest.mark.privacy
+
 quick = settings(deadline=None, derandomize=True, max_examples=60)
 
 

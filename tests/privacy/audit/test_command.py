@@ -15,6 +15,8 @@ from sfumato.model.errors import UsageError
 from sfumato.privacy.audit.run import audit
 from sfumato.privacy.door import open_private
 
+pytestmark = pytest.mark.privacy
+
 SEEDS = 8
 
 
@@ -72,6 +74,8 @@ class Chatty(Gaussian):
 
 def test_a_scheme_that_measures_more_than_it_planned_is_refused():
     world = world_of(Chatty(), [1.0], 1e-6, bound=WeightBound(3), only="one visit")
+    with pytest.raises(UsageError, match="other than what it planned"):
+        world.exactly(1.0, seed=0)
     with pytest.raises(UsageError, match="other than what it planned"):
         scheme_subjects(world, [1.0], scouting=64)
     with pytest.raises(UsageError, match="other than what it planned"):

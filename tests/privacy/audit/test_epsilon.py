@@ -11,6 +11,8 @@ from sfumato.privacy.audit.epsilon import epsilon_lower_bound
 from sfumato.privacy.audit.proportions import lower_limit, upper_limit
 from sfumato.privacy.audit.statistics import atoms
 
+pytestmark = pytest.mark.privacy
+
 
 def integer_laplace(rng, size, scale):
     p = 1 - math.exp(-1 / scale)
@@ -94,3 +96,13 @@ def test_too_few_runs_and_impossible_levels_are_refused():
         epsilon_lower_bound(np.zeros(100), np.zeros(100), confidence=1.0)
     with pytest.raises(UsageError, match="delta"):
         epsilon_lower_bound(np.zeros(100), np.zeros(100), delta=-0.1)
+
+
+def test_the_runs_that_choose_an_event_do_not_certify_it():
+    """Among many events one looks bad by chance; on fresh runs it does so as seldom as promised."""
+    accused = 0
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        one, other = rng.normal(size=(2, 240, 6))
+        accused += epsilon_lower_bound(one, other, confidence=0.9).epsilon > 0
+    assert accused <= 80 * 0.1 + 3 * (80 * 0.1 * 0.9) ** 0.5

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from sfumato.model.errors import UsageError
 from sfumato.privacy.audit.exact import exact_delta, exact_epsilon
 
+pytestmark = pytest.mark.privacy
+
 
 def test_randomised_response():
     assert exact_epsilon([0.75, 0.25], [0.25, 0.75]) == pytest.approx(math.log(3))

@@ -18,6 +18,8 @@ from sfumato.privacy.audit.run import Subject, audit
 from sfumato.privacy.charging import Tab
 from sfumato.privacy.wall import Wall
 
+pytestmark = pytest.mark.privacy
+
 SEEDS = range(20)
 FAMILY_WISE = 0.999
 AUDITED = {

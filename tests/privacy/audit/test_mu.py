@@ -17,6 +17,8 @@ from sfumato.privacy.audit.mu import (
 )
 from sfumato.privacy.audit.statistics import known_direction
 
+pytestmark = pytest.mark.privacy
+
 SHIFT = np.array([0.8, 0.0, -0.6, 0.0, 0.0])  # L2 norm 1
 
 

@@ -11,6 +11,8 @@ from sfumato.privacy.audit.recall import RecallingSource
 from sfumato.privacy.audit.stage import Stage
 from sfumato.privacy.door import open_private
 
+pytestmark = pytest.mark.privacy
+
 KEY = bytes(range(32))
 
 

@@ -16,6 +16,8 @@ from sfumato.privacy.charging import Tab
 from sfumato.privacy.noise import discrete_gaussian
 from sfumato.privacy.noise.stream import SeededStream
 
+pytestmark = pytest.mark.privacy
+
 KEY = release_key(1, 1)
 
 

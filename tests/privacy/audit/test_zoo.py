@@ -8,6 +8,8 @@ import pytest
 from sfumato.privacy.audit.exact import exact_delta, exact_epsilon
 from sfumato.privacy.audit.run import audit
 
+pytestmark = pytest.mark.privacy
+
 CONFIDENCE = 0.9999
 
 

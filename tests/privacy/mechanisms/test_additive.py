@@ -14,6 +14,8 @@ from sfumato.privacy.mechanisms import measure_gaussian, measure_laplace
 from sfumato.privacy.mechanisms.addition import gaussian_variance, laplace_variance
 from sfumato.privacy.noise import SeededStream
 
+pytestmark = pytest.mark.privacy
+
 N = 40_000
 
 

@@ -17,6 +17,8 @@ from sfumato.privacy.mechanisms.choices import choices_rho
 from sfumato.privacy.mechanisms.exponential import quantise
 from sfumato.privacy.noise import SeededStream
 
+pytestmark = pytest.mark.privacy
+
 quick = settings(deadline=None, derandomize=True, max_examples=60)
 COSTS = np.array([-3, 0, 2, 2, 9])
 RUNS = 3000

@@ -28,6 +28,8 @@ from sfumato.privacy.mechanisms import (
 from sfumato.privacy.mechanisms.sparse_vector import Histograms
 from sfumato.privacy.noise import BitStream, KeyedStream, SeededStream
 
+pytestmark = pytest.mark.privacy
+
 KEY = bytes(range(32))
 Run = Callable[[NDArray[np.int64], BitStream, Charger], Any]
 

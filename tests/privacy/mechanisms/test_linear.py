@@ -20,6 +20,8 @@ from sfumato.privacy.mechanisms.linear import apply_map, quantise_map, round_agg
 from sfumato.privacy.mechanisms.slot_linear import apply_weighted_map, event_norms
 from sfumato.privacy.wall import Wall
 
+pytestmark = pytest.mark.privacy
+
 quick = settings(deadline=None, derandomize=True, max_examples=60)
 UNITS = 1 << 8
 

@@ -19,6 +19,8 @@ from sfumato.privacy.mechanisms import NoisyDistances, SparseVector
 from sfumato.privacy.mechanisms.sparse_vector import Histograms
 from sfumato.privacy.noise import BitStream, SeededStream
 
+pytestmark = pytest.mark.privacy
+
 
 def sparse(stream: BitStream, positives: int, b_t: int, b_q: int) -> SparseVector:
     return SparseVector(

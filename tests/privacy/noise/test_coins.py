@@ -13,6 +13,8 @@ from scipy import stats
 from sfumato.model.errors import UsageError
 from sfumato.privacy.noise import KeyedStream, SeededStream, bernoulli_exp
 
+pytestmark = pytest.mark.privacy
+
 KEY = bytes(range(32))
 
 

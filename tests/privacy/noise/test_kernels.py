@@ -14,6 +14,8 @@ from numba import njit
 from sfumato.privacy.noise import kernels
 from sfumato.privacy.noise.scale import uniform_plan
 
+pytestmark = pytest.mark.privacy
+
 UNDECIDED, RESTART = -1, -2
 
 

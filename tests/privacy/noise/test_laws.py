@@ -25,6 +25,8 @@ from sfumato.privacy.noise import (
     discrete_laplace,
 )
 
+pytestmark = pytest.mark.privacy
+
 KEY = bytes(range(32))
 SCALES = [
     Fraction(1, 4),

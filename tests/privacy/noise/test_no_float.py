@@ -26,6 +26,8 @@ from sfumato.privacy.noise import (
     kernels,
 )
 
+pytestmark = pytest.mark.privacy
+
 FLOAT_IR = re.compile(
     r"\b(double|float|half|bfloat|x86_fp80|fp128"
     r"|f(?:add|sub|mul|div|rem|neg|cmp|ptoui|ptosi|ptrunc|pext)|[us]itofp"

@@ -19,6 +19,8 @@ from sfumato.privacy.noise import (
 )
 from sfumato.privacy.noise.scale import uniform_plan
 
+pytestmark = pytest.mark.privacy
+
 TINY = Fraction(1, 1 << 80)
 scales = st.fractions(min_value=Fraction(1, 4), max_value=1 << 40)
 variances = st.fractions(min_value=Fraction(1, 16), max_value=1 << 80)

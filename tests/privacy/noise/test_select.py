@@ -12,6 +12,8 @@ from scipy import stats
 from sfumato.model.errors import UsageError
 from sfumato.privacy.noise import KeyedStream, SeededStream, choose, representable_softness
 
+pytestmark = pytest.mark.privacy
+
 KEY = bytes(range(32))
 
 

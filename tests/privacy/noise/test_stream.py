@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from sfumato.model.errors import UsageError
 from sfumato.privacy.noise import BitStream, KeyedStream, SeededStream, SystemStream
 
+pytestmark = pytest.mark.privacy
+
 KEY = bytes(range(32))
 GOLDEN = ["ae7b614da97eb1d8", "b2809dcde22199b5", "edb15cfff85c8f5e"]
 

@@ -25,6 +25,8 @@ from sfumato.traces.mechanisms.windows import (
 from sfumato.traces.model import MICROSECONDS, Traces
 from sfumato.traces.outside import Box, Outside, apply
 
+pytestmark = pytest.mark.privacy
+
 Walkers = Callable[..., Traces]
 BEIJING = Box(116.0, 39.6, 116.8, 40.3)
 

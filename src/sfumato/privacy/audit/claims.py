@@ -67,7 +67,22 @@ class SensitivityClaim:
         return f"{self.norm} ≤ {self.limit:.5g}"
 
 
-Claim = EpsilonClaim | MuClaim | SensitivityClaim
+@dataclass(frozen=True, slots=True)
+class SameOutputClaim:
+    """Under equal answers of the wall everything that is published is the same, byte for byte."""
+
+    differing: int = 0
+    """Parts (columns, remarks, files) that may differ: none."""
+
+    @property
+    def value(self) -> float:
+        return float(self.differing)
+
+    def __str__(self) -> str:
+        return "same bytes under equal answers"
+
+
+Claim = EpsilonClaim | MuClaim | SensitivityClaim | SameOutputClaim
 
 
 def claims_of(events: Iterable[PrivacyEvent], delta: float) -> tuple[Claim, ...]:

@@ -120,6 +120,13 @@ def array_pairs(places: int, slots: int, *, limit: int = 30) -> Iterator[ArrayPa
             yield ArrayPair(f"{what}, on {where}", more, counts)
 
 
+def pair_of(
+    name: str, others: Visits, trace: Trace, place_ids: Sequence[str], grid: TimeGrid
+) -> TablePair:
+    """These others, with and without one user who leaves this trace."""
+    return _pair(name, others, trace, TARGET, place_ids, grid)
+
+
 def _trace(places: object, slots: object) -> Trace:
     return np.column_stack((np.asarray(places), np.asarray(slots))).astype(np.int64)
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from sfumato.model.errors import UsageError
 from sfumato.model.private import Private
-from sfumato.privacy.audit.transcript import ListeningWall, Step
+from sfumato.privacy.audit.transcript import ListeningWall, Shift, Step, shifts
 from sfumato.privacy.door import open_private
 from sfumato.privacy.events import BoundedRangeEvent, GaussianEvent, LaplaceEvent
 from sfumato.privacy.mechanisms import NoisyDistances, SparseVector
@@ -41,6 +41,7 @@ class Questions:
     """One run of the sparse vector technique: scales, what was asked, what was answered."""
 
     label: str
+    sensitivity: int
     threshold_scale: Fraction
     query_scale: Fraction
     behind: list[int] = field(default_factory=list)
@@ -75,7 +76,7 @@ class AskedWall(ListeningWall):
             label=label,
             histograms=histograms,
         )
-        heard = Questions(label, Fraction(threshold_scale), Fraction(query_scale))
+        heard = Questions(label, sensitivity, Fraction(threshold_scale), Fraction(query_scale))
         self.runs.append(heard)
         given = self._said.get(label, []) if self._replaying else None
         return _HeardVector(run, heard, given)
@@ -137,6 +138,19 @@ def loss_between(one: AskedWall, other: AskedWall, *, pure: bool) -> float:
             raise UsageError("The sparse vector technique is counted in pure epsilons.")
         found.append(max(_run_loss(run, again), _run_loss(again, run)))
     return math.fsum(found)
+
+
+def moved_by(one: AskedWall, other: AskedWall) -> list[Shift]:
+    """How far one unit moved every measurement and every question, and how far is allowed.
+
+    The loss of a whole transcript has room for a measurement that is charged too little beside
+    others that lose less than they might; this has none.
+    """
+    found = shifts(one.steps, other.steps)
+    for run, again in zip(one.runs, other.runs, strict=True):
+        apart = [abs(a - b) for a, b in zip(run.behind, again.behind, strict=True)]
+        found.append(Shift(run.label, "question", max([0, *apart]), run.sensitivity))
+    return found
 
 
 def _step_loss(a: Step, b: Step, pure: bool) -> float:

@@ -25,11 +25,12 @@ _DAY = 24 * 60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """Public places and slots, and how many slots a sampling bound keeps."""
+    """Public towers, zones and slots, and how many slots a sampling bound keeps."""
 
     places: Places
     grid: TimeGrid
     limit: int
+    zones: Places
 
     @classmethod
     def for_bound(cls, bound: Bound) -> Stage:
@@ -46,7 +47,15 @@ class Stage:
         ids = ["north", "south", "west"]
         points: list[shapely.Geometry] = [shapely.Point(2.35 + 0.01 * i, 48.85) for i in range(3)]
         limit = bound.slots if isinstance(bound, SampleBound) else grid.slots
-        return cls(Places.of(PlaceKind.TOWERS, ids, points), grid, limit)
+        zones: list[shapely.Geometry] = [
+            shapely.box(2.34 + 0.01 * i, 48.84, 2.35 + 0.01 * i, 48.86) for i in range(3)
+        ]
+        return cls(
+            Places.of(PlaceKind.TOWERS, ids, points),
+            grid,
+            limit,
+            Places.of(PlaceKind.ZONES, ["inner", "middle", "outer"], zones),
+        )
 
     def pairs(self, crowd: int) -> list[TablePair]:
         """All neighbouring tables on this stage; `crowd` people in every cell at most."""

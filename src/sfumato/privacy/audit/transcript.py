@@ -38,6 +38,7 @@ from sfumato.privacy.events import (
     GaussianEvent,
     LaplaceEvent,
     PrivacyEvent,
+    PureEvent,
 )
 from sfumato.privacy.measurement import Measurement, Selection, Selections
 from sfumato.privacy.wall import Wall
@@ -96,11 +97,13 @@ class ListeningWall(Wall):
         self, box: Private[Values], *, softness: Fraction | int, range_units: int, label: str
     ) -> Selection:
         found = super().select(box, softness=softness, range_units=range_units, label=label)
-        if self._replaying:
-            found = replace(found, index=int(self._answer(label, 1)[0]))
-        answer = np.array([found.index], np.int64)
-        self._add(Step(label, found.event, open_private(box), answer, float(softness)))
-        return found
+        return self._chosen(box, found, float(softness))
+
+    def noisy_max(
+        self, box: Private[Values], *, softness: Fraction | int, range_units: int, label: str
+    ) -> Selection:
+        found = super().noisy_max(box, softness=softness, range_units=range_units, label=label)
+        return self._chosen(box, found, float(softness))
 
     def select_in_rows(
         self, box: Private[Values], *, softness: Fraction | int, range_units: int, label: str
@@ -109,6 +112,13 @@ class ListeningWall(Wall):
         if self._replaying:
             found = replace(found, indices=self._answer(label, found.indices.size).copy())
         self._add(Step(label, found.event, open_private(box), found.indices, float(softness)))
+        return found
+
+    def _chosen(self, box: Private[Values], found: Selection, softness: float) -> Selection:
+        if self._replaying:
+            found = replace(found, index=int(self._answer(found.label, 1)[0]))
+        answer = np.array([found.index], np.int64)
+        self._add(Step(found.label, found.event, open_private(box), answer, softness))
         return found
 
     def _heard(self, box: Private[Counts], found: Measurement) -> Measurement:
@@ -171,11 +181,16 @@ def log_ratio(one: Sequence[Step], other: Sequence[Step]) -> float:
     return math.fsum(_log_ratio(a, b) for a, b in _together(one, other))
 
 
+def same_measurements(one: Sequence[Step], other: Sequence[Step]) -> bool:
+    """Whether a run and its replay measured the same things, at the same price."""
+    taken, again = (
+        [(step.label, step.event, step.behind.shape) for step in steps] for steps in (one, other)
+    )
+    return taken == again
+
+
 def _together(one: Sequence[Step], other: Sequence[Step]) -> list[tuple[Step, Step]]:
-    if [a.label for a in one] != [b.label for b in other] or any(
-        a.event != b.event or a.behind.shape != b.behind.shape
-        for a, b in zip(one, other, strict=True)
-    ):
+    if not same_measurements(one, other):
         raise UsageError("A run and its replay took different measurements.")
     return list(zip(one, other, strict=True))
 
@@ -196,6 +211,9 @@ def _shifts(a: Step, b: Step) -> list[Shift]:
         case BoundedRangeEvent():
             apart = max(moved) - min(moved)
             return [Shift(a.label, "range", apart / a.units, a.event.range)]
+        case PureEvent():  # permute-and-flip
+            apart = max(moved) - min(moved)
+            return [Shift(a.label, "range", apart / a.units, a.event.epsilon)]
         case ConcentratedEvent():  # choices in rows: the Euclidean norm of all rows' ranges
             rows = (a.behind - b.behind).tolist()
             length = math.sqrt(sum((max(row) - min(row)) ** 2 for row in rows))

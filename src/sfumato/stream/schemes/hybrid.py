@@ -96,7 +96,8 @@ class _Hybrid(Repeating):
             self._choose(whole, first, wall)
             return
         noise, apart = self._terms.division_noise(), successive(whole, self.facts.l1)
-        found = noise.measure(wall, apart, f"division@{first}")
+        between = max(window_end(self.facts, first) - first - 1, 1)
+        found = noise.measure(wall, apart, f"division@{first}", touched=between)
         self._divide(found.estimate())
 
     def _choose(self, whole: Private[Counts], first: int, wall: Wall) -> None:

@@ -125,7 +125,8 @@ class _Profile(Repeating):
             return replace(counts, values=values, l1=l1, l2=l2, what="sum over part of a window")
 
         noise, _ = self._of(slots)
-        found = noise.measure(wall, whole.map(added, "sum over part of a window"), label)
+        summed = whole.map(added, "sum over part of a window")
+        found = noise.measure(wall, summed, label, touched=2 * slots)
         self.tainted = self.tainted or found.tainted
         return found.estimate() / slots
 

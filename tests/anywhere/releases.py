@@ -1,0 +1,122 @@
+"""Releases of a small town under a fixed key: every noisy integer and every published table.
+
+    python tests/anywhere/releases.py OUT.npz
+
+Run in a fresh process for each setting of linear algebra and vector instructions; `run.py`
+compares. Names that begin with `noisy/` are what passed the wall and must be equal to the byte;
+`table/` is what would be published.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from datetime import date
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from sfumato.city import CityPlan, write_city
+from sfumato.density.registry import SCHEMES
+from sfumato.engine.opening import opened_source
+from sfumato.model.errors import UsageError
+from sfumato.privacy.audit.questions import AskedWall
+from sfumato.privacy.charging import Tab
+from sfumato.privacy.noise import KeyedStream
+from sfumato.privacy.units import Unit
+from sfumato.privacy.wall import Wall
+from sfumato.release_request import request
+from sfumato.stream.calendar import Calendar
+from sfumato.stream.facts import StreamFacts
+from sfumato.stream.meter import Meter
+from sfumato.stream.registry import NAMES, stream_scheme
+from sfumato.stream.run import run_on
+from sfumato.traces.level import Strength
+from sfumato.traces.planar_laplace import planar_laplace
+
+KEY = bytes(range(64, 96))
+PARAMETERS: dict[str, list[dict[str, bool | int | float | str]]] = {
+    "paris": [{}, {"space": "cover", "keep": "exponential"}, {"noise": "laplace"}],
+}
+Found = dict[str, np.ndarray]
+
+
+def densities(home: Path) -> Found:
+    """Every scheme on towers and zones of one small town, two days of six-hour slots."""
+    plan = CityPlan(users=1500, towers=14, zones=9, area_km2=4, days=2, seed=11)
+    write_city(plan, home)
+    found: Found = {}
+    for name in SCHEMES:
+        for number, parameters in enumerate(PARAMETERS.get(name, [{}])):
+            asked = request(
+                towers=home / "towers.csv",
+                zones=home / "zones.geojson",
+                start=date(2007, 9, 10),
+                end=date(2007, 9, 12),
+                slot="2h",
+                tz="Europe/Paris",
+                dataset="town",
+                name="anywhere",
+                epsilon=2.0,
+                delta=1e-5,
+                expected_users=1500,
+                scheme=name,
+                parameters=parameters,
+            )
+            events = home / "events.parquet"
+            with (
+                opened_source(events, asked.counted, asked.facts.grid, tz="Europe/Paris") as source,
+                threadpool_limits(1),
+            ):
+                made = SCHEMES[name].run(source, Wall(Tab(), KEY), asked.facts)
+            for measured in made.measurements:
+                found[f"noisy/{name}-{number}/{measured.label}"] = measured.values
+            for part in ("values", "lower", "upper"):
+                found[f"table/{name}-{number}/{part}"] = getattr(made, part)
+    return found
+
+
+def streams() -> Found:
+    """Every scheme of streams on three made-up days."""
+    counts = np.random.default_rng(2).integers(0, 90, (24, 12))
+    found: Found = {}
+    for name in NAMES:
+        for unit in ("user-day", "w-event:5"):
+            facts = StreamFacts(12, Calendar.regular(24, 8), 1.0, 1e-6, Unit.parse(unit), 1000, 4)
+            scheme = stream_scheme(name)
+            try:
+                meter = Meter(scheme.plan(facts).accounts, facts)
+            except UsageError:  # a scheme that knows no sliding windows
+                continue
+            wall = AskedWall(meter, KEY)
+            with threadpool_limits(1):
+                made = run_on(wall, meter, scheme, facts, counts)
+            for step in wall.steps:
+                found[f"noisy/{name} {unit}/{step.label}"] = step.answer
+            for run in wall.runs:
+                found[f"noisy/{name} {unit}/{run.label}"] = np.array(run.answers)
+            found[f"table/{name} {unit}/values"] = made.values
+    return found
+
+
+def traces() -> Found:
+    """Noisy reports, on their lattice."""
+    rng = np.random.default_rng(3)
+    lon, lat = rng.uniform(2.2, 2.5, 400), rng.uniform(48.8, 48.9, 400)
+    stream = KeyedStream(KEY, "traces")
+    east, north = planar_laplace(lon, lat, Strength.from_noise(100.0), stream)
+    return {"table/traces/lon": east, "table/traces/lat": north}
+
+
+def main(out: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="sfumato-anywhere-") as home:
+        found = {**densities(Path(home)), **streams(), **traces()}
+    np.savez(out, **found)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

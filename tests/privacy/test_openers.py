@@ -1,0 +1,118 @@
+"""Nobody but the named few can open a private box: seen in the source, and refused when tried."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sfumato
+from sfumato.model.errors import PrivateNumbers
+from sfumato.model.private import Private
+from sfumato.privacy import door
+
+pytestmark = pytest.mark.privacy
+ROOT = Path(sfumato.__file__).parent
+INSIDE = {"_through_the_door", "_Private__content"}
+"""What only the box and the door may name."""
+PUBLIC = {"public_facts", "candidates", "PublicFacts"}
+"""What anyone in the wall may ask of a box: shape and sensitivities, none of its numbers."""
+
+
+def sources() -> list[tuple[str, ast.Module]]:
+    found = []
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = ("sfumato", *path.relative_to(ROOT).with_suffix("").parts)
+        name = ".".join(parts).removesuffix(".__init__")
+        found.append((name, ast.parse(path.read_text(encoding="utf-8"))))
+    return found
+
+
+def reaching(tree: ast.Module) -> set[str]:
+    """What a module names of the inside of a box, and what it takes from the door."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in INSIDE:
+            found.add(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found |= {word for word in INSIDE if node.value == word}
+            found |= {node.value} & {"sfumato.privacy.door"}
+        elif isinstance(node, ast.ImportFrom) and node.module == "sfumato.privacy.door":
+            found |= {alias.name for alias in node.names} - PUBLIC
+        elif isinstance(node, ast.ImportFrom) and node.module == "sfumato.privacy":
+            found |= {alias.name for alias in node.names} & {"door"}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names} & {"sfumato.privacy.door"}
+    return found
+
+
+def test_only_the_named_few_reach_into_a_box() -> None:
+    box_itself = {"sfumato.model.private", "sfumato.privacy.door"}
+    caught = {
+        name: reaching(tree)
+        for name, tree in sources()
+        if name not in box_itself
+        and not any(name == few or name.startswith(f"{few}.") for few in door.OPENERS)
+    }
+    assert {name: what for name, what in caught.items() if what} == {}
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "def f(box):\n    return box._through_the_door()",
+        "def f(box):\n    return getattr(box, '_Private__content')",
+        "def f(box):\n    from sfumato.privacy.door import open_private as o\n    return o(box)",
+        "import importlib\ndoor = importlib.import_module('sfumato.privacy.door')",
+        "from sfumato.privacy import door",
+    ],
+)
+def test_the_search_sees_every_way_in(planted: str) -> None:
+    assert reaching(ast.parse(planted))
+
+
+def test_every_opener_exists() -> None:
+    known = {name for name, _ in sources()}
+    assert set(door.OPENERS) <= known
+
+
+def module_called(name: str, text: str) -> types.ModuleType:
+    module = types.ModuleType(name)
+    exec(compile(text, name, "exec"), module.__dict__)
+    return module
+
+
+OPENING = "from sfumato.privacy.door import open_private\ndef look(box): return open_private(box)"
+REACHING = "def look(box): return box._through_the_door()"
+
+
+@pytest.mark.parametrize("name", ["sfumato.density.laplace", "sfumato.stream.run", "sfumato.api"])
+@pytest.mark.parametrize("text", [OPENING, REACHING])
+def test_a_module_that_is_not_named_is_refused_when_it_tries(name: str, text: str) -> None:
+    box = Private(np.arange(3), "made-up numbers")
+    with pytest.raises(PrivateNumbers) as refused:
+        module_called(name, text).look(box)
+    assert "2" not in str(refused.value)
+
+
+def test_a_mechanism_may_open_but_not_go_around_the_door() -> None:
+    box = Private(np.arange(3), "made-up numbers")
+    name = "sfumato.privacy.mechanisms.laplace"
+    assert module_called(name, OPENING).look(box).tolist() == [0, 1, 2]
+    with pytest.raises(PrivateNumbers):
+        module_called(name, REACHING).look(box)
+
+
+def test_the_import_rules_name_every_package_that_may_not_open_a_box() -> None:
+    """A new package is put under the rule, or among the openers, on purpose."""
+    settings = Path(__file__).parents[2] / "pyproject.toml"
+    contracts = tomllib.loads(settings.read_text())["tool"]["importlinter"]["contracts"]
+    (rule,) = [c for c in contracts if c.get("forbidden_modules") == ["sfumato.privacy.door"]]
+    top = {name for name, _ in sources() if name.count(".") == 1}
+    ruled = set(rule["source_modules"])
+    rest = {name for name in top - ruled if not name.startswith("sfumato.privacy")}
+    assert rest - set(door.OPENERS) <= {"sfumato.__main__", "sfumato._version"}
