@@ -14,7 +14,7 @@ from sfumato.city.crowd import CrowdPlan, generate
 from sfumato.io.native.cabspotting import read_cabspotting
 from sfumato.io.native.taxis import BEIJING, SAN_FRANCISCO, Box
 from sfumato.io.native.tdrive import read_tdrive
-from sfumato.model.events import Events
+from sfumato.model.events import Events, EventTable
 from sfumato.stream.calendar import Calendar
 
 CELL_M = 500.0
@@ -77,7 +77,9 @@ def _fleet(
     name: str, events: Events, box: Box, tz: str, start: date, days: int, people: int
 ) -> City:
     """Half-hour slots; a taxi counts where it was first seen in the slot."""
-    table = events.source.table  # type: ignore[union-attr]
+    (part,) = events.parts
+    assert isinstance(part, EventTable)
+    table = part.table
     slots = 48
     origin = datetime(start.year, start.month, start.day, tzinfo=ZoneInfo(tz)).timestamp()
     slot = (table["time"].cast("int64").to_numpy() // 1_000_000 - int(origin)) // 1800
