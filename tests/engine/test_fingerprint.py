@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from sfumato.engine.fingerprint import fingerprint
-from sfumato.model.events import EventColumns, Events, FileFormat, FileSource
+from sfumato.model.events import EventColumns, EventFile, Events, FileFormat
 
 KEY = b"a key of the holder's own"
 ROWS = [(1, 0.5, "t0"), (2, 1.5, "t1"), (3, 2.5, "t0")]
@@ -17,11 +17,10 @@ ROWS = [(1, 0.5, "t0"), (2, 1.5, "t1"), (3, 2.5, "t0")]
 
 def filed(town: Any, folder: Path, names: list[str], rows: Any = ROWS) -> Events:
     folder.mkdir(exist_ok=True)
-    described = town.events(rows)
+    reading = town.events(rows).parts[0].reading
     for k, name in enumerate(names):
         pq.write_table(town.table(rows[k :: len(names)]), folder / name)
-    paths = tuple(folder / name for name in names)
-    return replace(described, source=FileSource(paths, FileFormat.PARQUET))
+    return Events(tuple(EventFile(folder / name, FileFormat.PARQUET, reading) for name in names))
 
 
 def test_contents_count_and_names_do_not(town: Any, tmp_path: Path) -> None:
@@ -35,7 +34,8 @@ def test_contents_count_and_names_do_not(town: Any, tmp_path: Path) -> None:
     assert of(first, b"another key") != of(first)
     changed = filed(town, tmp_path / "c", ["x.parquet", "y.parquet"], [*ROWS[:2], (4, 2.5, "t0")])
     assert of(changed) != of(first)
-    swapped = replace(first, columns=EventColumns("time", "user", "tower"))
+    reading = replace(first.parts[0].reading, columns=EventColumns("time", "user", "tower"))
+    swapped = replace(first, parts=tuple(replace(part, reading=reading) for part in first.parts))
     assert of(swapped) != of(first)
 
 

@@ -86,7 +86,7 @@ def simple_count(path: Path) -> int | None:
     if list(frame.columns) != ["user_id", "timestamp", "tower_id"] or frame.empty:
         return None
     time = pd.to_datetime(frame["timestamp"], utc=True, errors="coerce", format="ISO8601")
-    if time.isna().all():
+    if not pd.api.types.is_string_dtype(frame["timestamp"]) and time.isna().all():
         return None  # epoch numbers, which this simple reading does not know
     known = frame["tower_id"].isin([f"T{k:02}" for k in range(9)])
     start, end = (pd.Timestamp(int(edge), unit="us", tz="UTC") for edge in GRID.edges[[0, -1]])

@@ -8,14 +8,19 @@ from pathlib import Path
 import pytest
 from tests.io.planted import SECRET, SECRET_NUMBER, refused
 
-from sfumato.io.csv_dialect import read_dialect
-from sfumato.model.events import CsvDialect
+from sfumato.io.csv_dialect import CsvDialect, read_dialect
 
 Written = Callable[..., Path]
 
 
+def columns(path: Path, *chosen: str) -> tuple[str, ...]:
+    dialect = read_dialect(path, chosen)
+    assert dialect is not None
+    return dialect.columns
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_delimiters_and_line_ends(delimiter: str, end: str, csv_file: Written) -> None:
     lines = [["user", "time", "bs"], ["1", "2", "3"]]
     path = csv_file(end.join(delimiter.join(line) for line in lines) + end)
@@ -24,13 +29,13 @@ def test_delimiters_and_line_ends(delimiter: str, end: str, csv_file: Written) -
 
 def test_quoted_names_and_names_that_are_missing(csv_file: Written) -> None:
     path = csv_file('"",user,"a, ""b""",time\n0,1,2,3\n')
-    assert read_dialect(path).columns == ("column0", "user", 'a, "b"', "time")
+    assert columns(path) == ("column0", "user", 'a, "b"', "time")
 
 
 def test_names_that_only_the_user_knows(csv_file: Written) -> None:
     path = csv_file("kunde,zeit,ort\na,b,c\n")
     assert "may be a record" in refused(lambda: read_dialect(path))
-    assert read_dialect(path, ["kunde"]).columns == ("kunde", "zeit", "ort")
+    assert columns(path, "kunde") == ("kunde", "zeit", "ort")
 
 
 @pytest.mark.parametrize(
@@ -54,4 +59,14 @@ def test_a_line_without_an_end_is_no_header(csv_file: Written) -> None:
 
 def test_a_long_file_is_cut_between_letters(csv_file: Written) -> None:
     path = csv_file("user,time,bs\n" + "é" * (1 << 18))
-    assert read_dialect(path).columns == ("user", "time", "bs")
+    assert columns(path) == ("user", "time", "bs")
+
+
+def test_a_file_without_a_byte_has_no_header_and_is_no_error(csv_file: Written) -> None:
+    assert read_dialect(csv_file("")) is None
+
+
+def test_no_line_behind_the_header_is_looked_at(csv_file: Written) -> None:
+    for behind in (b"", b'"', b"\0\xff\xfe", b"time;user;bs\n" * 9):
+        path = csv_file(b"user,time,bs\n" + behind)
+        assert read_dialect(path) == CsvDialect(",", ("user", "time", "bs"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.io.locate import format_of, head, is_path, locate
+from sfumato.io.locate import Located, format_of, head, is_path, locate
 from sfumato.model.errors import InputError, UsageError
 from sfumato.model.events import FileFormat
 
@@ -21,44 +21,58 @@ def touch(folder: Path, *names: str) -> list[Path]:
     return paths
 
 
+def paths(source: object) -> list[Path]:
+    return [file.path for file in locate(source)]
+
+
+def keys(source: object) -> list[tuple[tuple[str, str | None], ...]]:
+    return [file.keys for file in locate(source)]
+
+
 def test_a_folder_is_searched_in_a_fixed_order(tmp_path: Path) -> None:
     b, a = touch(tmp_path, "b.parquet", "a/part-0.parquet")
     touch(tmp_path, "_SUCCESS", ".a.parquet.crc", "_temporary/c.parquet", "notes.md")
-    assert locate(tmp_path) == ((a, b), False)
+    assert locate(tmp_path) == (Located(a, False), Located(b, False))
+    assert locate(b) == (Located(b, True),)
 
 
 def test_partition_folders_are_seen_below_the_root_only(tmp_path: Path) -> None:
     root = tmp_path / "run=7"
     day, other = touch(root, "year=2024/day=01/a.parquet", "year=2024/day=02/a.parquet")
-    assert locate(root) == ((day, other), True)
-    assert locate(f"{root}/*/*/*.parquet") == ((day, other), True)
-    assert locate(f"{root}/year=2024/day=0[1]/*.parquet") == ((day,), True)
-    assert locate(f"{root}/year=2024/day=01/*.parquet") == ((day,), False)
-    assert locate(day) == ((day,), False)
-    (plain,) = touch(root / "flat", "a.parquet")
-    assert locate(root / "flat") == ((plain,), False)
+    both = [(("year", "2024"), ("day", "01")), (("year", "2024"), ("day", "02"))]
+    assert paths(root) == paths(f"{root}/*/*/*.parquet") == [day, other]
+    assert keys(root) == keys(f"{root}/*/*/*.parquet") == both
+    assert keys(f"{root}/year=2024/day=0[1]/*.parquet") == [(("day", "01"),)]
+    assert keys(f"{root}/year=2024/day=01/*.parquet") == [()]
+    assert keys(day) == [()]
+    touch(root / "flat", "a.parquet")
+    assert keys(root / "flat") == [()]
 
 
-def test_partition_folders_are_the_same_for_all_files(tmp_path: Path) -> None:
-    touch(tmp_path, "a.parquet", "day=01/b.parquet")
-    with pytest.raises(InputError, match="other partition folders"):
-        locate(tmp_path)
+def test_partition_folders_are_each_files_own(tmp_path: Path) -> None:
+    names = ("a.parquet", "day=01/b.parquet", "day=__HIVE_DEFAULT_PARTITION__/c.parquet")
+    touch(tmp_path, *names, "name=x%2Fy/d.csv")
+    assert keys(tmp_path) == [(), (("day", "01"),), (("day", None),), (("name", "x/y"),)]
 
 
 def test_a_list_keeps_its_order(tmp_path: Path) -> None:
     a, b = touch(tmp_path, "a.csv", "b.csv")
-    assert locate([str(b), a]) == ((b, a), False)
+    assert paths([str(b), a]) == [b, a]
+    assert all(file.named for file in locate([b, a]))
     assert is_path([b, "a"])
     assert not is_path([b, 1])
+
+
+def test_a_folder_or_a_pattern_may_hold_nothing(tmp_path: Path) -> None:
+    assert locate(tmp_path) == ()
+    assert locate(str(tmp_path / "*.csv")) == ()
 
 
 def test_what_cannot_be_found(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         locate(tmp_path / "none.csv")
-    with pytest.raises(InputError, match="no file matches"):
-        locate(str(tmp_path / "*.csv"))
-    with pytest.raises(InputError, match="no Parquet or CSV"):
-        locate(tmp_path)
+    with pytest.raises(InputError, match="no such folder"):
+        locate(str(tmp_path / "none" / "*.csv"))
     with pytest.raises(UsageError, match="No file"):
         locate([])
     with pytest.raises(UsageError, match="address"):
@@ -67,21 +81,20 @@ def test_what_cannot_be_found(tmp_path: Path) -> None:
         locate("a\0b")
 
 
-def test_what_must_not_be_mixed_or_doubled(tmp_path: Path) -> None:
-    a, _ = touch(tmp_path, "a.csv", "b.parquet")
-    with pytest.raises(InputError, match="both Parquet and CSV"):
-        locate(tmp_path)
+def test_formats_may_be_mixed_and_files_found_once(tmp_path: Path) -> None:
+    a, b = touch(tmp_path, "a.csv", "b.parquet")
+    assert paths(tmp_path) == [a, b]
+    assert sorted(paths([tmp_path, str(tmp_path / "*.csv")])) == [a, b]
     with pytest.raises(InputError, match="twice"):
         locate([a, tmp_path / "." / "a.csv"])
     (odd,) = touch(tmp_path, "c[1].csv")
-    with pytest.raises(InputError, match="pattern"):
-        locate(odd)
+    assert paths(odd) == [odd]
 
 
 def test_formats_by_content(tmp_path: Path) -> None:
     path = tmp_path / "events.parquet"
     for content, problem in (
-        (b"", "empty"),
+        (b"", "not a Parquet file"),
         (b"user,time\n", "not a Parquet file"),
         (b"PAREsomething", "encrypted"),
     ):
@@ -90,10 +103,18 @@ def test_formats_by_content(tmp_path: Path) -> None:
             format_of(path)
     path.write_bytes(b"PAR1....")
     assert format_of(path.rename(tmp_path / "events.dat")) is FileFormat.PARQUET
-    packed = tmp_path / "events.csv"
+    packed = tmp_path / "events"
     packed.write_bytes(b"\x1f\x8b....")
     with pytest.raises(InputError, match=r"\.gz"):
         format_of(packed)
+
+
+def test_the_first_bytes_of_a_record_say_nothing_about_its_file(tmp_path: Path) -> None:
+    for start in (b"PARE", b"PAR1", b"\x1f\x8b", b""):
+        for ending, kind in ((".ndjson", FileFormat.NDJSON), (".csv", FileFormat.CSV)):
+            path = tmp_path / f"events{ending}"
+            path.write_bytes(start)
+            assert format_of(path) is kind
 
 
 def test_no_permission_is_said_so() -> None:

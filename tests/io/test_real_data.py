@@ -11,21 +11,26 @@ from sfumato.io.region import check_same_region
 from sfumato.io.towers import read_towers
 from sfumato.io.zones import read_zones
 from sfumato.model.errors import InputError
-from sfumato.model.events import EventColumns, TimeEncoding, UserEncoding
+from sfumato.model.events import EventColumns, Reading, TimeEncoding, UserEncoding
 
 pytestmark = pytest.mark.real_data
 
 
+def reading(path: Path) -> Reading:
+    (part,) = read_events(path).parts
+    return part.reading
+
+
 @pytest.mark.parametrize("people", ["movr_100", "hcl_130", "movement_976"])
 def test_hangzhou_calls(people: str, real_data: Path) -> None:
-    events = read_events(real_data / "hangzhou_cdr" / f"hangzhou_{people}users.parquet")
-    assert events.columns == EventColumns("user", "time_utc", "bs", "lon", "lat")
-    assert (events.time, events.tz, events.user) == (TimeEncoding.NAIVE, "UTC", "integer")
+    found = reading(real_data / "hangzhou_cdr" / f"hangzhou_{people}users.parquet")
+    assert found.columns == EventColumns("user", "time_utc", "bs", "lon", "lat")
+    assert (found.time, found.tz, found.user) == (TimeEncoding.NAIVE, "UTC", "integer")
 
 
 def test_all_hangzhou_calls_at_once(real_data: Path) -> None:
     events = read_events(str(real_data / "hangzhou_cdr" / "hangzhou_*users.parquet"))
-    assert len(events.source.paths) == 3  # type: ignore[union-attr]
+    assert (len(events.parts), events.unfit) == (3, ())
 
 
 def test_hangzhou_stations_have_a_junk_coordinate(real_data: Path) -> None:
@@ -38,16 +43,16 @@ def test_hangzhou_stations_have_a_junk_coordinate(real_data: Path) -> None:
 
 
 def test_cabs(real_data: Path) -> None:
-    events = read_events(real_data / "cabspotting_sf" / "cabspotting_sf_2008.parquet")
-    assert events.columns == EventColumns(
+    found = reading(real_data / "cabspotting_sf" / "cabspotting_sf_2008.parquet")
+    assert found.columns == EventColumns(
         "cab", "t_utc_s", None, "lon_e5", "lat_e5", degrees_scale=1e5
     )
-    assert (events.time, events.user) == (TimeEncoding.EPOCH_S, UserEncoding.INTEGER)
+    assert (found.time, found.user) == (TimeEncoding.EPOCH_S, UserEncoding.INTEGER)
 
 
 def test_phones_of_sao_paulo(real_data: Path) -> None:
-    events = read_events(real_data / "saopaulo_gps" / "saopaulo_emission_2017.parquet")
-    assert events.columns == EventColumns("user", "time_utc", None, "lon", "lat")
+    found = reading(real_data / "saopaulo_gps" / "saopaulo_emission_2017.parquet")
+    assert found.columns == EventColumns("user", "time_utc", None, "lon", "lat")
 
 
 @pytest.mark.parametrize(

@@ -1,35 +1,30 @@
-"""What a description of events refuses, and what its text patterns accept."""
+"""What a description of events refuses, from its schema alone."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from sfumato.model.errors import UsageError
 from sfumato.model.events import (
-    INSTANT_TEXT,
-    NAIVE_TEXT,
-    NUMBER_TEXT,
-    CsvDialect,
     EventColumns,
+    EventFile,
     Events,
+    EventTable,
     FileFormat,
-    FileSource,
+    Reading,
     TimeEncoding,
     UserEncoding,
 )
 
-FILES = FileSource((Path("a.parquet"),), FileFormat.PARQUET)
 COLUMNS = EventColumns("user", "time", "bs")
 
 
 def test_naive_times_need_a_zone() -> None:
-    with pytest.raises(UsageError, match="--tz"):
-        Events(FILES, COLUMNS, TimeEncoding.NAIVE, UserEncoding.TEXT)
-    assert Events(FILES, COLUMNS, TimeEncoding.NAIVE, UserEncoding.TEXT, "UTC").tz == "UTC"
+    with pytest.raises(UsageError, match="--events-tz"):
+        Reading(COLUMNS, TimeEncoding.NAIVE, UserEncoding.TEXT)
+    assert Reading(COLUMNS, TimeEncoding.NAIVE, UserEncoding.TEXT, "UTC").tz == "UTC"
 
 
 def test_a_place_or_both_coordinates() -> None:
@@ -40,32 +35,42 @@ def test_a_place_or_both_coordinates() -> None:
     assert EventColumns("user", "time", lon="x", lat="y").place is None
 
 
-def test_files_come_with_their_dialect() -> None:
-    with pytest.raises(UsageError, match="at least one"):
-        FileSource((), FileFormat.PARQUET)
-    with pytest.raises(UsageError, match="dialect"):
-        FileSource((Path("a.csv"),), FileFormat.CSV)
-    with pytest.raises(UsageError, match="dialect"):
-        FileSource((Path("a"),), FileFormat.PARQUET, csv=CsvDialect(",", ("a",)))
+def test_names_or_coordinates_follow_from_the_schema_and_the_options() -> None:
+    def columns(*chosen: str, place: str | None = "bs", lon: str | None = "x") -> EventColumns:
+        lat = None if lon is None else "y"
+        return EventColumns("user", "time", place, lon, lat, chosen=frozenset(chosen))
+
+    assert columns(place=None).by_coordinates(zones=True)
+    assert not columns(lon=None).by_coordinates(zones=True)
+    assert not columns().by_coordinates(zones=False)
+    assert not columns("place").by_coordinates(zones=True)
+    assert columns("lon", "lat").by_coordinates(zones=True)
+    for open_question in ((), ("place", "lon", "lat")):
+        with pytest.raises(UsageError, match="not said") as caught:
+            columns(*open_question).by_coordinates(zones=True)
+        assert "--column place=bs" in str(caught.value.remedy)
+    with pytest.raises(UsageError, match="no tower"):
+        columns(place=None).by_coordinates(zones=False)
 
 
-NAIVE = ["2020-01-02 03:04", "2020-01-02T03:04:05", "2020-01-02 03:04:05.123456789"]
-INSTANTS = ["2020-01-02T03:04Z", "2020-01-02 03:04:05+02", "2020-01-02 03:04:05.5-05:30",
-            "2020-01-02 03:04:05 UTC", "2020-01-02 03:04:05+0530"]  # fmt: skip
-NUMBERS = ["0", "-12", "1577934245", "1577934245.25"]
-NEITHER = ["", "2020-01-02", "02/01/2020 03:04", "2020-01-02 03:04:05 Europe/Paris", "1e9", "nan",
-           "1,5", "٢٠٢٠-01-02 03:04", "2020-01-02 03:04:05+2"]  # fmt: skip
+def test_ids_are_held_as_text_where_the_parts_differ() -> None:
+    def part(user: UserEncoding) -> EventFile:
+        reading = Reading(COLUMNS, TimeEncoding.INSTANT, user)
+        return EventFile(Path(f"{user}.parquet"), FileFormat.PARQUET, reading)
+
+    for user in UserEncoding:
+        assert Events((part(user), part(user))).user is user
+    both = Events((part(UserEncoding.INTEGER), part(UserEncoding.BINARY)))
+    assert both.user is UserEncoding.TEXT
+    assert both.names == ("integer.parquet", "binary.parquet")
+    assert Events(()).user is UserEncoding.TEXT
+    assert Events(()).names == ("events",)
 
 
-@pytest.mark.parametrize("text", NAIVE + INSTANTS + NUMBERS + NEITHER)
-def test_a_text_is_one_kind_of_time_or_none_also_for_duckdb(text: str) -> None:
-    for pattern, kind in ((NAIVE_TEXT, NAIVE), (INSTANT_TEXT, INSTANTS), (NUMBER_TEXT, NUMBERS)):
-        assert bool(re.fullmatch(pattern, text)) == (text in kind)
-        found = duckdb.execute("SELECT regexp_full_match(?, ?)", [text, pattern]).fetchall()
-        assert found == [(text in kind,)]
-
-
-@pytest.mark.parametrize("text", NAIVE + INSTANTS)
-def test_duckdb_can_cast_what_the_patterns_accept(text: str) -> None:
-    kind = "TIMESTAMP" if text in NAIVE else "TIMESTAMPTZ"
-    assert duckdb.execute(f"SELECT epoch_us(CAST(? AS {kind})) > 0", [text]).fetchall() == [(True,)]
+def test_a_description_shows_no_file_that_does_not_fit() -> None:
+    """Which files of a folder do not fit may be a fact about a person."""
+    events = Events((), unfit=(("people/anna.csv", "empty"),))
+    assert "anna" not in repr(events)
+    table = Events.of_table(None, COLUMNS, TimeEncoding.INSTANT, UserEncoding.TEXT, label="t")
+    assert isinstance(table.parts[0], EventTable)
+    assert table.names == ("t",)

@@ -102,7 +102,7 @@ def test_slots_close_by_the_clock_and_late_events_are_dropped(stream: Stream) ->
     found = stream("-", "--delay", "1h", feed=feed)
     # Slot 0 ended at 6 and closed at 7, the delay gone; b's event of hour 5 came after that.
     assert found["next_slot"] == 1
-    assert found["internal"]["dropped"] == {"late": 1, "outside": 1, "unreadable": 0}
+    assert found["internal"]["rows_dropped"] == {"late": 1, "outside": 1, "unreadable": 0}
 
 
 def test_a_pipe_that_breaks_goes_on_where_it_stopped(home: Path, stream: Stream) -> None:
@@ -112,7 +112,7 @@ def test_a_pipe_that_breaks_goes_on_where_it_stopped(home: Path, stream: Stream)
     found = stream("-", "--resume", feed=whole)
     assert found["finished"]
     assert lines(home)[:1] == first
-    assert found["internal"]["dropped"] == {"late": 1, "outside": 0, "unreadable": 0}
+    assert found["internal"]["rows_dropped"] == {"late": 1, "outside": 0, "unreadable": 0}
 
 
 def test_a_folder_that_fills(home: Path, stream: Stream) -> None:

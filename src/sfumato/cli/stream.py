@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from sfumato.cli.internal import print_json, tell
+from sfumato.cli.internal import RowsRead, print_json, tell
 from sfumato.cli.ledger import AsJson, KeyFile, Where, open_ledger
+from sfumato.cli.options import EventsTz, TimeUnit
 from sfumato.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.ledger import Ledger
     from sfumato.stream.contract import Publication
     from sfumato.stream.facts import StreamFacts
-    from sfumato.stream.feeds import Item
+    from sfumato.stream.feeds import Item, Options
     from sfumato.stream.live import LiveStream, StreamRequest
 
 _ENDLESS_DAYS = 3653
@@ -75,6 +75,8 @@ def stream(
     column: Annotated[
         list[str] | None, typer.Option(help="Which column is what: user=imsi, time=ts.")
     ] = None,
+    time_unit: TimeUnit = None,
+    events_tz: EventsTz = None,
     ledger: Where = None,
     ledger_key: KeyFile = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
@@ -95,7 +97,8 @@ def stream(
     facts = _facts(places, grid, epsilon, delta, unit, expected_users)
     scheme = scheme or default_name(facts, finished=not (pipe or follow))
     names = _columns(column)
-    request = _request(dataset, name, scheme, facts, grid, places, names, out, whole, delay)
+    reading = _options(places, grid, names, events_tz or tz, time_unit)
+    request = _request(dataset, name, scheme, facts, grid, places, reading, out, whole, delay)
     book = open_ledger(ledger, ledger_key)
     if not quiet:
         _say_unit(facts)
@@ -107,16 +110,15 @@ def stream(
     if pipe or follow:
         with LiveStream(book, request, resume=resume) as live:
             told = _Telling(live, quiet or as_json)
-            dropped = _follow(live, request, places, events, pipe, names, told)
+            internal = _follow(live, request, places, events, pipe, reading, told, quiet)
             done = _finish(live, grid)
     else:
-        done, dropped = _replay(book, request, places, events, names, tz, resume, quiet or as_json)
+        done, internal = _replay(book, request, places, events, reading, resume, quiet, as_json)
     if as_json:
         summary = {"finished": done[0], "next_slot": done[1], "folder": str(out)}
-        print_json(summary | _privacy(out), {"dropped": dropped}, indent=None)
+        print_json(summary | _privacy(out), internal, indent=None)
     elif not quiet:
         typer.echo(f"{done[1]} slots are out in {out}" + ("." if done[0] else "; more may come."))
-        tell(f"rows not counted, {why}: {number}" for why, number in dropped.items() if number)
         typer.echo(f"Read {out / 'README.txt'} for what is promised.")
 
 
@@ -168,6 +170,15 @@ def _places(towers: Path | None, zones: Path | None, tz: str) -> Places:
     return read_zones(zones) if zones is not None else read_towers(towers, tz=tz)
 
 
+def _options(
+    places: Places, grid: TimeGrid, names: dict[str, str], tz: str, time_unit: str | None
+) -> Options:
+    from sfumato.model.places import PlaceKind
+    from sfumato.stream.feeds import Options
+
+    return Options(places.kind is PlaceKind.ZONES, names, tz, time_unit, grid.period)
+
+
 def _facts(
     places: Places,
     grid: TimeGrid,
@@ -199,7 +210,7 @@ def _request(
     facts: StreamFacts,
     grid: TimeGrid,
     places: Places,
-    names: dict[str, str],
+    reading: Options,
     out: Path,
     whole: str,
     delay: str,
@@ -211,6 +222,10 @@ def _request(
 
     if whole not in list(Consistency):
         raise UsageError(f"{whole!r} is no consistency.", remedy="Write none, nearest or random.")
+    # Only what differs from the default: streams begun before there were such options go on.
+    clock = {} if reading.tz == grid.tz else {"events_tz": str(reading.tz)}
+    unit = {} if reading.time_unit is None else {"time_unit": reading.time_unit}
+    said = sorted((dict(reading.columns) | clock | unit).items())
     seconds = 0 if delay == "0" else int(parse_step(delay).total_seconds())
     folder = out.absolute()
     return StreamRequest(
@@ -223,7 +238,7 @@ def _request(
         out=folder,
         consistency=Consistency(whole),
         delay_seconds=seconds,
-        reading=(("where places lie", places.fingerprint()), *sorted(names.items())),
+        reading=(("where places lie", places.fingerprint()), *said),
         place_kind=places.kind.value,
     )
 
@@ -254,38 +269,42 @@ def _follow(
     places: Places,
     events: str,
     pipe: bool,
-    names: dict[str, str],
+    reading: Options,
     told: Callable[[int, Publication], None],
-) -> dict[str, int]:
-    from sfumato.stream.feeds import Rows, folder_feed, ndjson_feed
-    from sfumato.stream.intake import Buffer, by_coordinates
+    quiet: bool,
+) -> dict[str, Any]:
+    """Publish what a feed brings; returns what was read and dropped, for the holder alone."""
+    from sfumato.io.rows import Positions
+    from sfumato.stream.feeds import Unfit, folder_feed, ndjson_feed
+    from sfumato.stream.intake import Buffer
 
-    coordinates = by_coordinates(places, names)
-    buffer = Buffer(request.grid, places, request.facts, coordinates, next_slot=live.next_slot)
+    buffer = Buffer(request.grid, places, request.facts, next_slot=live.next_slot)
     if live.finished:
         return {}
     key = live.sampling_key()
     feed: Iterator[Item]
     if pipe:
-        feed = ndjson_feed(sys.stdin.buffer, names, coordinates=coordinates)
+        feed = ndjson_feed(sys.stdin.buffer, reading)
     else:
         feed = folder_feed(
-            Path(events),
-            names,
-            coordinates=coordinates,
-            more=lambda: buffer.next_slot < request.grid.slots,
+            Path(events), reading, more=lambda: buffer.next_slot < request.grid.slots
         )
     for item in feed:
-        if isinstance(item, Rows):
-            buffer.add(item.table)
-            buffer.dropped.unreadable += item.unreadable
-            continue
-        while buffer.next_slot < request.grid.slots and buffer.closes(
-            buffer.next_slot, item.clock_us, request.delay_seconds
-        ):
-            slot = buffer.next_slot
-            told(slot, live.publish(slot, buffer.close(key)))
-    return asdict(buffer.dropped)
+        if isinstance(item, Positions):
+            buffer.add(item)
+        elif isinstance(item, Unfit):
+            buffer.dropped.files += 1
+            if not quiet:
+                tell([f"{item.name} gives no rows: {item.why}"])
+        else:
+            while buffer.next_slot < request.grid.slots and buffer.closes(
+                buffer.next_slot, item.clock_us, request.delay_seconds
+            ):
+                slot = buffer.next_slot
+                told(slot, live.publish(slot, buffer.close(key)))
+    if not quiet:
+        tell(buffer.dropped.internal_lines())
+    return buffer.dropped.internal_counts()
 
 
 def _replay(
@@ -293,35 +312,43 @@ def _replay(
     request: StreamRequest,
     places: Places,
     events: str,
-    names: dict[str, str],
-    tz: str,
+    reading: Options,
     resume: bool,
-    silent: bool,
-) -> tuple[tuple[bool, int], dict[str, int]]:
+    quiet: bool,
+    as_json: bool,
+) -> tuple[tuple[bool, int], dict[str, Any]]:
+    """Publish a finished history; returns how far it is, and what was dropped of it."""
     from dataclasses import replace
 
     from sfumato.engine.local import LocalSource
     from sfumato.io.events import read_events
     from sfumato.stream.live import LiveStream
-    from sfumato.stream.source import SlotSource
+    from sfumato.stream.source import SlotSource, bound_fingerprint
     from sfumato.stream.windows import begins_window, window_end
 
-    described = read_events(events, columns=names, tz=tz, period=request.grid.period)
+    described = read_events(
+        events,
+        columns=reading.columns,
+        tz=reading.tz,
+        time_unit=reading.time_unit,
+        period=reading.period,
+    )
     source = LocalSource(described, places, request.grid)
     try:
-        bound = replace(request, fingerprint=source.fingerprint(book.fingerprint_key()))
+        bound = bound_fingerprint(source, book, request.dataset, request.name)
         # Read before anything is reserved; the counts are for the holder's eyes.
-        dropped = {reason.value: number for reason, number in source.drops.dropped.items()}
-        with LiveStream(book, bound, resume=resume) as live:
+        rows = RowsRead(silent=quiet)
+        rows(source.drops)
+        with LiveStream(book, replace(request, fingerprint=bound), resume=resume) as live:
             if not live.finished:
-                told = _Telling(live, silent)
+                told = _Telling(live, quiet or as_json)
                 slots = SlotSource(source, request.facts, live.sampling_key())
                 for slot in range(live.next_slot, request.grid.slots):
                     if request.scheme.finished and begins_window(request.facts, slot):
                         stop = window_end(request.facts, slot)
                         live.prepare(slots.window(slot, stop), slot)
                     told(slot, live.publish(slot, slots.slot(slot)))
-            return _finish(live, request.grid), dropped
+            return _finish(live, request.grid), rows.counts
     finally:
         source.close()
         described.close()

@@ -20,7 +20,7 @@ from sfumato.io.formats import BATCH, FORMATS, Damaged
 from sfumato.io.locate import Located, Unreadable, format_of, is_path, locate
 from sfumato.io.postgres.address import is_address, parse_address
 from sfumato.io.postgres.events import read_database
-from sfumato.io.rows import Positions, RowRules
+from sfumato.io.rows import SWOLLEN, Positions, RowRules
 from sfumato.io.schema import Column, arrow_columns
 from sfumato.io.tables import LABEL, as_table
 from sfumato.model.errors import SfumatoError, UsageError
@@ -162,9 +162,15 @@ def open_names(chosen: Mapping[str, str], tz: str | None, unit: str | None) -> R
 
 
 def rows_of(
-    events: Events, *, period: tuple[int, int] | None = None, dictionaries: bool = False
+    events: Events,
+    *,
+    period: tuple[int, int] | None = None,
+    held: UserEncoding | None = None,
+    dictionaries: bool = False,
 ) -> Iterator[Positions]:
     """All rows of `resolved` events, batch by batch; see `RowRules` for `dictionaries`.
+
+    `held`: how ids are held, as the events say unless it is given.
 
     Raises `Damaged` in the middle where a file turns out to be broken: whoever has added up what
     came before begins again without it (`without_damaged`).
@@ -173,7 +179,7 @@ def rows_of(
         reading = part.reading
         rules = RowRules(
             reading,
-            events.user,
+            held or events.user,
             coordinates=reading.columns.lon is not None,
             period=period,
             dictionaries=dictionaries,
@@ -183,7 +189,10 @@ def rows_of(
             continue
         for start in range(0, part.table.num_rows, BATCH):
             some = part.table.slice(start, BATCH)
-            yield rules.positions({name: some.column(name) for name in rules.used})
+            # What is too large for one Arrow array stays in the pieces that it came in.
+            for piece in [some] if some.nbytes < SWOLLEN else some.to_batches():
+                columns = {name: piece.column(name) for name in rules.used}
+                yield from rules.batches(columns, piece.num_rows)
 
 
 def without_damaged(events: Events, error: Damaged) -> Events:

@@ -8,6 +8,7 @@ where the file itself is broken; nothing is raised because of what a row holds.
 from __future__ import annotations
 
 import os
+from codecs import BOM_UTF8
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,7 +98,8 @@ class Parquet:
                 if batch is None:
                     return
                 columns = {name: batch.column(name) for name in stored}
-                yield rules.positions(columns | _constants(keys, rules, batch.num_rows))
+                constants = _constants(keys, rules, batch.num_rows)
+                yield from rules.batches(columns | constants, batch.num_rows)
 
     def expected_rows(self, path: Path) -> int:
         with _Parquet(path) as file:
@@ -137,11 +139,11 @@ def _damaged(path: Path) -> Damaged:
 
 
 def _constants(keys: Mapping[str, str | None], rules: RowRules, rows: int) -> dict[str, Any]:
-    """Columns that the partition folders state: bytes, because names of folders may be odd."""
+    """Columns that the partition folders state, as bytes: a path need not be UTF-8."""
+    stated = {name: keys[name] for name in rules.used if name in keys}
     return {
         name: pa.repeat(pa.scalar(None if text is None else os.fsencode(text), pa.binary()), rows)
-        for name, text in keys.items()
-        if name in rules.used
+        for name, text in stated.items()
     }
 
 
@@ -202,8 +204,11 @@ class NdJson:
         return FileSchema((), open_names=True)
 
     def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
+        start = True
         for data, skipped in text_blocks(file.path):
-            yield json_positions(data, rules, skipped)
+            # A byte order mark belongs to the file, not to whoever's line stands first.
+            yield json_positions(data.removeprefix(BOM_UTF8) if start else data, rules, skipped)
+            start = False
 
     def expected_rows(self, path: Path) -> int:  # noqa: ARG002
         return 0

@@ -124,14 +124,16 @@ def _plain(token: str) -> bytes | None:
         number = Decimal(token)
     except InvalidOperation:
         return None
+    if not number:
+        return b"0"  # also 0e-999999999, whose plain form is a gigabyte of zeros
     if number.adjusted() > 40 and ("e" in token or "E" in token):
         return None
-    if number.adjusted() < -40 and number:
+    if number.adjusted() < -40:
         return b"0"
     text = format(number, "f")
     if "." in text:
         text = text.rstrip("0").rstrip(".")
-    return (b"0" if text in ("-0", "") else text.encode()) if len(text) < LONGEST else None
+    return text.encode() if len(text) < LONGEST else None
 
 
 @compiled

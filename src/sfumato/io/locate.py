@@ -157,7 +157,7 @@ def format_of(path: Path) -> FileFormat:
     """What the file is by its ending; by its first bytes where the ending says nothing."""
     kind = by_name(path.name)
     start = head(path, 8)
-    if start[:4] == b"PARE":
+    if start[:4] == b"PARE" and kind in (None, FileFormat.PARQUET):
         raise InputError("the Parquet file is encrypted.", file=str(path), remedy="Decrypt it.")
     if kind is FileFormat.PARQUET and start[:4] != b"PAR1":
         raise InputError(

@@ -15,7 +15,7 @@ marked, so that the engine counts them under the reason it gives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -38,6 +38,8 @@ LONGEST_VALUE = (1 << 20) - 1
 """Bytes of the longest id or name that is read; the tables of ids hold no longer ones."""
 WHOLE_DOUBLES = 2.0**53
 """Below this, doubles tell all whole numbers apart."""
+SWOLLEN = 1 << 28
+"""Bytes that the texts of a dictionary may take when every row has its own copy."""
 EVER = (-315_619_200_000_000, 4_102_444_800_000_000)
 """1960 to 2100: the span for which clocks are known where no period is given."""
 
@@ -99,7 +101,7 @@ class RowRules:
         self.coordinates = coordinates
         self._held = held
         self._breaks, self._offsets = _NONE, _NONE
-        if reading.tz is not None and reading.time in (TimeEncoding.NAIVE, TimeEncoding.ISO):
+        if reading.tz is not None:
             self._breaks, self._offsets = _clock(reading.tz, *(period or EVER))
 
     @property
@@ -108,6 +110,12 @@ class RowRules:
         columns = self.reading.columns
         where = (columns.lon, columns.lat) if self.coordinates else (columns.place,)
         return (columns.user, columns.time, *(str(name) for name in where))
+
+    def batches(self, columns: Mapping[str, Any], rows: int) -> Iterator[Positions]:
+        """`positions` of so many rows, in pieces where dictionaries would swell too much."""
+        step = max(1, min(rows, SWOLLEN // max(map(_longest_entry, columns.values()))))
+        for start in range(0, rows, step):
+            yield self.positions({name: columns[name].slice(start, step) for name in columns})
 
     def positions(
         self,
@@ -203,18 +211,32 @@ def plain(column: Any) -> Any:
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
         if isinstance(column, pa.ChunkedArray):  # no chunk at all, or too large for one
             column = pa.concat_arrays(column.chunks) if column.num_chunks else _empty(column.type)
-    kind = column.type
-    if isinstance(kind, pa.BaseExtensionType):
-        if kind.extension_name == "arrow.uuid":
-            return _uuids(column.storage)
-        column = column.storage
+    while True:  # one may hold another
         kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.dictionary_decode()
-        kind = column.type
-    if pa.types.is_run_end_encoded(kind):
-        column = pc.run_end_decode(column)
-    return column
+        if isinstance(kind, pa.BaseExtensionType):
+            if kind.extension_name == "arrow.uuid":
+                return _uuids(column.storage)
+            column = column.storage
+        elif pa.types.is_dictionary(kind):
+            column = column.dictionary_decode()
+        elif pa.types.is_run_end_encoded(kind):
+            column = pc.run_end_decode(column)
+        else:
+            return column
+
+
+def _longest_entry(column: Any) -> int:
+    """Bytes of the longest text in a column's dictionary, at least 1.
+
+    A megabyte that stands once in a dictionary may be named by every row: spelled out, one
+    person's records would not fit into an Arrow array, or not into memory.
+    """
+    longest = 1
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
+        if pa.types.is_dictionary(chunk.type) and is_text(chunk.type.value_type):
+            ends, _ = bytes_of(chunk.dictionary)
+            longest = max(longest, int(np.diff(ends).max(initial=0)))
+    return longest
 
 
 def is_text(kind: Any) -> bool:

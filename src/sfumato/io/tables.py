@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import shapely
 
 from sfumato.io.coordinates import point_degrees
 from sfumato.io.schema import refuse_repeated
@@ -67,13 +68,8 @@ def _from_pandas(frame: pd.DataFrame) -> Any:
     frame = _with_coordinates(frame)
     arrays, names = [], []
     for position, name in enumerate(frame.columns):
-        column = frame.iloc[:, position]
-        if column.dtype == object:
-            arrays.append(_texts(column))
-            names.append(str(name))
-            continue
         try:
-            arrays.append(pa.array(column, from_pandas=True))
+            arrays.append(_array(frame.iloc[:, position]))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             raise InputError(
                 "the values have several types.",
@@ -83,6 +79,20 @@ def _from_pandas(frame: pd.DataFrame) -> Any:
             ) from None
         names.append(str(name))
     return pa.Table.from_arrays(arrays, names=names)
+
+
+def _array(column: Any) -> Any:
+    """One column by its dtype; what has no other type than object is text."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        codes = column.cat.codes.to_numpy()
+        kinds = _array(column.cat.categories.to_series())
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), kinds)
+    if column.dtype == object:
+        return _texts(column)
+    try:
+        return pa.array(column, from_pandas=True)
+    except UnicodeEncodeError:  # half of a surrogate pair: that value alone is missing
+        return _texts(column.astype(object))
 
 
 def _texts(column: Any) -> Any:
@@ -133,17 +143,16 @@ def _with_coordinates(frame: pd.DataFrame) -> pd.DataFrame:
         points = frame.geometry
     except AttributeError:
         return pd.DataFrame(frame)
-    if len(frame) and not bool((points.geom_type.dropna() == "Point").all()):
-        raise InputError("events have a place, so their geometry must be points.", file=LABEL)
     if points.crs is None:
         raise InputError(
             "the geometry has no coordinate system.",
             file=LABEL,
             remedy="Set it, for example with frame.set_crs('EPSG:4326').",
         )
-    places = points.to_crs("EPSG:4326").to_numpy()
+    places = np.array(points.to_crs("EPSG:4326").to_numpy(), dtype=object)
+    places[shapely.get_type_id(places) != shapely.GeometryType.POINT] = None  # no place for a row
     plain = pd.DataFrame(frame).drop(columns=[str(points.name)])
     if not {"lon", "lat"} & set(plain.columns):
-        lon, lat = point_degrees(np.asarray(places, dtype=object))
+        lon, lat = point_degrees(places)
         plain = plain.assign(lon=lon, lat=lat)
     return plain

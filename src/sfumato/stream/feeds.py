@@ -1,42 +1,68 @@
 """Where events come from: lines of JSON on standard input, or a folder that fills.
 
-A feed gives tables of rows and ticks of the clock, in order. In NDJSON a line
-`{"clock": "2024-03-04T09:00:00Z"}` states the time, from the first line on; otherwise the
-machine's clock counts. In a folder, files are read once, in the order of their names, when they
-have their final name (write under a name that starts with a dot and rename); a file `CLOCK` with
-an instant in it states the time, for replays.
+A feed gives rows, files that gave none and ticks of the clock, in order. Lines and files are
+read as `release` reads them (`sfumato.io`): how a record is read depends on that record, the
+schema of its file and the holder's options alone. A record that cannot be read costs itself
+alone, a record of more than a megabyte is skipped in constant memory, and a file that is damaged,
+empty, of another kind or leaves something open gives no rows: the stream goes on.
 
-A line or a row that cannot be read is dropped, and neither stops the stream nor changes how
-the others are read: types are not guessed from the rows. CSV is text throughout, so that an id
-`007` is the same person in every file.
+**The clock is the feeder's.** In NDJSON a line `{"clock": "2024-03-04T09:00:00Z"}` states the
+time, from the first line on; otherwise the machine's clock counts. The line is the unit: who can
+write a line of their own into the pipe can state the time, so the feeder builds lines with a JSON
+encoder, which leaves no line break inside a value. In a folder, files are read once, in the order
+of their names, when they have their final name (write under a name that starts with a dot and
+rename); a file `CLOCK` with an instant in it states the time, for replays.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 
-from sfumato.model.errors import InputError
+from sfumato.io.aliases import check_keys
+from sfumato.io.event_columns import ROLES, placed
+from sfumato.io.event_time import check_time_options
+from sfumato.io.events import open_names, read_events, resolved, rows_of
+from sfumato.io.formats import json_positions
+from sfumato.io.lines import whole_lines
+from sfumato.io.locate import by_name, unreadable
+from sfumato.io.rows import Positions, RowRules
+from sfumato.model.errors import InputError, SfumatoError
+from sfumato.model.events import UserEncoding
 from sfumato.model.time_grid import MICROSECONDS
-from sfumato.stream.intake import known_format, standard_rows
-from sfumato.stream.lines import rows_of
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """Rows of user, time and place or coordinates, in no order, and how many were unreadable."""
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the holder says about how events are read: the same for every line and every file."""
 
-    table: pa.Table
-    unreadable: int = 0
+    zones: bool
+    """Whether the places are zones, in which coordinates count."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    tz: str | None = None
+    """Clock of times that carry no offset."""
+    time_unit: str | None = None
+    period: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        check_keys(dict(self.columns), ROLES)
+        check_time_options(self.tz, self.time_unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A file of the folder that gives no rows, and why; for the holder alone."""
+
+    name: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,35 +72,40 @@ class Tick:
     clock_us: int
 
 
-Item = Rows | Tick
-_CHUNK = 1 << 20
+Item = Positions | Unfit | Tick
 _STDIN = "standard input"
+_CLOCK = "CLOCK"
 
 
 def machine_clock() -> int:
     return int(time.time() * MICROSECONDS)
 
 
-def ndjson_feed(stream: BinaryIO, names: dict[str, str], *, coordinates: bool) -> Iterator[Item]:
+def line_rules(options: Options) -> RowRules:
+    """How a line of JSON becomes a row; ids are held as their canonical text."""
+    said = open_names(options.columns, options.tz, options.time_unit)
+    reading = replace(said, columns=placed(said.columns, options.zones))
+    located = reading.columns.lon is not None
+    return RowRules(reading, UserEncoding.TEXT, coordinates=located, period=options.period)
+
+
+def ndjson_feed(stream: BinaryIO, options: Options) -> Iterator[Item]:
     """Rows and ticks of a stream of JSON lines, until it ends.
 
     Who states the clock begins with it. If a later line would do, the machine's clock would count
     until then, and how many rows come before that line would decide which slots it closes.
     """
-    rest, stated = b"", None
-    while True:
-        read = getattr(stream, "read1", stream.read)
-        chunk = read(_CHUNK)
-        if not chunk and rest and not rest.endswith(b"\n"):
-            chunk = b"\n"
-        rest += chunk
-        cut = rest.rfind(b"\n") + 1
-        lines, rest = rest[:cut], rest[cut:]
-        for part in _parts(lines):
+    rules, stated = line_rules(options), None
+    # What is there at once: a live pipe must not wait until a block is full.
+    blocks = whole_lines(getattr(stream, "read1", stream.read))
+    for number, block in enumerate(blocks):
+        # A byte order mark belongs to the stream, not to whoever's line stands first.
+        lines = block.data if number else block.data.removeprefix(BOM_UTF8)
+        for part in _parts(lines, block.skipped):
             if stated is None:
                 stated = isinstance(part, Tick)
             if not isinstance(part, Tick):
-                yield Rows(*rows_of(part, names, coordinates=coordinates))
+                yield json_positions(part[0], rules, part[1])
             elif stated:
                 yield part
             else:
@@ -83,13 +114,13 @@ def ndjson_feed(stream: BinaryIO, names: dict[str, str], *, coordinates: bool) -
                     file=_STDIN,
                     remedy='Begin with a line {"clock": "…"}, or leave the clock to the machine.',
                 )
-        if stated is False or (stated is None and not chunk):
+        if stated is False:
             yield Tick(machine_clock())
-        if not chunk:
-            return
+    if not stated:
+        yield Tick(machine_clock())
 
 
-def _parts(lines: bytes) -> Iterator[bytes | Tick]:
+def _parts(lines: bytes, skipped: int) -> Iterator[tuple[bytes, int] | Tick]:
     """Runs of whole lines that are rows, and what the clock says between them."""
     begin = at = 0
     while (at := lines.find(b'"clock"', at)) >= 0:
@@ -98,64 +129,67 @@ def _parts(lines: bytes) -> Iterator[bytes | Tick]:
         if tick is None:
             continue
         if lines[begin:start].strip():
-            yield lines[begin:start]
+            yield lines[begin:start], 0
         yield tick
         begin = stop
-    if lines[begin:].strip():
-        yield lines[begin:]
+    if lines[begin:].strip() or skipped:
+        yield lines[begin:], skipped
 
 
 def folder_feed(
     folder: Path,
-    names: dict[str, str],
+    options: Options,
     *,
-    coordinates: bool,
     wait: float = 1.0,
     more: Callable[[], bool],
 ) -> Iterator[Item]:
-    """Rows of the files that appear, and ticks, as long as `more` says so."""
+    """Rows of the files that appear, files that give none, and ticks, while `more` says so."""
     if not folder.is_dir():
         raise InputError("this is no folder.", file=str(folder))
     seen: set[str] = set()
     while more():
+        # The clock first: a file that was there before its hour was told is not too late.
+        tick = _told(folder)
         fresh = sorted(
             path.name
             for path in folder.iterdir()
-            if path.name not in seen and path.name != "CLOCK" and known_format(path.name)
+            if path.name not in seen and path.name != _CLOCK and path.name[0] not in "._"
         )
-        clock = folder / "CLOCK"
-        tick = _instant(clock.read_text("ascii").strip(), clock.name) if clock.exists() else None
         for name in fresh:
             seen.add(name)
-            table = _table(folder / name)
-            rows = standard_rows(table, names, name, coordinates=coordinates)
-            yield Rows(rows, table.num_rows - rows.num_rows)
-        yield Tick(machine_clock() if tick is None else tick)
+            yield from _rows(folder / name, options)
+        yield tick
         if not fresh and more():
             time.sleep(wait)
 
 
-def _table(path: Path) -> pa.Table:
+def _rows(path: Path, options: Options) -> list[Positions] | list[Unfit]:
+    """All rows of a file, or none: one that breaks in the middle is not counted in part."""
+    if by_name(path.name) is None or not path.is_file():
+        return [Unfit(path.name, "its name is not that of a format of events")]
     try:
-        if path.suffix == ".parquet":
-            return pq.read_table(path, partitioning=None)
-        return _csv(path)
-    except (pa.ArrowInvalid, OSError):
-        pass
-    raise InputError("the file cannot be read.", file=path.name)
+        events = resolved(
+            read_events(path, columns=options.columns, tz=options.tz, time_unit=options.time_unit),
+            options.zones,
+        )
+        if not events.parts:
+            return [Unfit(path.name, "it is empty")]
+        return list(rows_of(events, period=options.period, held=UserEncoding.TEXT))
+    except SfumatoError as error:
+        return [Unfit(path.name, error.problem)]
+    except (pa.ArrowException, OSError, ValueError):
+        return [Unfit(path.name, "it cannot be read")]
 
 
-def _csv(path: Path) -> pa.Table:
-    """Every column as text; empty is missing, and a row with too many or too few fields is left."""
-    skipping = pyarrow.csv.ParseOptions(invalid_row_handler=lambda _row: "skip")
-    with pyarrow.csv.open_csv(path, parse_options=skipping) as header:
-        names = header.schema.names
-    as_text = pyarrow.csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()),
-        strings_can_be_null=True,
-        null_values=[""],
-    )
-    return pyarrow.csv.read_csv(path, parse_options=skipping, convert_options=as_text)
+def _told(folder: Path) -> Tick:
+    """What the file `CLOCK` says, or the machine."""
+    try:
+        text = (folder / _CLOCK).read_text("ascii", errors="replace")
+    except FileNotFoundError:
+        return Tick(machine_clock())
+    except OSError as error:
+        raise unreadable(folder / _CLOCK, error) from None
+    return Tick(_instant(text.strip(), _CLOCK))
 
 
 def _clock(line: bytes) -> Tick | None:

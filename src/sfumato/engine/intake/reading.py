@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -41,8 +42,12 @@ def uniform_step(grid: TimeGrid) -> int:
     return int(steps[0]) if bool((steps == steps[0]).all()) else 0
 
 
+@lru_cache(maxsize=2)
 def place_finder(places: Places) -> PlaceFinder:
-    """How rows find their place: by name, or by coordinates in zones."""
+    """How rows find their place: by name, or by coordinates in zones.
+
+    Kept, because a live stream counts every slot anew with the same places.
+    """
     located = None
     if places.kind is PlaceKind.ZONES:
         located = LocatedPlaces(places, Locator(places))

@@ -1,0 +1,235 @@
+"""Lines and fields: the compiled splitter and the scanner say what slow ones say."""
+
+from __future__ import annotations
+
+import io
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.io import lines
+from sfumato.io.json_lines import json_values
+from sfumato.io.lines import LONGEST, cut_csv, whole_lines
+
+STEADY = settings(derandomize=True, deadline=None, max_examples=150)
+CSV_TEXT = st.text('"""",,,\n\n\r\rab;é\0 ', max_size=60).map(str.encode)
+
+
+def slow_fields(line: bytes, delimiter: bytes) -> list[bytes] | None:
+    """One line by the rules, letter by letter; nothing where it is malformed."""
+    found, rest = [], line
+    while True:
+        if rest.startswith(b'"'):
+            field, k = b"", 1
+            while True:
+                if k >= len(rest):
+                    return None
+                letter = rest[k : k + 1]
+                if letter == b'"' and rest[k + 1 : k + 2] == b'"':
+                    field, k = field + b'"', k + 2
+                elif letter == b'"':
+                    k += 1
+                    break
+                else:
+                    field, k = field + letter, k + 1
+            rest = rest[k:]
+            if rest and not rest.startswith(delimiter):
+                return None
+        else:
+            field, _, _ = rest.partition(delimiter)
+            rest = rest[len(field) :]
+        found.append(field)
+        if not rest:
+            return found
+        rest = rest[1:]
+
+
+def slow_rows(data: bytes, delimiter: bytes, fields: int) -> tuple[list[list[bytes | None]], int]:
+    rows, malformed = [], 0
+    for line in data.split(b"\n"):
+        line = line.removesuffix(b"\r")
+        if not line:
+            continue
+        found = slow_fields(line, delimiter) if len(line) <= LONGEST else None
+        if found is None or len(found) != fields:
+            malformed += 1
+        else:
+            rows.append([field or None for field in found])
+    return rows, malformed
+
+
+@STEADY
+@given(CSV_TEXT | st.binary(max_size=60), st.integers(1, 4), st.sampled_from(",;\t|"), st.data())
+def test_csv_is_cut_as_letter_by_letter(
+    data: bytes, fields: int, delimiter: str, draw: st.DataObject
+) -> None:
+    wanted = draw.draw(st.permutations(range(fields)))[: draw.draw(st.integers(1, fields))]
+    data = data.replace(b",", delimiter.encode()) + b"\n"
+    cut = cut_csv(data, delimiter, fields, list(wanted))
+    rows, malformed = slow_rows(data, delimiter.encode(), fields)
+    assert (cut.rows, cut.malformed) == (len(rows), malformed)
+    for column, k in zip(cut.columns, wanted, strict=True):
+        assert column.to_pylist() == [row[k] for row in rows]
+
+
+@STEADY
+@given(st.lists(st.text("abc,\"\r", max_size=30).map(str.encode), max_size=12), st.integers(1, 9),
+       st.booleans())  # fmt: skip
+def test_blocks_do_not_change_the_lines(given_lines: list[bytes], size: int, ended: bool) -> None:
+    """Blocks of any size, records too long for a small limit: the same lines, the rest counted."""
+    data = b"\n".join(given_lines) + (b"\n" if ended else b"")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "BLOCK", size)
+        patch.setattr(lines, "LONGEST", 8)
+        blocks = list(whole_lines(io.BytesIO(data).read))
+    assert all(block.data.endswith(b"\n") or not block.data for block in blocks)
+    skipped = sum(block.skipped for block in blocks)
+    kept = b"".join(block.data for block in blocks).split(b"\n")[:-1]
+    all_lines = data.split(b"\n")
+    fitting = [line for line in all_lines if len(line.removesuffix(b"\r")) <= 8]
+    # A record above the limit may still stand in a block, for the splitter to drop and count.
+    assert [line for line in kept if line and len(line.removesuffix(b"\r")) <= 8] == [
+        line for line in fitting if line
+    ]
+    too_long = sum(len(line.removesuffix(b"\r")) > 8 for line in kept)
+    assert skipped + too_long == len(all_lines) - len(fitting)
+
+
+def test_a_long_record_takes_no_memory() -> None:
+    """A gigabyte without a line end, of which no more than three blocks are ever held."""
+    left = 1024
+
+    def read(size: int) -> bytes:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            return b""
+        return b"x" * size if left else b"x" * (size - 5) + b"\na,b\n"
+
+    blocks = list(whole_lines(read))
+    assert sum(block.skipped for block in blocks) == 1
+    assert max(len(block.data) for block in blocks) <= 3 * lines.BLOCK
+    assert b"".join(block.data for block in blocks) == b"a,b\n"
+
+
+# --- NDJSON ------------------------------------------------------------------------------------
+
+KEYS = ["user", "time", "place"]
+SCALAR = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=6)
+    | st.sampled_from([0.0, -0.0, 7.0, 1e3, 1e22, 10**30, "7", "", "\\", '"', "\u2028", "\0"])
+)
+VALUE = st.recursive(
+    SCALAR,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=5,
+)
+RECORD = st.dictionaries(st.sampled_from([*KEYS, "more", "üser"]), VALUE)
+NOISE = st.text('{}[]":,\\ue1-.0 tnrfals\r\t', max_size=40)
+
+
+def written(record: tuple[dict[str, object], bool]) -> str:
+    return json.dumps(record[0], ensure_ascii=record[1])
+
+
+class Token(str):
+    """A number as it is written."""
+
+
+def slow_values(line: bytes) -> list[tuple[bytes | None, bool]] | None:
+    """What the line holds, by Python's parser. `None`: not an object."""
+
+    def no(name: str) -> object:
+        raise ValueError(name)
+
+    try:
+        found = json.loads(line.decode(), parse_int=Token, parse_float=Token, parse_constant=no)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    made: list[tuple[bytes | None, bool]] = []
+    for key in KEYS:
+        value = found.get(key)
+        if isinstance(value, Token):
+            number = Decimal(value)
+            text: bytes | None = format(number, "f").encode()
+            if key != "time":  # an id: whole numbers in plain digits, or none
+                whole = number == number.to_integral_value()
+                text = str(int(number)).encode() if whole and abs(number) < 10**41 else None
+            made.append((text, True))
+        elif isinstance(value, str):
+            try:
+                made.append((value.encode(), False))
+            except UnicodeEncodeError:
+                made.append((None, False))
+        else:
+            made.append((None, False))
+    return made
+
+
+def same(found: bytes | None, wanted: bytes | None, numeric: bool) -> bool:
+    if found is None or wanted is None or not numeric:
+        return found == wanted
+    return (
+        Decimal(found.decode()) == Decimal(wanted.decode()) or abs(Decimal(wanted.decode())) < 1e-40
+    )
+
+
+def compare(data: bytes) -> None:
+    read = json_values(data + b"\n", KEYS, ["user", "place"])
+    slow = [slow_values(line) for line in data.split(b"\n") if line.strip(b" \t\r")]
+    rows = [row for row in slow if row is not None]
+    assert (read.rows, read.malformed) == (len(rows), len(slow) - len(rows))
+    for k, key in enumerate(KEYS):
+        numeric = read.numeric[key].tolist()
+        pairs = list(zip(read.columns[key].to_pylist(), numeric, strict=True))
+        left = [row[k] for row in rows]
+        for value, is_number in pairs:  # rows that need care come last: compare as multisets
+            match = next(
+                (
+                    other
+                    for other in left
+                    if same(value, other[0], other[1]) and (value is None or is_number == other[1])
+                ),
+                None,
+            )
+            assert match is not None, (key, value, left)
+            left.remove(match)
+
+
+@STEADY
+@given(
+    st.lists(
+        RECORD.map(json.dumps) | RECORD.map(lambda r: json.dumps(r, ensure_ascii=False)) | NOISE,
+        max_size=5,
+    )
+)
+def test_lines_of_json_are_what_json_loads_says(records: list[str]) -> None:
+    data = "\n".join(text.replace("\n", " ") for text in records)
+    compare(data.encode("utf-8", "replace"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("{}", "[]", "7", '""', "null", "{", "}", '{"user"}', '{"user":}', '{"user":1,}'),
+        *('{"user":1 "time":2}', '{,"user":1}', '{"user":01}', '{"user":1.}', '{"user":.5}'),
+        *('{"user":-}', '{"user":+1}', '{"user":1e}', '{"user":1e+}', '{"user":tru}'),
+        *('{"user":nulll}', '{"user":"a"', '{"user":"a}', '{"user":"a"}}', '{"user":"a"}x'),
+        *('{"user":[1,2],"place":{"a":[{}]}}', '{"user":[1,]}', '{"user":{"a":1,}}', '{"x":[}'),
+        *('{"user":"a","user":"b"}', '{"user":"a","user":null}', '{"us\\u0065r":"a"}'),
+        *('{"user":"\\ud800"}', '{"user":"\\ud83d\\ude00"}', '{"user":"\\x"}', '{"user":1E3}'),
+        *('{"user":-0}', '{"user":-0.0}', '{"user":0e-99999}', '{"time":-0.0}', '{"time":1e-3}'),
+        *(' { "user" : 1 } ', '\t{"user":1}\r', '{"user":NaN}', '{"time":Infinity}'),
+    ],
+)
+def test_json_at_the_edge(line: str) -> None:
+    compare(line.encode())
