@@ -10,7 +10,7 @@ import pytest
 
 from sfumato.attacks.recovery import Ground
 from sfumato.attacks.studies.points import READINGS
-from sfumato.attacks.studies.taxis import CABSPOTTING, read_fleet, taxi_study, windows
+from sfumato.attacks.studies.taxis import CABSPOTTING, T_DRIVE, read_fleet, taxi_study, windows
 from sfumato.model.errors import InputError
 
 
@@ -38,6 +38,17 @@ def test_windows_hold_taxis_that_were_seen() -> None:
     held = windows(cells, ground, 1, 2, 10, held=True)
     assert held.cells.tolist() == [[0, 1], [0, 0]]
     assert held.clock.night.tolist() == [True, True]
+
+
+def test_a_bad_line_of_a_taxi_leaves_the_others(tmp_path: Path) -> None:
+    good = "{},2008-02-04 00:10:00,116.30,39.90\n{},2008-02-04 00:40:00,116.31,39.90\n"
+    for taxi in ("1", "2"):
+        (tmp_path / f"{taxi}.txt").write_text(good.format(taxi, taxi))
+    before, _ = read_fleet(T_DRIVE, tmp_path)
+    assert (before[:, :2] >= 0).all()
+    (tmp_path / "3.txt").write_text('"3,noon,116,39\n3,2008-02-04 00:10:00\n')
+    after, _ = read_fleet(T_DRIVE, tmp_path)
+    assert np.array_equal(before, after)
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:

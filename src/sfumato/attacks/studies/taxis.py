@@ -19,7 +19,6 @@ from zoneinfo import ZoneInfo
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.attacks.recovery.clock import Clock
@@ -28,7 +27,10 @@ from sfumato.attacks.recovery.people import People
 from sfumato.attacks.recovery.recover import Method
 from sfumato.attacks.studies.points import Point, score_readings
 from sfumato.attacks.truth import fill
-from sfumato.model.errors import InputError
+from sfumato.io.native.cabspotting import cab_source
+from sfumato.io.native.taxis import read_fixes
+from sfumato.io.native.tdrive import taxi_parts
+from sfumato.model.events import Events
 
 CELL_M = 500.0
 SLOT_S = 1_800
@@ -48,44 +50,35 @@ class Fleet:
     tz: str
     day: str
     """Local date on which the windows begin."""
-    select: str
-    """SQL for cab, t (epoch seconds), lon, lat from `?`."""
+    source: Callable[[Path], Events]
 
 
 CABSPOTTING = Fleet(
     "Cabspotting", -122.53, 37.59, -122.35, 37.83, "America/Los_Angeles", "2008-05-28",
-    "SELECT cab, t_utc_s AS t, lon_e5 / 1e5 AS lon, lat_e5 / 1e5 AS lat FROM read_parquet(?)",
+    cab_source,
 )  # fmt: skip
 T_DRIVE = Fleet(
     "T-Drive", 116.14, 39.71, 116.66, 40.11, "Asia/Shanghai", "2008-02-04",
-    "SELECT cab, epoch(t) - 28800 AS t, lon, lat FROM read_csv(?, header=false, columns="
-    "{'cab': 'VARCHAR', 't': 'TIMESTAMP', 'lon': 'DOUBLE', 'lat': 'DOUBLE'})",
+    taxi_parts,
 )  # fmt: skip
 
 
 def read_fleet(fleet: Fleet, path: Path, slots: int = 58) -> tuple[NDArray[np.int32], Ground]:
     """Cab x slot cells of a day and the morning after, -1 without a fix; and the map."""
-    files = str(path / "**" / "*.txt") if path.is_dir() else str(path)
     start = int(np.datetime64(fleet.day, "s").astype(np.int64))
     noon = np.datetime64(f"{fleet.day}T12:00").astype("datetime64[s]").item()
     start -= int(ZoneInfo(fleet.tz).utcoffset(noon).total_seconds())  # type: ignore[union-attr]
     east = _METRES * np.cos(np.radians((fleet.south + fleet.north) / 2))
     columns = int(np.ceil((fleet.east - fleet.west) * east / CELL_M))
     rows = int(np.ceil((fleet.north - fleet.south) * _METRES / CELL_M))
-    try:
-        with duckdb.connect() as connection:
-            table = connection.sql(
-                "WITH fix AS (SELECT *, CAST(floor((t - ?) / ?) AS INTEGER) AS slot FROM "
-                f"({fleet.select})) "
-                "SELECT dense_rank() OVER (ORDER BY cab) - 1 AS cab, slot, arg_max(lon, t) AS lon, "
-                "arg_max(lat, t) AS lat FROM fix WHERE slot BETWEEN 0 AND ? GROUP BY fix.cab, slot",
-                params=[start, SLOT_S, files, slots - 1],
-            ).arrow()
-            found = pa.table(table.read_all() if hasattr(table, "read_all") else table)
-    except duckdb.Error:
-        raise InputError(
-            f"it cannot be read as {fleet.name}.", file=str(path), remedy="See docs/attacks.md."
-        ) from None
+    with duckdb.connect() as connection:
+        connection.register("fixes", read_fixes(fleet.source(path))[0])
+        found = connection.sql(
+            f"WITH fix AS (SELECT *, (time - {start}000000) // {SLOT_S}000000 AS slot FROM fixes "
+            f"WHERE time >= {start}000000) "
+            "SELECT dense_rank() OVER (ORDER BY user) - 1 AS cab, slot, arg_max(lon, time) AS lon, "
+            f"arg_max(lat, time) AS lat FROM fix WHERE slot < {slots} GROUP BY fix.user, slot"
+        ).to_arrow_table()
     lon, lat, cab, slot = (found[name].to_numpy() for name in ("lon", "lat", "cab", "slot"))
     x = np.floor((lon - fleet.west) * east / CELL_M).astype(np.int64)
     y = np.floor((lat - fleet.south) * _METRES / CELL_M).astype(np.int64)

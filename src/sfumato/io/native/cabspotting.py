@@ -57,10 +57,14 @@ def cab_parts(folder: Path) -> Events:
     return Events(parts, label=str(folder))
 
 
+def cab_source(path: Path) -> Events:
+    """A folder of cabs' files, or the Parquet file."""
+    if not path.is_file():
+        return cab_parts(path)
+    columns = {"user": "cab", "time": "t_utc_s", "lon": "lon_e5", "lat": "lat_e5"}
+    return read_events(path, columns=columns)
+
+
 def read_cabspotting(path: Path, box: Box = SAN_FRANCISCO) -> tuple[Events, Dropped]:
     """All cabs of a folder of text files, or of a Parquet file, inside the box."""
-    path = Path(path)
-    if path.is_file():
-        columns = {"user": "cab", "time": "t_utc_s", "lon": "lon_e5", "lat": "lat_e5"}
-        return taxi_events(read_events(path, columns=columns), box, str(path))
-    return taxi_events(cab_parts(path), box, str(path))
+    return taxi_events(cab_source(Path(path)), box, str(path))

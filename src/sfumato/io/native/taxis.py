@@ -8,6 +8,7 @@ for the holder. The box is public and given, never read from the data.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -50,29 +51,31 @@ class Dropped:
     """Also lines that could not be cut into fields."""
 
 
-def taxi_events(events: Events, box: Box, label: str) -> tuple[Events, Dropped]:
-    """Events of a fleet that lie in the box, each once, in the order of user and time."""
+def read_fixes(events: Events) -> tuple[pa.Table, int]:
+    """user (text), time (epoch microseconds), lon and lat of all rows that have them; how many
+    rows or lines do not."""
     rows, _ = all_rows(events)
-    user = pa.chunked_array([part.user.cast(pa.large_string()) for part in rows], pa.large_string())
+    user = _texts([part.user for part in rows])
     time = np.concatenate([np.empty(0, np.int64), *(part.time for part in rows)])
     lon, lat = (
         np.concatenate([np.empty(0), *(getattr(part, side) for part in rows)])
         for side in ("lon", "lat")
     )
-    told = np.concatenate([np.empty(0, np.bool_), *(_told(part) for part in rows)])
-    missing = ~(told & user.is_valid().to_numpy() & np.isfinite(lon) & np.isfinite(lat))
-    zero = ~missing & ((lon == 0) | (lat == 0))
+    whole = np.concatenate([np.empty(0, np.bool_), *(_told(part) for part in rows)])
+    whole &= user.is_valid().to_numpy(zero_copy_only=False) & np.isfinite(lon) & np.isfinite(lat)
+    table = pa.table({"user": user, "time": time, "lon": lon, "lat": lat})
+    missing = int((~whole).sum()) + sum(part.unreadable for part in rows)
+    return table if whole.all() else table.filter(pa.array(whole)), missing
+
+
+def taxi_events(events: Events, box: Box, label: str) -> tuple[Events, Dropped]:
+    """Events of a fleet that lie in the box, each once, in the order of user and time."""
+    read, missing = read_fixes(events)
+    lon, lat = read["lon"].to_numpy(), read["lat"].to_numpy()
+    zero = (lon == 0) | (lat == 0)
     inside = (lon >= box.west) & (lon < box.east) & (lat >= box.south) & (lat < box.north)
-    kept = ~missing & ~zero & inside
-    fixes = pa.table(  # noqa: F841 (DuckDB knows it by its name)
-        {
-            "user": user.filter(pa.array(kept)),
-            "time": time[kept],
-            "lon": lon[kept],
-            "lat": lat[kept],
-        }
-    )
-    with duckdb.connect() as connection:
+    fixes = read.filter(pa.array(~zero & inside))
+    with duckdb.connect() as connection:  # which knows the table by its name here
         table: pa.Table = connection.sql(
             "SELECT DISTINCT * FROM fixes ORDER BY user, time, lon, lat"
         ).to_arrow_table()
@@ -85,12 +88,21 @@ def taxi_events(events: Events, box: Box, label: str) -> tuple[Events, Dropped]:
         label=label,
     )
     dropped = Dropped(
-        duplicates=int(kept.sum()) - table.num_rows,
+        duplicates=fixes.num_rows - table.num_rows,
         zero=int(zero.sum()),
-        outside=int((~missing & ~zero & ~inside).sum()),
-        missing=int(missing.sum()) + sum(part.unreadable for part in rows),
+        outside=int((~zero & ~inside).sum()),
+        missing=missing,
     )
     return made, dropped
+
+
+def _texts(users: list[Any]) -> Any:
+    """Ids as text, each distinct one converted once."""
+    whole = bool(users) and pa.types.is_integer(users[0].type)
+    kind = pa.int64() if whole else pa.large_binary()
+    coded = pa.chunked_array([part.cast(kind) for part in users], kind)
+    coded = coded.combine_chunks().dictionary_encode()
+    return pa.DictionaryArray.from_arrays(coded.indices, coded.dictionary.cast(pa.large_string()))
 
 
 def _told(part: Positions) -> NDArray[np.bool_]:

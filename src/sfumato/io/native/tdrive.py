@@ -26,8 +26,8 @@ _READING = Reading(
 )
 
 
-def read_tdrive(folder: Path, box: Box = BEIJING) -> tuple[Events, Dropped]:
-    """All taxis of a folder (searched with its subfolders), inside the box."""
+def taxi_parts(folder: Path) -> Events:
+    """The taxis' files of a folder, searched with its subfolders; none where there is none."""
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError("there is no such folder.", file=str(folder), remedy="Check the path.")
@@ -36,4 +36,9 @@ def read_tdrive(folder: Path, box: Box = BEIJING) -> tuple[Events, Dropped]:
         for path in sorted(folder.rglob("*.txt"))
         if path.is_file()
     )
-    return taxi_events(Events(parts, label=str(folder)), box, str(folder))
+    return Events(parts, label=str(folder))
+
+
+def read_tdrive(folder: Path, box: Box = BEIJING) -> tuple[Events, Dropped]:
+    """All taxis of a folder, inside the box."""
+    return taxi_events(taxi_parts(folder), box, str(folder))
