@@ -378,6 +378,17 @@ def test_no_step_outdoes_the_columns(given_: list[tuple[str, int, int]], account
         assert any(all(a >= b for a, b in zip(k, counts, strict=True)) for k in kept)
 
 
+def test_windows_that_begin_anywhere_among_longer_slots_are_not_missed() -> None:
+    """26 hours meet three days only if they begin in the last hour but one of a day."""
+    charge = item("w-event:24h/24h", 0, 7)
+    hour = TICK // 6
+    begin = np.arange(0, 6 * 24) * hour
+    tried = steps(charge.unit, charge.period, UnitKind.W_EVENT, begin, begin + 26 * hour)
+    assert (tried == 5).sum() < len(tried) / 20
+    (column, *_) = columns(Account(Unit.parse("w-event:26h/1h")), [charge])
+    assert column.counts[0] >= tried.max() == 5
+
+
 def _every(account: str) -> list[tuple[int, int]]:
     day = 4 * TICK
     every: dict[str, Callable[[], list[tuple[int, int]]]] = {
