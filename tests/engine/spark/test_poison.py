@@ -13,6 +13,7 @@ import pytest
 import shapely
 
 from sfumato.engine.local import LocalSource
+from sfumato.engine.spark import files
 from sfumato.engine.spark.opening import open_source
 from sfumato.io.events import read_events
 from sfumato.model.bound import Counting
@@ -234,3 +235,26 @@ def test_folders_name_towers_of_text_files_too(town: Any, tmp_path: Path) -> Non
         pq.write_table(table, folder / "b.parquet")
     values = counted(town, tmp_path, town.towers(2))
     assert np.asarray(values).sum(axis=1).tolist() == [2, 4]
+
+
+@pytest.mark.usefixtures("spark")
+def test_addresses_are_listed_and_described_by_spark(
+    town: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of this machine, as if only Spark could see them."""
+    poisoned(tmp_path)
+    folder = tmp_path / "tower=t1"
+    folder.mkdir()
+    (folder / "a.csv").write_bytes(b"user,time\ng,2024-01-01T05:00Z\n")
+    expected = LocalSource(read_events(tmp_path), town.towers(3), town.grid())
+    monkeypatch.setattr(files, "_local", lambda _: None)
+    for given in (tmp_path.as_uri(), tmp_path.as_uri() + "/*"):
+        source = open_source(given, town.towers(3), town.grid())
+        try:
+            values = town.opened(source.exact(Counting.VISITS)).values
+            assert values.tobytes() == town.opened(expected.exact(Counting.VISITS)).values.tobytes()
+            assert source.drops.dropped == expected.drops.dropped
+        finally:
+            source.close()
+    with pytest.raises(InputError, match="not"):
+        open_source((tmp_path / "d.csv").as_uri(), town.towers(3), town.grid())
