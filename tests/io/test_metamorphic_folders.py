@@ -185,7 +185,7 @@ SPOILED = st.builds(flipped, st.integers(0, len(GOOD_PARQUET) - 1), st.integers(
 TEXT = st.binary(max_size=80).map(lambda more: HEADER + more)
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, deadline=None, max_examples=20)
 @given(
     st.binary(max_size=200) | TEXT | SPOILED,
     st.sampled_from([".csv", ".csv.gz", ".parquet", ".ndjson", ".txt"]),

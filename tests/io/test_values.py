@@ -20,7 +20,7 @@ from sfumato.io.rows import RowRules
 from sfumato.io.values import BAD, FAR
 from sfumato.model.events import EventColumns, Reading, TimeEncoding, UserEncoding
 
-STEADY = settings(derandomize=True, deadline=None, max_examples=150)
+STEADY = settings(derandomize=True, deadline=None, max_examples=80)
 MICRO = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -183,6 +183,28 @@ def test_paid_comparisons_reach_their_stated_sensitivity(
     assert min(reached.values()) > 0.99, reached
 
 
+@pytest.mark.parametrize("noise", [NoiseKind.LAPLACE, NoiseKind.GAUSSIAN])
+@pytest.mark.parametrize("name", ["threshold", "static-hybrid", "dynamic-hybrid"])
+def test_a_distance_on_the_edge_of_the_threshold_tells_nothing(
+    name: str, noise: NoiseKind, facts: Facts
+) -> None:
+    """The crowd drifts away by one a slot, past any threshold; one person shifts the crossing."""
+    delta = 1e-6 if noise is NoiseKind.GAUSSIAN else 0.0
+    known = facts("user-period", delta=delta, days=2, per_day=30, cells=6, people=60, columns=3)
+    scheme = replace(stream_scheme(name), noise=noise)  # type: ignore[type-var]
+    counts = np.full((known.slots, known.cells), 5)
+    counts[:, 0] += np.arange(known.slots)
+    mine = np.zeros_like(counts)
+    mine[0, 1], mine[1:, 0] = 1, 1
+    walls: list[AskedWall] = []
+    files = []
+    for given in (counts, counts + mine):
+        meter = Meter(scheme.plan(known).accounts, known)
+        walls.append(AskedWall(meter, bytes(32), walls[0] if walls else None))
+        files.append(written(run_on(walls[-1], meter, scheme, known, given)))
+    assert files[0] == files[1]
+
+
 def against(facts: StreamFacts) -> Iterator[Counts]:
     """One person over the first window, always in the cell where the others are not."""
     for first in (0, 1):

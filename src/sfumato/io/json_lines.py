@@ -129,7 +129,7 @@ def _plain(token: str) -> bytes | None:
     if number.adjusted() > 40 and ("e" in token or "E" in token):
         return None
     if number.adjusted() < -40:
-        return b"0"
+        return b"0.0"  # next to nothing, and no whole number
     text = format(number, "f")
     if "." in text:
         text = text.rstrip("0").rstrip(".")
@@ -381,7 +381,7 @@ def _scan(
             start = following
             continue
         spans[:, :] = 0
-        if stop - start > LONGEST + 1:  # one byte may be the CR of the line's end
+        if stop - start - (1 if data[stop - 1] == 13 else 0) > LONGEST:  # a CR is the line's end
             malformed += 1
         elif escaped:
             slow[slow_rows, 0], slow[slow_rows, 1] = start, stop

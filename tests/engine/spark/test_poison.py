@@ -13,7 +13,9 @@ import pytest
 import shapely
 
 from sfumato.engine.local import LocalSource
+from sfumato.engine.spark import files
 from sfumato.engine.spark.opening import open_source
+from sfumato.engine.spark.source import SparkSource
 from sfumato.io.events import read_events
 from sfumato.model.bound import Counting
 from sfumato.model.errors import InputError, UsageError
@@ -141,12 +143,15 @@ def test_a_folder_full_of_poison_counts_as_on_one_machine(town: Any, tmp_path: P
 def test_a_poisoned_person_changes_nobody_elses_count(town: Any, tmp_path: Path) -> None:
     """Lines of unknown towers, so that they count nowhere: the table is as without them."""
     poison = [line.replace(b"t0", b"nowhere") for line in POISON]
-    tables = []
+    tables, asked = [], (town.towers(3), town.grid())
     for k, lines in enumerate(([], poison)):
         file = tmp_path / f"{k}.csv"
         head = [b"user,time,tower", *lines]
         file.write_bytes(b"\n".join([*head, *good(50), *lines, *good(50, 50), *lines]))
-        source = open_source(file, town.towers(3), town.grid(), tz="UTC")
+        opened = open_source(file, town.towers(3), town.grid(), tz="UTC")
+        # As if somebody had very many rows: repeats are dropped before the exchange.
+        crowd = {"crowded": 1, "rows_per_task": 40}
+        source = SparkSource(opened.events, *asked, store=opened._store, **crowd)
         tables.append(town.opened(source.exact(Counting.VISITS)).values)
         source.close()
     assert tables[0].sum() == 100
@@ -234,3 +239,26 @@ def test_folders_name_towers_of_text_files_too(town: Any, tmp_path: Path) -> Non
         pq.write_table(table, folder / "b.parquet")
     values = counted(town, tmp_path, town.towers(2))
     assert np.asarray(values).sum(axis=1).tolist() == [2, 4]
+
+
+@pytest.mark.usefixtures("spark")
+def test_addresses_are_listed_and_described_by_spark(
+    town: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of this machine, as if only Spark could see them."""
+    poisoned(tmp_path)
+    folder = tmp_path / "tower=t1"
+    folder.mkdir()
+    (folder / "a.csv").write_bytes(b"user,time\ng,2024-01-01T05:00Z\n")
+    expected = LocalSource(read_events(tmp_path), town.towers(3), town.grid())
+    monkeypatch.setattr(files, "_local", lambda _: None)
+    for given in (tmp_path.as_uri(), tmp_path.as_uri() + "/*"):
+        source = open_source(given, town.towers(3), town.grid())
+        try:
+            values = town.opened(source.exact(Counting.VISITS)).values
+            assert values.tobytes() == town.opened(expected.exact(Counting.VISITS)).values.tobytes()
+            assert source.drops.dropped == expected.drops.dropped
+        finally:
+            source.close()
+    with pytest.raises(InputError, match="not"):
+        open_source((tmp_path / "d.csv").as_uri(), town.towers(3), town.grid())

@@ -61,7 +61,9 @@ class Store:
 
     def _load(self, reader: Any, parts: Sequence[EventFile]) -> Any:
         paths = [self.addresses[part.label] for part in parts]
-        # Folders' names are read by our own rules, not by Spark's.
+        # Half of a damaged file is not read, whatever the session is set to; and folders' names
+        # are read by our own rules.
+        reader = reader.option("ignoreCorruptFiles", "false").option("ignoreMissingFiles", "false")
         return reader.option("recursiveFileLookup", "true").load(paths)
 
 

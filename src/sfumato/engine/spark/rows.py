@@ -68,15 +68,17 @@ class Scan:
         keys = keys_of(self.one)
         return tuple(name for name in self.one.reading.columns.used if name not in keys)
 
-    def sent(self, frame: Any) -> Any:
+    def sent(self) -> Any:
         """What workers get of the frame: a line, or the columns, then the number of the file."""
         if self.is_lines:
             # A record that is too long is not sent, but counted: it arrives as NULL.
             line = "concat(CAST(value AS BINARY), X'0A')"
             line = f"IF(octet_length(value) <= {LONGEST + 1}, {line}, NULL) AS line"
-            return frame.selectExpr(line, f"{NUMBER} AS file", "_metadata.file_block_start AS at")
+            return self.frame.selectExpr(
+                line, f"{NUMBER} AS file", "_metadata.file_block_start AS at"
+            )
         picked = [f"{self._column(name)} AS c{k}" for k, name in enumerate(self.stored)]
-        return frame.selectExpr(*picked, *([f"{NUMBER} AS file"] if self.by_file else []))
+        return self.frame.selectExpr(*picked, *([f"{NUMBER} AS file"] if self.by_file else []))
 
     def _column(self, name: str) -> str:
         kind, column = self.types[name], quoted(name)
@@ -157,8 +159,10 @@ def judged(scan: Scan, recipe: Recipe, fraction: float = 1.0) -> Any:
 
     kind = "BIGINT" if recipe.held is UserEncoding.INTEGER else "BINARY"
     with without_records(scan.one.label):
-        frame = scan.frame if fraction >= 1.0 else scan.frame.sample(fraction, seed=1)
-        return scan.sent(frame).mapInArrow(guarded(work), f"u {kind}, cell BIGINT")
+        sent = scan.sent()
+        if fraction < 1.0:
+            sent = sent.sample(fraction, seed=1)
+        return sent.mapInArrow(guarded(work), f"u {kind}, cell BIGINT")
 
 
 def cells(batches: Iterator[Any], recipe: Recipe) -> Iterator[Any]:
@@ -211,7 +215,7 @@ def positions(batches: Iterator[Any], recipe: Recipe) -> Iterator[Positions]:
         yield from _from_lines(batches, recipe, rules)
         return
     for batch in batches:
-        for low, high, number in _runs(batch, recipe):
+        for low, high, number in _runs(batch, recipe) if batch.num_rows else ():
             part, its = recipe.parts[number], rules[number]
             some = batch.slice(low, high - low)
             found = dict(zip(recipe.stored, some.columns, strict=False))
