@@ -29,7 +29,7 @@ from sfumato.model.source import Progress
 from sfumato.privacy.events import PrivacyEvent
 from sfumato.privacy.ledger import Ledger, Reservation
 from sfumato.privacy.manifest import MANIFEST_NAME, read_manifest
-from sfumato.privacy.transaction import publish
+from sfumato.privacy.transaction import bound_fingerprint, publish
 from sfumato.privacy.wall import Wall
 from sfumato.release_folder import write_release
 from sfumato.release_request import (
@@ -125,16 +125,9 @@ def publish_request(
 ) -> Release:
     """Reserve, draw, persist, commit."""
     scheme, facts, plan = scheme_named(asked.scheme), asked.facts, asked.plan()
-    secret = book.fingerprint_key()
-    begun = book.book().find(asked.dataset, asked.name)
 
     def fingerprint() -> str:
-        found = source.fingerprint(secret)
-        if begun is None or found == begun.claim.fingerprint:
-            return found
-        # A reservation of an earlier version says the same about the same records otherwise.
-        earlier = source.earlier_fingerprints(secret)
-        return begun.claim.fingerprint if begun.claim.fingerprint in earlier else found
+        return bound_fingerprint(source, book, asked.dataset, asked.name)
 
     def replan(epsilon: float) -> list[PrivacyEvent]:
         return list(scheme.plan(replace(facts, epsilon=epsilon)).events.values())

@@ -42,6 +42,7 @@ def test_from_records_to_a_page(here: Path) -> None:
 
 def test_a_release_from_the_command_line_and_from_python(here: Path) -> None:
     write_city(CityPlan(users=500, towers=24, zones=16, area_km2=8, seed=5), here)
+    run(DOCS / "commands" / "inspect.md")
     run(DOCS / "commands" / "release.md")
     assert (here / "releases" / "week-37" / "index.html").is_file()
 

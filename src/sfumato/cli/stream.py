@@ -323,8 +323,9 @@ def _replay(
 
     from sfumato.engine.local import LocalSource
     from sfumato.io.events import read_events
+    from sfumato.privacy.transaction import bound_fingerprint
     from sfumato.stream.live import LiveStream
-    from sfumato.stream.source import SlotSource, bound_fingerprint
+    from sfumato.stream.source import SlotSource
     from sfumato.stream.windows import begins_window, window_end
 
     described = read_events(

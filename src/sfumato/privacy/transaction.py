@@ -23,6 +23,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from sfumato.model.errors import InputError, SfumatoError, UsageError
 from sfumato.privacy.ledger import Charge, Claim, Ledger, Reservation, ReservationRefused, Status
@@ -43,6 +44,28 @@ class Outcome:
     how: str
     release: str
     folder: Path
+
+
+class Fingerprinted(Protocol):
+    """A source that knows what its input was called, now and by earlier versions."""
+
+    def fingerprint(self, key: bytes) -> str: ...
+
+    def earlier_fingerprints(self, key: bytes) -> frozenset[str]: ...
+
+
+def bound_fingerprint(source: Fingerprinted, ledger: Ledger, dataset: str, name: str) -> str:
+    """The fingerprint of the input that a release or stream of this name is bound to.
+
+    What an earlier version began holds one of an earlier form; if the same records could have
+    had it, the work goes on under it.
+    """
+    key = ledger.fingerprint_key()
+    now, known = source.fingerprint(key), ledger.book().find(dataset, name)
+    if known is not None and known.claim.fingerprint != now:
+        before = known.claim.fingerprint
+        return before if before in source.earlier_fingerprints(key) else now
+    return now
 
 
 def publish(

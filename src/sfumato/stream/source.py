@@ -9,7 +9,6 @@ slots are other measurements, and the meter adds them up.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
@@ -17,30 +16,7 @@ from sfumato.model.bound import SampleBound
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
 from sfumato.model.source import Source
-from sfumato.privacy.ledger import Ledger
 from sfumato.stream.facts import StreamFacts
-
-
-class Fingerprinted(Protocol):
-    """A source that knows what its input was called, now and by earlier versions."""
-
-    def fingerprint(self, key: bytes) -> str: ...
-
-    def earlier_fingerprints(self, key: bytes) -> frozenset[str]: ...
-
-
-def bound_fingerprint(source: Fingerprinted, ledger: Ledger, dataset: str, name: str) -> str:
-    """The fingerprint that a stream of this history is bound to.
-
-    A stream that an earlier version began holds one of the first form; if the same records
-    could have had it, the stream goes on under it.
-    """
-    key = ledger.fingerprint_key()
-    now, known = source.fingerprint(key), ledger.book().find(dataset, name)
-    if known is not None and known.claim.fingerprint != now:
-        before = known.claim.fingerprint
-        return before if before in source.earlier_fingerprints(key) else now
-    return now
 
 
 class SlotSource:

@@ -73,8 +73,6 @@ class Claim:
     """Locations: the radius for which Gaussian noise is charged."""
     least_m: float = 0.0
     """Locations: the lattice step, below which a distance costs no less."""
-    former: tuple[str, ...] = ()
-    """The same input's fingerprints as earlier versions made them; compared and never stored."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -110,7 +108,7 @@ class Claim:
         """
         keys = (self.config.keys() | other.config.keys()) - RECORDED
         found = sorted(k for k in keys if self.config.get(k) != other.config.get(k))
-        if self.fingerprint not in (other.fingerprint, *other.former):
+        if self.fingerprint != other.fingerprint:
             found.append("the events")
         if not found and (self.events, self.unit.kind, self.delta, self.period) != (
             other.events,
