@@ -105,7 +105,7 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         (home / "events.csv").write_text("\n".join(["user,time,place", *PEOPLE, *more]) + "\n")
         (home / "walks.csv").write_text("\n".join(["user,time,lon,lat", *WALKS, *walk]) + "\n")
         (home / "towers.csv").write_text("place,lon,lat\nt0,2.0,48\nt1,2.1,48\nt2,2.2,48\n")
-        units = (("city", "user-period"), ("city", "user-day"), ("walkers", "point:200m"))
+        units = (("city", "user-period"), ("city", "user-day"), ("walkers", "point:20m"))
         for dataset, unit in units:
             cap = ("--cap-epsilon", "9", "--cap-delta", "1e-6", "--unit", unit)
             run("ledger", "init", "--dataset", dataset, *cap)
