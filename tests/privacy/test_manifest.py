@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from sfumato.privacy.manifest import Manifest, json_schema, manifest_text, read_manifest
+from sfumato.privacy.manifest import (
+    AlwaysThere,
+    Manifest,
+    UnitLoss,
+    json_schema,
+    manifest_text,
+    read_manifest,
+)
 from sfumato.privacy.statement import odds, statement
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "manifest.schema.json"
@@ -72,6 +79,29 @@ def test_the_statement_adds_up_other_releases(manifest: Manifest) -> None:
     text = " ".join(statement(manifest.model_copy(update={"privacy": privacy})).split())
     assert "4 releases about these people" in text
     assert "88 percent of itself (epsilon 0.629 at delta 2e-06)" in text
+
+
+@pytest.mark.privacy
+def test_the_statement_counts_releases_for_other_units_and_says_what_days_add_up_to(
+    manifest: Manifest,
+) -> None:
+    days = AlwaysThere(releases=2, rho=None, epsilon=31.0, delta=2e-6)
+    loss = UnitLoss(
+        unit="user-period",
+        neighbours="",
+        epsilon=1.0,
+        delta=2e-6,
+        rho=None,
+        releases=1,
+        not_bounded_by=0,
+        always_there=days,
+    )
+    total = manifest.privacy.cumulative.model_copy(update={"releases": 2, "per_unit": [loss]})
+    privacy = manifest.privacy.model_copy(update={"cumulative": total})
+    text = " ".join(statement(manifest.model_copy(update={"privacy": privacy})).split())
+    assert "first release about these people" not in text
+    assert "2 releases about these people" in text
+    assert "epsilon 31 for someone who is there all the time" in text
 
 
 @pytest.mark.parametrize("change", [{"tainted": True}, {"differential_privacy": False}])

@@ -110,6 +110,25 @@ def test_the_same_noise_never_meets_two_inputs(
         sanitise(walkers(fixes=41), asked(), ledger, tmp_path / "out")
 
 
+def test_a_clock_release_that_another_overtook_does_not_pass_the_rolling_budget(
+    tmp_path: Path, ledger: Ledger, walkers: Walkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look before the reservation and the draw another process may have spent it."""
+    hours = {"kind": Kind.CLOCK, "window_s": 7200, "most_reports": None, "rolling_per_metre": 0.3}
+    looked = publishing._something_left
+
+    def overtaken(*given: object) -> None:
+        looked(*given)  # type: ignore[arg-type]
+        monkeypatch.setattr(publishing, "_something_left", looked)
+        sanitise(walkers(), asked(name="other", **hours), ledger, tmp_path / "other")
+
+    monkeypatch.setattr(publishing, "_something_left", overtaken)
+    with pytest.raises(BudgetRefused, match="rolling"):
+        sanitise(walkers(), asked(**hours), ledger, tmp_path / "out")
+    assert (tmp_path / "other").exists()
+    assert not (tmp_path / "out").exists()
+
+
 def test_rolling_budget_withholds_and_remembers(
     tmp_path: Path, ledger: Ledger, walkers: Walkers
 ) -> None:
@@ -178,7 +197,7 @@ def test_nothing_in_the_period_is_an_empty_release(
     request = asked(kind=kind or Kind.INDEPENDENT, **(later | how))
     book = Ledger(tmp_path / "ledger.sqlite")
     book.initialise()
-    book.add_dataset("walkers", Cap(epsilon=50.0, delta=1e-5), Unit.parse("point"))
+    book.add_dataset("walkers", Cap(epsilon=50.0, delta=1e-5), Unit.parse("point:1m"))
     made = sanitise(walkers(), request, book, tmp_path / "o")
     assert pq.read_table(made.folder / "traces.parquet").num_rows == 0
     assert len(book.book().charges) == 1
@@ -265,7 +284,7 @@ def test_the_command(tmp_path: Path, walkers: Walkers) -> None:
 def test_every_kind_lists_what_it_claims(
     kind: Kind, tmp_path: Path, ledger: Ledger, walkers: Walkers
 ) -> None:
-    ledger.add_dataset("cap", Cap(epsilon=1000.0, delta=1e-6), Unit.parse("point"))
+    ledger.add_dataset("cap", Cap(epsilon=1000.0, delta=1e-6), Unit.parse("point:1m"))
     request = asked(kind=kind, dataset="cap", box=BOX, **KINDS.get(kind, {}))
     made = sanitise(walkers(), request, ledger, tmp_path / "out").manifest
     check_claim(made)

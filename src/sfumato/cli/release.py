@@ -219,7 +219,7 @@ def _summary(made: Release) -> dict[str, Any]:
 
 def _tell(made: Release) -> None:
     privacy = made.manifest.privacy
-    life = privacy.cumulative.lifetime
+    total, life = privacy.cumulative, privacy.cumulative.lifetime
     how = {
         "new": "Published",
         "resumed": "An interrupted run was finished; it was paid once",
@@ -231,6 +231,8 @@ def _tell(made: Release) -> None:
         f"All {life.releases} about these people: epsilon {life.epsilon:.4g} at delta "
         f"{life.delta:g}."
     )
+    if total.releases is not None and total.releases > life.releases:
+        typer.echo(f"Besides these, {total.releases - life.releases} for other units.")
     typer.echo(f"Read {made.folder / 'README.txt'} for what that means.")
 
 

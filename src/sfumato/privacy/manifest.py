@@ -64,6 +64,15 @@ class Period(_Part):
     end: str
 
 
+class AlwaysThere(_Part):
+    """What a person's whole record loses if releases for days and windows are counted with it."""
+
+    releases: int
+    rho: float | None
+    epsilon: float | None = Field(description="Null where no finite epsilon holds at this delta.")
+    delta: float
+
+
 class UnitLoss(_Part):
     """What everything released amounts to for one unit, at its worst day, window or instant."""
 
@@ -76,12 +85,20 @@ class UnitLoss(_Part):
     not_bounded_by: int = Field(
         description="Releases that protect something smaller and say nothing about this unit."
     )
+    always_there: AlwaysThere | None = Field(
+        default=None,
+        description="For user-period, where there are releases for days or windows: each of them "
+        "as often as it takes to cover its period, which no cap holds.",
+    )
 
 
 class Cumulative(_Part):
     """Everything charged about the same people up to and including this release."""
 
     datasets: list[str] = Field(description="Data sets that hold the same people.")
+    releases: int | None = Field(
+        default=None, description="Releases about these people so far, for whatever unit."
+    )
     lifetime: Spent
     worst_period: Spent
     worst_period_is: Period | None

@@ -140,15 +140,17 @@ def noise(manifest: Manifest) -> str:
 def _together(manifest: Manifest) -> str:
     total = manifest.privacy.cumulative
     life = total.lifetime
-    if life.releases <= 1:
+    known = life.releases if total.releases is None else total.releases
+    if known <= 1:
         return (
             "Together with other releases. This is the first release about these people. Later "
             "ones add to it, and the holder's ledger refuses them above its limit "
             f"({'; '.join(total.caps)})."
         )
     return (
-        f"Together with other releases. With this one, {life.releases} releases about these "
-        f"people stand in the holder's ledger. {_in_all(manifest.privacy.unit)} the change is at "
+        f"Together with other releases. With this one, {known} releases about these "
+        f"people stand in the holder's ledger, of which {life.releases} count here. "
+        f"{_in_all(manifest.privacy.unit)} the change is at "
         f"most {odds(life.epsilon)} (epsilon {_up(life.epsilon)} at delta {life.delta:g}), if the "
         f"releases were planned beforehand; what is said about any single stretch of time amounts "
         f"to {odds(total.worst_period.epsilon)} at most. However they were chosen, the ledger "
@@ -167,12 +169,20 @@ def per_unit_words(manifest: Manifest) -> str:
     """What everything released loses for each unit; units contain one another."""
     lines = []
     for loss in manifest.privacy.cumulative.per_unit:
-        much = "no bound" if loss.epsilon is None else f"epsilon {_up(loss.epsilon)}"
-        line = f"{loss.unit}: {much} at delta {loss.delta:g}"
+        line = f"{loss.unit}: {_much(loss.epsilon)} at delta {loss.delta:g}"
+        if loss.always_there is not None:
+            line += (
+                " by releases for whole records alone; with those for days and windows "
+                f"{_much(loss.always_there.epsilon)} for someone who is there all the time"
+            )
         if loss.not_bounded_by:
             line += f", besides {loss.not_bounded_by} release(s) that do not protect this unit"
         lines.append(line + ".")
     return _listed("What that means for each unit, all releases together:", lines)
+
+
+def _much(epsilon: float | None) -> str:
+    return "no bound" if epsilon is None else f"epsilon {_up(epsilon)}"
 
 
 def _up(value: float, figures: int = 3) -> str:

@@ -79,14 +79,19 @@ def upward(value: float) -> str:
 
 
 def _cumulative(privacy: dict[str, Any], row: Any, words: Words) -> None:
-    life = _part(_part(privacy, "cumulative"), "lifetime")
+    total = _part(privacy, "cumulative")
+    life, known = _part(total, "lifetime"), _number(total.get("releases"))
     spent, releases = _number(life.get("epsilon")), life.get("releases")
     if spent is None:
         return
     delta = _number(life.get("delta"))
     note = fill(words["label"]["cumulative_note"], delta="?" if delta is None else upward(delta))
     key = "cumulative_one" if releases == 1 else "cumulative_many"
-    row("cumulative", fill(words["label"][key], n=releases, epsilon=upward(spent)), note)
+    if known is not None and known != releases:  # streams for days or windows, locations
+        key = "cumulative_part"
+    many = "?" if known is None else f"{known:.0f}"
+    text = fill(words["label"][key], n=releases, all=many, epsilon=upward(spent))
+    row("cumulative", text, note)
 
 
 def _warnings(manifest: dict[str, Any], scheme: dict[str, Any], words: Words) -> list[str]:

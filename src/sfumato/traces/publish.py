@@ -120,7 +120,9 @@ def _within_rolling(
     passed = budget.allowed(tags, made.user, made.time, asked.strength.per_metre, seq, linked)
     if asked.kind is Kind.CLOCK:
         # Every window has a report or there is no release: the rows must not tell who spent what.
-        passed[:] = True
+        # Another release may have come between the look before the reservation and this one.
+        if not passed.all():
+            raise _spent_already("The reservation stays charged; give it up with ledger abandon.")
         kept = chosen
     else:
         kept = chosen.pick(passed[which])
@@ -139,10 +141,14 @@ def _something_left(chosen: Traces, asked: SanitiseRequest, ledger: Ledger) -> N
     length = len(ledger.entries()) + 1
     passed = budget.allowed(tags, made.user, made.time, asked.strength.per_metre, length, linked)
     if passed.size and not (passed.all() if asked.kind is Kind.CLOCK else passed.any()):
-        raise BudgetRefused(
-            "The rolling budget of these people is spent for this period.",
-            remedy="Choose another period, more noise, or longer windows. Nothing was charged.",
-        )
+        raise _spent_already("Nothing was charged.")
+
+
+def _spent_already(charged: str) -> BudgetRefused:
+    return BudgetRefused(
+        "The rolling budget of these people is spent for this period.",
+        remedy=f"Choose another period, more noise, or longer windows. {charged}",
+    )
 
 
 def _rolling(

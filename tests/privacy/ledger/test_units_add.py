@@ -15,6 +15,7 @@ import pytest
 from sfumato.model.errors import BudgetRefused, UsageError
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, MetricEvent, PureEvent
 from sfumato.privacy.ledger import Cap, Claim, Ledger, Reservation
+from sfumato.privacy.ledger.quoted import cumulative
 from sfumato.privacy.ledger.spending import losses, standing
 from sfumato.privacy.units import USER_PERIOD, Unit
 
@@ -146,3 +147,36 @@ def test_a_day_of_another_clock_counts_for_every_day_it_meets(ledger: Ledger) ->
     with pytest.raises(BudgetRefused, match=r"borne epsilon 4 .* unit user-day@Asia/Tokyo"):
         charge(ledger, "tokyo", Unit.parse("user-day@Asia/Tokyo"), 1.0, (0, 7))
     charge(ledger, "london", Unit.parse("user-day@Etc/UTC"), 1.0, (0, 7))
+
+
+def test_what_days_add_up_to_for_a_whole_record_stands_in_the_manifest(ledger: Ledger) -> None:
+    """Of a user-day stream of 30 days it said "user-period: epsilon 0"."""
+    ledger.add_dataset("city", Cap(epsilon=1, delta=0), UTC_DAY)
+    stream = cumulative(charge(ledger, "stream", UTC_DAY, 1.0, (0, 30)))
+    (whole,) = [loss for loss in stream.per_unit if loss.unit == "user-period"]
+    assert whole.always_there is not None
+    assert whole.always_there.epsilon == 30
+
+
+def test_a_release_is_the_first_only_where_there_is_no_other(ledger: Ledger) -> None:
+    """Neither other units nor other days make it the first one about these people."""
+    ledger.add_dataset("city", Cap(epsilon=1, delta=0), UTC_DAY)
+    ledger.add_dataset("city", Cap(epsilon=1, delta=0), USER_PERIOD)
+    made = [
+        charge(ledger, "days", UTC_DAY, 0.2, (0, 7)),
+        charge(ledger, "later days", UTC_DAY, 0.2, (7, 14)),
+        charge(ledger, "week", USER_PERIOD, 0.2, (14, 21)),
+    ]
+    assert [cumulative(one).releases for one in made] == [1, 2, 3]
+
+
+def test_a_location_beside_gaussian_noise_has_a_finite_sum(ledger: Ledger) -> None:
+    """At delta 0 there was none, and the manifest could not be written after the charge."""
+    ledger.add_dataset("city", Cap(rho=50), Unit.parse("point:200m"))
+    point = Unit.parse("point")
+    charge(ledger, "first", point, GaussianEvent(2e4, Fraction(10**9), 4), radius_m=200.0)
+    event = MetricEvent(0.001, "planar Laplace")
+    claim = Claim("city", "second", point, 0.0, (0, DAY), (("x", event),), {}, "f", "/out/second")
+    found = ledger.reserve(claim)
+    assert isinstance(found, Reservation)
+    assert math.isfinite(cumulative(found).lifetime.epsilon)

@@ -11,6 +11,7 @@ from sfumato.privacy.ledger.reservation import Reservation
 from sfumato.privacy.ledger.spending import Spend
 from sfumato.privacy.ledger.views import instant
 from sfumato.privacy.manifest import (
+    AlwaysThere,
     Cumulative,
     LedgerHead,
     Period,
@@ -40,6 +41,7 @@ def cumulative(reservation: Reservation) -> Cumulative:
     worst = state.worst_period
     return Cumulative(
         datasets=list(state.datasets),
+        releases=state.releases,
         lifetime=_spent(state.lifetime),
         worst_period=_spent(state.worst),
         worst_period_is=None
@@ -50,15 +52,29 @@ def cumulative(reservation: Reservation) -> Cumulative:
             UnitLoss(
                 unit=str(loss.unit),
                 neighbours=loss.unit.neighbours,
-                epsilon=loss.spend.epsilon if math.isfinite(loss.spend.epsilon) else None,
+                epsilon=_finite(loss.spend.epsilon),
                 delta=loss.spend.delta,
                 rho=loss.spend.rho,
                 releases=loss.spend.releases,
                 not_bounded_by=loss.unbounded,
+                always_there=None if loss.whole is None else _always_there(loss.whole),
             )
             for loss in state.losses
         ],
     )
+
+
+def _always_there(spend: Spend) -> AlwaysThere:
+    return AlwaysThere(
+        releases=spend.releases,
+        rho=spend.rho,
+        epsilon=_finite(spend.epsilon),
+        delta=spend.delta,
+    )
+
+
+def _finite(epsilon: float) -> float | None:
+    return epsilon if math.isfinite(epsilon) else None
 
 
 def _spent(spend: Spend) -> Spent:

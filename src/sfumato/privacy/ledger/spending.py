@@ -84,6 +84,8 @@ class Standing:
     caps: tuple[Cap, ...]
     datasets: tuple[str, ...]
     losses: tuple[Loss, ...] = ()
+    releases: int = 0
+    """All charges about these people, for whatever unit and period."""
 
 
 def compose(events: Sequence[PrivacyEvent], delta: float, releases: int = 1) -> Spend:
@@ -182,8 +184,11 @@ def standing(book: Book, dataset: str, unit: Unit, delta: float, accounting: int
     """
     named = book.caps_of(dataset, unit)
     caps = [cap for _, cap in named]
-    shown = view_delta(caps, delta)
-    charges = [c for c in book.about(dataset) if c.claim.unit.kind is unit.kind]
+    everything = book.about(dataset)
+    # Location noise asks for no delta, but what it adds to may have one.
+    known = min((c.claim.delta for c in everything if c.claim.delta > 0), default=0.0)
+    shown = view_delta(caps, delta or known)
+    charges = [c for c in everything if c.claim.unit.kind is unit.kind]
     group, per_unit = tuple(sorted(book.linked[dataset])), losses(book, dataset, shown)
     if accounting == 1:
         own = [c for c in charges if c.claim.unit == unit]
@@ -191,15 +196,17 @@ def standing(book: Book, dataset: str, unit: Unit, delta: float, accounting: int
         lifetime = compose(events_of(own), shown, len(own))
         periods = [charge.claim.period for charge in own]
         where, worst = worst_period(periods, [events_of([c]) for c in own], shown)
-        return Standing(lifetime, worst, where, tuple(caps), group, per_unit)
+        return Standing(lifetime, worst, where, tuple(caps), group, per_unit, len(everything))
     if unit.kind is UnitKind.USER_PERIOD:
         lifetime = compose(events_of(charges), shown, len(charges))
         periods = [charge.claim.period for charge in charges]
         where, worst = worst_period(periods, [events_of([c]) for c in charges], shown)
-        return Standing(lifetime, worst, where, tuple(caps), group, per_unit)
+        return Standing(lifetime, worst, where, tuple(caps), group, per_unit, len(everything))
     items = book.items(dataset)
     found = max(
         (loss_of(of, items, shown) for of in [name for name, _ in named] or [unit]),
         key=lambda loss: loss.spend.epsilon,
     )
-    return Standing(found.spend, found.spend, found.where, tuple(caps), group, per_unit)
+    return Standing(
+        found.spend, found.spend, found.where, tuple(caps), group, per_unit, len(everything)
+    )
