@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,8 @@ import pytest
 from sfumato.model.errors import UsageError
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.ledger.canonical import spelled
-from sfumato.privacy.units import Unit
+from sfumato.privacy.ledger.nesting import steps
+from sfumato.privacy.units import Unit, UnitKind
 from sfumato.stream.calendar import Calendar
 from sfumato.stream.facts import StreamFacts
 from sfumato.stream.live import StreamRequest
@@ -134,3 +135,26 @@ def test_a_stream_is_charged_for_a_length_of_time_and_a_clock(
     )
     assert str(request.claim().unit) == charged
     assert request.config()["unit"] == unit, "as it was asked for: a resumed run is compared by it"
+
+
+@pytest.mark.privacy
+@pytest.mark.parametrize(
+    ("slot", "window", "tz", "first"),
+    [
+        ("16h", 4, "UTC", date(2024, 1, 1)),  # 16 and 8 hours: four of them are two days
+        ("1d", 2, "Europe/Paris", date(2024, 10, 25)),  # edges an hour later from the 28th on
+        ("18h", 99, "UTC", date(2024, 1, 1)),
+    ],
+)
+def test_slots_of_unequal_length_are_not_taken_for_a_regular_row(
+    slot: str, window: int, tz: str, first: date
+) -> None:
+    """A window beside the true edges counted once, and cuts two windows of the stream."""
+    grid = TimeGrid.between(first, first + timedelta(days=5), slot, tz)
+    unit = charged_unit(Unit.parse(f"w-event:{window}"), grid)
+    step, begin = int(grid.step.total_seconds() * 1e6), int(grid.edges[0])
+    nominal = np.arange(begin, int(grid.edges[-1]), step, dtype=np.int64)
+    off = nominal[~np.isin(nominal, grid.edges)]
+    assert off.size
+    counted = steps(unit, grid.period, UnitKind.W_EVENT, np.full_like(off, begin), off)
+    assert (counted >= 2).all()

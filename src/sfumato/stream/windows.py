@@ -55,7 +55,8 @@ def charged_unit(unit: Unit, grid: TimeGrid) -> Unit:
 
     Where slots are not all of one length, w of them last at least as long as the shortest run
     of w: that is what the ledger may take a window to be. A run is not cut off by the ends of
-    the stream, outside which there is nothing to count.
+    the stream, outside which there is nothing to count. Such a span is no whole number of slots, by
+    which the ledger knows that slot edges do not lie a step apart; a second less if need be.
     """
     if unit.kind is UnitKind.USER_DAY:
         return Unit(unit.kind, clock=grid.tz)
@@ -67,4 +68,6 @@ def charged_unit(unit: Unit, grid: TimeGrid) -> Unit:
     if unit.window < grid.slots:
         runs = edges[unit.window :] - edges[: -unit.window]
         span = min(span, int(runs.min()) // MICROSECONDS)
+    if (np.diff(edges) != slot * MICROSECONDS).any() and span % slot == 0:
+        span -= 1
     return Unit(unit.kind, None, span, slot)

@@ -52,7 +52,10 @@ def unit_as_charged(unit: Unit, period: tuple[int, int], config: dict[str, Any])
         return Unit(unit.kind, clock=clock)
     assert unit.window is not None
     # Slots of unequal length (where the step does not divide a day) make shorter windows.
-    return Unit(unit.kind, None, max(unit.window * shortest, 1), step_s)
+    span = unit.window * shortest
+    if shortest < step_s and span % step_s == 0:
+        span -= 1  # no whole number of slots: their edges do not lie a step apart
+    return Unit(unit.kind, None, max(span, 1), step_s)
 
 
 def distance_as_charged(config: dict[str, Any]) -> tuple[float | None, float]:
