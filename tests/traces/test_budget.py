@@ -150,3 +150,8 @@ def test_processes_that_ask_at_once_get_what_fits_and_no_more(tmp_path: Path) ->
 def test_windows_are_whole_hours(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         RollingBudget(Database(tmp_path / "x.sqlite"), b"k", 0.1, HOUR_S + 1)
+
+
+def test_an_id_of_thousands_of_digits_stops_nobody(tmp_path: Path) -> None:
+    budget = RollingBudget.on_device(tmp_path / "device.sqlite", cap_per_metre=0.2)
+    assert budget.old_tags("city", "9" * 5000)

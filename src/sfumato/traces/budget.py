@@ -49,6 +49,8 @@ HOUR_S = 3600
 DAY_S = 86_400
 _UNIT = 10**12
 """Losses are kept as whole units of 1e-12 per metre, rounded up; caps are rounded down."""
+_MOST_DIGITS = 40
+"""No column of integers holds more, and Python refuses to read thousands of them."""
 
 _metadata = MetaData()
 _spends = Table(
@@ -101,7 +103,8 @@ class RollingBudget:
         """What the first version may have called the same user: it told 7 and "7" apart."""
         *where, one = user
         spellings: set[object] = {one, canonical_id(one)}
-        if canonical_id(one).removeprefix("-").isdecimal():
+        digits = canonical_id(one).removeprefix("-")
+        if digits.isdecimal() and len(digits) < _MOST_DIGITS:
             spellings.add(int(canonical_id(one)))
         said = [(*where, spelling) if where else spelling for spelling in spellings]
         return sorted(self._hmac(repr(name)) for name in said)

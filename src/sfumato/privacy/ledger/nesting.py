@@ -202,8 +202,9 @@ def _windows(
     """Windows that cover [first, last), cut at most at its two ends: see the module.
 
     Where slots are not all of one length the span is no whole number of them (`stream.windows`).
-    Their edges are not known here then, only that one comes at least every `slot`, and every window lasts at least `span`: a plain row of windows, the first
-    and the last of them cut, is then all that is sure.
+    Their edges are not known here then, only that one comes at least every `slot`, and every
+    window lasts at least `span`: a plain row of windows, the first and the last of them cut, is
+    all that is sure.
     """
     slot = (charge.slot_s or 1) * MICROSECONDS
     span = charge.span_s * MICROSECONDS if charge.span_s else (charge.window or 1) * slot
