@@ -30,6 +30,8 @@ from sfumato.privacy.audit.stage import Stage
 
 _LARGE, _SMALL = 1_200.0, 40.0
 """L and S, in visits a slot: far apart, and both far above the rounding to whole people."""
+_EVERYWHERE = 20
+"""People in every cell, so that numbers are not cut at zero, which would hide a difference."""
 
 
 def choice_pairs(
@@ -62,7 +64,7 @@ def opposed(
     wanted[:, 1:middle] *= large
     wanted[:, middle:] *= -small
     course = inverse(wanted, transform) / np.linalg.norm(mine)
-    counts: NDArray[np.int64] = np.rint(course - course.min()).astype(np.int64)
+    counts: NDArray[np.int64] = np.rint(course - course.min()).astype(np.int64) + _EVERYWHERE
     return counts
 
 
