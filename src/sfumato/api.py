@@ -29,7 +29,7 @@ from sfumato.model.source import Progress
 from sfumato.privacy.events import PrivacyEvent
 from sfumato.privacy.ledger import Ledger, Reservation
 from sfumato.privacy.manifest import MANIFEST_NAME, read_manifest
-from sfumato.privacy.transaction import bound_fingerprint, publish
+from sfumato.privacy.transaction import names_of_input, publish
 from sfumato.privacy.wall import Wall
 from sfumato.release_folder import write_release
 from sfumato.release_request import (
@@ -127,7 +127,7 @@ def publish_request(
     scheme, facts, plan = scheme_named(asked.scheme), asked.facts, asked.plan()
 
     def fingerprint() -> str:
-        return bound_fingerprint(source, book, asked.dataset, asked.name)
+        return names_of_input(source, book, asked.dataset, asked.name)[0]
 
     def replan(epsilon: float) -> list[PrivacyEvent]:
         return list(scheme.plan(replace(facts, epsilon=epsilon)).events.values())
@@ -148,7 +148,8 @@ def publish_request(
             asked.released,
         )
 
-    claim = asked.claim(fingerprint(), out)
+    bound, read = names_of_input(source, book, asked.dataset, asked.name)
+    claim = replace(asked.claim(bound, out), read=read)
     outcome = publish(
         book,
         claim,

@@ -323,7 +323,7 @@ def _replay(
 
     from sfumato.engine.local import LocalSource
     from sfumato.io.events import read_events
-    from sfumato.privacy.transaction import bound_fingerprint
+    from sfumato.privacy.transaction import names_of_input
     from sfumato.stream.live import LiveStream
     from sfumato.stream.source import SlotSource
     from sfumato.stream.windows import begins_window, window_end
@@ -337,11 +337,13 @@ def _replay(
     )
     source = LocalSource(described, places, request.grid)
     try:
-        bound = bound_fingerprint(source, book, request.dataset, request.name)
+        bound, read = names_of_input(source, book, request.dataset, request.name)
         # Read before anything is reserved; the counts are for the holder's eyes.
         rows = RowsRead(silent=quiet)
         rows(source.drops)
-        with LiveStream(book, replace(request, fingerprint=bound), resume=resume) as live:
+        with LiveStream(
+            book, replace(request, fingerprint=bound, read=read), resume=resume
+        ) as live:
             if not live.finished:
                 told = _Telling(live, quiet or as_json)
                 slots = SlotSource(source, request.facts, live.sampling_key())

@@ -54,18 +54,21 @@ class Fingerprinted(Protocol):
     def earlier_fingerprints(self, key: bytes) -> frozenset[str]: ...
 
 
-def bound_fingerprint(source: Fingerprinted, ledger: Ledger, dataset: str, name: str) -> str:
-    """The fingerprint of the input that a release or stream of this name is bound to.
+def names_of_input(
+    source: Fingerprinted, ledger: Ledger, dataset: str, name: str
+) -> tuple[str, str]:
+    """The fingerprint that a release or stream of this name is bound to, and that of today.
 
     What an earlier version began holds one of an earlier form; if the same records could have
-    had it, the work goes on under it.
+    had it, the work goes on under it. Several readings of them could, so the ledger keeps to the
+    one with which it is taken up (`Claim.read`).
     """
     key = ledger.fingerprint_key()
     now, known = source.fingerprint(key), ledger.book().find(dataset, name)
     if known is not None and known.claim.fingerprint != now:
         before = known.claim.fingerprint
-        return before if before in source.earlier_fingerprints(key) else now
-    return now
+        return (before if before in source.earlier_fingerprints(key) else now), now
+    return now, now
 
 
 def publish(

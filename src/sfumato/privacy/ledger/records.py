@@ -39,6 +39,8 @@ class Kind(StrEnum):
     ABANDON = "abandon"
     MIGRATE = "migrate"
     """From here on rows are of a newer schema; holds what older rows left unsaid."""
+    BIND = "bind"
+    """What an earlier version began was taken up with this input; no other will do from here on."""
     TRUST = "trust"
     """The holder introduced a machine, or accepted the ledger without the note of its head."""
 
@@ -73,6 +75,9 @@ class Claim:
     """Locations: the radius for which Gaussian noise is charged."""
     least_m: float = 0.0
     """Locations: the lattice step, below which a distance costs no less."""
+    read: str | None = None
+    """The input as this version names it, where `fingerprint` is a name that an earlier one gave
+    it. No part of the row: what stood for several inputs then is bound to the first that comes."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -174,6 +179,8 @@ class Book:
     schema: int = 1
     units: dict[str, Unit] = field(default_factory=dict)
     """Release to its unit, where a migration found what its own row left unsaid."""
+    bound: dict[str, str] = field(default_factory=dict)
+    """Release of an earlier version to the fingerprint with which it was taken up."""
 
     def find(self, dataset: str, name: str) -> Charge | None:
         """The release of that name that is reserved or committed; abandoned names are free."""
@@ -231,6 +238,8 @@ def _apply(book: Book, entry: Entry, data: dict[str, Any]) -> None:
         case Kind.MIGRATE:
             book.schema = int(data["to"])
             book.units |= {name: Unit.parse(unit) for name, unit in data["units"].items()}
+        case Kind.BIND:
+            book.bound[data["release"]] = data["fingerprint"]
         case Kind.TRUST:
             pass
         case Kind.DATASET:
