@@ -75,6 +75,26 @@ def test_the_search_sees_every_way_in(planted: str) -> None:
     assert reaching(ast.parse(planted))
 
 
+def test_only_the_store_packs_what_the_vault_opens() -> None:
+    """Packed and not yet sealed, a box lies open: `packed(box)` was a way around the door."""
+    packing = {
+        name
+        for name, tree in sources()
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.ImportFrom) and node.module == "sfumato.stream.vault")
+        or (
+            isinstance(node, ast.Import | ast.ImportFrom)
+            and "vault" in {a.name for a in node.names}
+        )
+        or (isinstance(node, ast.Constant) and node.value == "sfumato.stream.vault")
+    }
+    assert packing == {"sfumato.stream.store", "sfumato.privacy.door"}
+    text = "from sfumato.stream.vault import packed\ndef look(box): return packed(box)"
+    box = Private(np.arange(3), "made-up numbers")
+    with pytest.raises(PrivateNumbers):
+        module_called("sfumato.stream.schemes.direct", text).look(box)
+
+
 def test_every_opener_exists() -> None:
     known = {name for name, _ in sources()}
     assert set(door.OPENERS) <= known

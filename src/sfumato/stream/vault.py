@@ -13,20 +13,31 @@ import hmac
 import io
 import json
 import secrets
+import sys
 from typing import Any
 
 import numpy as np
 
-from sfumato.model.errors import SfumatoError
+from sfumato.model.errors import PrivateNumbers, SfumatoError
 from sfumato.model.private import Private
 from sfumato.privacy.door import open_private
 
 _NONCE = 16
 _TAG = 32
+_STORE = "sfumato.stream.store"
+"""The one module of the package that packs: it seals what it gets."""
 
 
 def packed(value: Any) -> bytes:
-    """One part of a state as bytes: a letter for what it is, then JSON or an array."""
+    """One part of a state as bytes: a letter for what it is, then JSON or an array.
+
+    Not sealed yet, so whoever calls this with a box has opened it: `_STORE` alone may.
+    """
+    caller = str(sys._getframe(1).f_globals.get("__name__", ""))
+    if caller.startswith("sfumato.") and caller not in (__name__, _STORE):
+        raise PrivateNumbers(
+            f"{caller} may not pack a private state.", remedy="Let the store of the stream keep it."
+        )
     if isinstance(value, Private):
         return b"P" + packed(open_private(value))
     if isinstance(value, np.ndarray):
