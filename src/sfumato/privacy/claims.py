@@ -1,9 +1,9 @@
 """Does a manifest's own list of measurements add up to what it claims?
 
 A reader has the manifest alone: every measurement that was paid for must stand in it, and
-the list must give the rho and the epsilon beside it by the method that is named. The claim
-itself comes from the ledger's row and the list from what was measured, so the two differ
-where a paid choice was left out. Publishers ask before the manifest is written.
+the list must give the rho and the epsilon beside it by the method that is named. The claim comes
+from the ledger's row, and so does what may be measured: a reservation refuses anything else. A list
+that left out a paid choice would not give the claim. Publishers ask before the manifest is written.
 """
 
 from __future__ import annotations
