@@ -10,6 +10,7 @@ from tests.io.planted import SECRET, SECRET_NUMBER, refused
 
 from sfumato.io.csv_dialect import CsvDialect, read_dialect
 
+pytestmark = pytest.mark.privacy
 Written = Callable[..., Path]
 
 

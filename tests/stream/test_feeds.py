@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -301,6 +302,17 @@ def test_a_file_that_cannot_be_read_gives_no_rows_and_stops_nothing(tmp_path: Pa
     ]
     seconds = Options(zones=False, tz="UTC", time_unit="s")
     assert "07.parquet" not in unfit(followed(tmp_path, seconds))
+
+
+def test_a_file_that_breaks_behind_its_first_rows_is_not_counted_in_part(tmp_path: Path) -> None:
+    ids = np.random.default_rng(1).integers(0, 1 << 62, 30_000).tolist()
+    lines = [b"user,time,place\n", *(f"{user},{TIME},x\n".encode() for user in ids)]
+    packed = gzip.compress(b"".join(lines), 1)
+    (tmp_path / "1.csv.gz").write_bytes(packed[: len(packed) // 2])
+    (tmp_path / "2.ndjson").write_bytes(row("b"))
+    items = followed(tmp_path)
+    assert users(items) == ["b"]
+    assert unfit(items) == ["1.csv.gz"]
 
 
 def test_a_file_that_leaves_names_or_positions_open_gives_no_rows_in_zones(tmp_path: Path) -> None:

@@ -112,3 +112,14 @@ def test_a_pipe_that_drips_leaves_few_tables(buffer: Buffer) -> None:
 
 def test_a_slot_without_rows_is_zeros(buffer: Buffer) -> None:
     assert open_private(buffer.close(KEY)).values.tolist() == [0, 0]
+
+
+def test_the_clock_closes_a_slot_and_no_event_does(buffer: Buffer) -> None:
+    """One person's event with a wrong date must not make everybody else's come too late."""
+    end = int(GRID.edges[1])
+    for time in (MORNING, LATER, int(GRID.edges[-1]) - 1):
+        buffer.add(named(b"7", b"x", time))
+        assert not buffer.closes(0, end - 1, 0)
+        assert buffer.closes(0, end, 0)
+        assert not buffer.closes(0, end + 59_999_999, 60)
+        assert buffer.closes(0, end + 60_000_000, 60)

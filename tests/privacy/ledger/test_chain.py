@@ -141,3 +141,23 @@ def test_a_chain_of_sealed_rows_is_whole_and_knows_its_prefixes() -> None:
     assert not is_prefix(entries[3].head, entries[:3])
     assert not is_prefix(Head(2, "0" * 64), entries)
     assert not is_prefix(Head(0, ORIGIN), entries)
+
+
+def test_a_row_of_a_copy_that_went_another_way_does_not_belong() -> None:
+    """Both rows are sealed with the right key and stand in the right place."""
+    key, here, there = bytes(range(32)), [], []
+    for rows, spent in ((here, "much"), (there, "little")):
+        for seq in (1, 2, 3):
+            said = spent if seq == 2 else "same"
+            before = rows[-1].hash if rows else ORIGIN
+            rows.append(seal(key, seq, "reserve", "2024-01-01", said, before))
+    assert first_break(key, here) is None
+    assert first_break(key, there) is None
+    assert "row 3 does not follow" in str(first_break(key, [here[0], there[1], here[2]]))
+
+
+def test_the_note_of_the_head_never_goes_back(used: Ledger) -> None:
+    """Two processes may note in another order than they appended."""
+    entries = used.entries()
+    used.keyring.note(entries[2].head)
+    assert used.keyring.noted() == entries[-1].head

@@ -205,6 +205,21 @@ def test_linked_data_sets_share_the_smaller_cap_and_their_spends_add(
             ledger.reserve(claim("c", rho=2**-30, dataset=dataset))
 
 
+def test_links_join_whole_groups(ledger: Ledger, claim: Claims) -> None:
+    """Whoever is the same in the first and the second, and in the second and the third."""
+    names = ("city", "second", "third", "fourth")
+    for name in names[1:]:
+        ledger.add_dataset(name, Cap(rho=1.0))
+    ledger.link(["city", "second"])
+    ledger.link(["third", "fourth"])
+    ledger.link(["second", "third"])
+    reserve(ledger, claim("all of it", rho=2**-7))
+    for name in names:
+        assert ledger.book().linked[name] == frozenset(names)
+        with pytest.raises(BudgetRefused):
+            ledger.reserve(claim("more", rho=2**-30, dataset=name))
+
+
 def test_a_charge_for_whole_records_counts_in_the_account_of_days(
     ledger: Ledger, claim: Claims
 ) -> None:

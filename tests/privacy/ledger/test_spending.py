@@ -98,6 +98,13 @@ def test_one_release_may_use_a_cap_up_by_the_curve_and_then_nothing_fits() -> No
     assert not within([FINE, crumb], cap)
 
 
+def test_a_second_release_does_not_fit_by_the_curve_that_both_would_have_together() -> None:
+    together = [Cap(epsilon=compose([FINE] * 2, 2e-6).epsilon, delta=2e-6)]
+    assert within([FINE] * 2, together, releases=1)
+    assert not Room.flat([FINE], together).fits([FINE])
+    assert how_many_more(Room.flat([], together), [FINE]) == 1
+
+
 def test_choosing_between_the_curve_and_rho_after_an_answer_would_need_more_than_delta() -> None:
     """The run that docs/decisions/ledger.md describes, and that the filter refuses to let end
     by the curve."""

@@ -71,6 +71,14 @@ def test_a_longer_record_counts_twice_for_one_of_its_days(ledger: Ledger) -> Non
     charge(ledger, "week", USER_PERIOD, 0.95, (0, 7))
 
 
+def test_a_cap_for_days_holds_for_the_days_of_every_clock(ledger: Ledger) -> None:
+    """A day of the second clock cuts two of the first, each of them twice: 0.1 + 4 times 0.5."""
+    ledger.add_dataset("city", Cap(epsilon=2, delta=0), Unit.parse("user-day"))
+    charge(ledger, "west", Unit.parse("user-day@America/New_York"), 0.5, (0, 7))
+    with pytest.raises(BudgetRefused, match="user-day@Asia/Tokyo"):
+        charge(ledger, "east", Unit.parse("user-day@Asia/Tokyo"), 0.1, (0, 7))
+
+
 @pytest.mark.parametrize("windows", [("w-event:48h/1h", "w-event:49h/1h")])
 def test_windows_of_48_and_of_49_hours_add_up(ledger: Ledger, windows: tuple[str, str]) -> None:
     ledger.add_dataset("city", Cap(epsilon=1, delta=0), Unit.parse("w-event:48h"))
