@@ -170,9 +170,17 @@ def per_unit_words(manifest: Manifest) -> str:
         much = "no bound" if loss.epsilon is None else f"epsilon {_up(loss.epsilon)}"
         line = f"{loss.unit}: {much} at delta {loss.delta:g}"
         if loss.not_bounded_by:
-            line += f", besides {loss.not_bounded_by} release(s) that do not protect this unit"
+            line = (
+                f"{loss.unit}: no bound, {loss.not_bounded_by} release(s) do not protect this unit"
+            )
+            if loss.releases:
+                line += f"; the others: {much} at delta {loss.delta:g}"
         lines.append(line + ".")
-    return _listed("What that means for each unit, all releases together:", lines)
+    return _listed(
+        "What that means for each unit, all releases together (changing a part of a record may "
+        "cost more than leaving all of it out, because the rest is then weighted anew):",
+        lines,
+    )
 
 
 def _up(value: float, figures: int = 3) -> str:

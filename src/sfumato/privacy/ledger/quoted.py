@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from sfumato.privacy.ledger.reservation import Reservation
-from sfumato.privacy.ledger.spending import Spend
+from sfumato.privacy.ledger.spending import Loss, Spend
 from sfumato.privacy.ledger.views import instant
 from sfumato.privacy.manifest import (
     Cumulative,
@@ -46,18 +46,22 @@ def cumulative(reservation: Reservation) -> Cumulative:
         if worst is None
         else Period(start=instant(worst[0]), end=instant(worst[1])),
         caps=[str(cap) for cap in state.caps],
-        per_unit=[
-            UnitLoss(
-                unit=str(loss.unit),
-                neighbours=loss.unit.neighbours,
-                epsilon=loss.spend.epsilon if math.isfinite(loss.spend.epsilon) else None,
-                delta=loss.spend.delta,
-                rho=loss.spend.rho,
-                releases=loss.spend.releases,
-                not_bounded_by=loss.unbounded,
-            )
-            for loss in state.losses
-        ],
+        per_unit=[_unit_loss(loss) for loss in state.losses],
+    )
+
+
+def _unit_loss(loss: Loss) -> UnitLoss:
+    """What results for a unit. A whole record bears what its days and windows bear together: the
+    account that is capped leaves those out, and quoting it would promise too much."""
+    spend = loss.spend if loss.whole is None else loss.whole
+    return UnitLoss(
+        unit=str(loss.unit),
+        neighbours=loss.unit.neighbours,
+        epsilon=spend.epsilon if math.isfinite(spend.epsilon) else None,
+        delta=spend.delta,
+        rho=spend.rho,
+        releases=spend.releases,
+        not_bounded_by=loss.unbounded,
     )
 
 
