@@ -66,7 +66,7 @@ def test_the_list_of_measurements_recomputes_to_the_claim(
     check_claim(made)
     if parameters.get("keep") == "exponential":
         assert "choice" in [measured.label for measured in made.privacy.measurements]
-        assert "choice: a random choice" in " ".join(statement(made).split())
+        assert "choice: a choice made at random" in " ".join(statement(made).split())
 
 
 def test_a_measurement_that_is_left_out_is_noticed_before_publishing(
@@ -77,7 +77,7 @@ def test_a_measurement_that_is_left_out_is_noticed_before_publishing(
     less = made.model_copy(
         update={"privacy": made.privacy.model_copy(update={"measurements": kept})}
     )
-    with pytest.raises(SfumatoError, match="does not amount to what it claims"):
+    with pytest.raises(SfumatoError, match="do not add up to its claim"):
         check_claim(less)
 
 

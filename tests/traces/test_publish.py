@@ -178,7 +178,7 @@ def test_nothing_in_the_period_is_an_empty_release(
     request = asked(kind=kind or Kind.INDEPENDENT, **(later | how))
     book = Ledger(tmp_path / "ledger.sqlite")
     book.initialise()
-    book.add_dataset("walkers", Cap(epsilon=50.0, delta=1e-5), Unit.parse("point"))
+    book.add_dataset("walkers", Cap(epsilon=50.0, delta=1e-5), Unit.parse("point:1m"))
     made = sanitise(walkers(), request, book, tmp_path / "o")
     assert pq.read_table(made.folder / "traces.parquet").num_rows == 0
     assert len(book.book().charges) == 1
@@ -265,7 +265,7 @@ def test_the_command(tmp_path: Path, walkers: Walkers) -> None:
 def test_every_kind_lists_what_it_claims(
     kind: Kind, tmp_path: Path, ledger: Ledger, walkers: Walkers
 ) -> None:
-    ledger.add_dataset("cap", Cap(epsilon=1000.0, delta=1e-6), Unit.parse("point"))
+    ledger.add_dataset("cap", Cap(epsilon=1000.0, delta=1e-6), Unit.parse("point:1m"))
     request = asked(kind=kind, dataset="cap", box=BOX, **KINDS.get(kind, {}))
     made = sanitise(walkers(), request, ledger, tmp_path / "out").manifest
     check_claim(made)

@@ -30,32 +30,41 @@ from sfumato.privacy.audit.stage import Stage
 
 _LARGE, _SMALL = 1_200.0, 40.0
 """L and S, in visits a slot: far apart, and both far above the rounding to whole people."""
+_EVERYWHERE = 20
+"""People in every cell, so that numbers are not cut at zero, which would hide a difference."""
 
 
-def choice_pairs(stage: Stage, bound: Bound) -> Iterator[TablePair]:
-    """Neighbours on which a choice of k comes close to its stated sensitivity."""
+def choice_pairs(
+    stage: Stage, bound: Bound, large: float = _LARGE, small: float = _SMALL
+) -> Iterator[TablePair]:
+    """Neighbours on which a choice of k comes close to its stated sensitivity.
+
+    A smaller `large` brings the costs themselves together, so that the best k changes.
+    """
     ids, slots = stage.places.ids.tolist(), stage.grid.slots
     for (how, trace), transform in product(_traces(bound, len(ids), slots).items(), Transform):
         mine = np.zeros((len(ids), slots))
         np.add.at(mine, (trace[:, 0], trace[:, 1]), 1.0)
-        crowd = opposed(mine, transform)
+        crowd = opposed(mine, transform, large, small)
         visits = np.repeat(np.argwhere(np.ones_like(crowd)), crowd.ravel(), axis=0)
         others = np.column_stack((np.arange(1, len(visits) + 1), visits))
         name = f"against the choice of k ({transform}), {how}"
         yield pair_of(name, others, trace, ids, stage.grid)
 
 
-def opposed(mine: NDArray[np.float64], transform: Transform) -> NDArray[np.int64]:
+def opposed(
+    mine: NDArray[np.float64], transform: Transform, large: float, small: float
+) -> NDArray[np.int64]:
     """Counts, place x slot, on which these visits of one person move two costs furthest apart."""
     coefficients = forward(mine, transform)
     energy = np.cumsum(np.square(coefficients[:, 1:]).sum(axis=0))
     middle = 2 + int(np.argmin(np.abs(energy / energy[-1] - 0.5)))
     wanted = coefficients.copy()
     wanted[:, 0] = 0.0
-    wanted[:, 1:middle] *= _LARGE
-    wanted[:, middle:] *= -_SMALL
+    wanted[:, 1:middle] *= large
+    wanted[:, middle:] *= -small
     course = inverse(wanted, transform) / np.linalg.norm(mine)
-    counts: NDArray[np.int64] = np.rint(course - course.min()).astype(np.int64)
+    counts: NDArray[np.int64] = np.rint(course - course.min()).astype(np.int64) + _EVERYWHERE
     return counts
 
 

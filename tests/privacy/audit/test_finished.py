@@ -7,15 +7,18 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from sfumato.cli.audit_crowds import choice_pairs
 from sfumato.cli.audit_schemes import OTHER_VALUES, SETTINGS, other_rows, world_of
 from sfumato.cli.main import app
 from sfumato.density.laplace import Laplace
 from sfumato.density.paris import budget
 from sfumato.density.registry import PARAMETERS, SCHEMES
+from sfumato.engine.local import LocalSource
 from sfumato.model.bound import SampleBound, WeightBound
 from sfumato.model.errors import InputError, UsageError
 from sfumato.privacy.audit.claims import SameOutputClaim
 from sfumato.privacy.audit.finished import differing, parts_of, play
+from sfumato.privacy.audit.stage import Stage
 from sfumato.privacy.charging import Tab
 
 pytestmark = pytest.mark.privacy
@@ -124,7 +127,8 @@ def test_files_are_compared_too(monkeypatch):
 @pytest.mark.parametrize("name", SCHEMES)
 def test_every_scheme_publishes_the_same_under_equal_answers(name):
     """All pairs, and all files on some of them."""
-    world = world_of(SCHEMES[name], [0.3], DELTA, bound=WEIGHT, crowd=3)
+    level = {"bound": WEIGHT, "crowd": 3, "expected_users": 500_000}
+    world = world_of(SCHEMES[name], [0.3], DELTA, **level)
     assert world.exactly(0.3, seed=3).same_output
     few = world_of(SCHEMES[name], [0.3], DELTA, bound=SampleBound(6), only="all the time, some")
     assert few.exactly(0.3, seed=3).same_output
@@ -180,6 +184,22 @@ def test_a_forgotten_root_of_two_in_the_choice_of_k_is_seen(bound, parameters, m
             budget, name, lambda spread, *more, whole=whole: whole(spread / math.sqrt(2), *more)
         )
     assert against_the_choice(bound, parameters).violated
+
+
+def test_the_best_k_can_change_and_tells_nothing():
+    """Crowds from flat to steep: on some of them one person decides which k is the cheapest."""
+    parameters = {"keep": "exponential"}
+    level = {"bound": WEIGHT, "parameters": parameters, "only": "one visit, nobody"}
+    world = world_of(SCHEMES["paris"], [8.0], DELTA, **level)
+    stage, pairs = Stage.for_bound(WEIGHT), {}
+    for steepness in np.arange(1.0, 40.0, 3.0):
+        for pair in choice_pairs(stage, WEIGHT, steepness, 0.0):
+            if "dct" in pair.name and "once" in pair.name:
+                tables = (pair.with_user, pair.without_user)
+                pairs[f"{pair.name} {steepness}"] = tuple(
+                    LocalSource(table, stage.places, stage.grid, threads=1) for table in tables
+                )
+    assert replace(world, pairs=pairs).exactly(8.0, seed=2).same_output
 
 
 def test_parts_are_named_by_their_path_and_hold_type_and_shape():

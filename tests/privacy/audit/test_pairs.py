@@ -25,7 +25,7 @@ def test_tables_differ_in_one_user():
     pairs = stage.pairs(crowd=3)
     assert len({pair.name for pair in pairs}) == len(pairs) > 20
     for pair in pairs:
-        more, less = (e.source.table.to_pylist() for e in (pair.with_user, pair.without_user))
+        more, less = (e.parts[0].table.to_pylist() for e in (pair.with_user, pair.without_user))
         assert more[: len(less)] == less
         others = {row["user"] for row in less}
         added = {row["user"] for row in more[len(less) :]}

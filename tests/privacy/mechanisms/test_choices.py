@@ -1,5 +1,6 @@
 """Exponential mechanism and noisy max: exact laws, proved ranges, safe lattices."""
 
+import random
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +15,7 @@ from sfumato.model.private import Private
 from sfumato.privacy.charging import Tab
 from sfumato.privacy.mechanisms import exponential_choice, exponential_choices, noisy_max
 from sfumato.privacy.mechanisms.choices import choices_rho
-from sfumato.privacy.mechanisms.exponential import quantise
+from sfumato.privacy.mechanisms.exponential import LARGEST_COST, above_least, quantise
 from sfumato.privacy.noise import SeededStream
 
 pytestmark = pytest.mark.privacy
@@ -133,7 +134,7 @@ def test_a_range_is_a_whole_number_of_units() -> None:
 
 def test_costs_are_a_vector_of_integers() -> None:
     for bad in (COSTS.astype(float), COSTS.reshape(1, -1)):
-        with pytest.raises(InputError):
+        with pytest.raises(UsageError):
             exponential_choice(
                 Private(bad, "costs"),
                 softness=1,
@@ -164,12 +165,33 @@ def test_better_utilities_have_lower_costs() -> None:
     assert r == 13
 
 
-def test_utilities_must_fit_their_lattice() -> None:
-    for bad in (np.array([np.nan]), np.array([np.inf]), np.array([1e300])):
-        with pytest.raises(InputError):
-            quantise(bad, units=10, spread=1.0)
+@pytest.mark.privacy
+def test_no_utility_raises_after_the_charge() -> None:
+    """What no lattice holds is the dearest choice, or the cheapest; a refusal would tell."""
+    odd = np.array([np.nan, -np.inf, -1e300, 0.0, 1e300, np.inf])
+    costs, _ = quantise(odd, units=10, spread=1.0)
+    assert costs[:3].tolist() == [1 << 62] * 3
+    assert costs[4:].tolist() == [-(1 << 62)] * 2
+    assert above_least(costs).tolist() == [LARGEST_COST] * 4 + [0, 0]
     with pytest.raises(UsageError):
         quantise(np.array([1.0]), units=0, spread=1.0)
+
+
+@pytest.mark.privacy
+@quick
+@given(
+    st.lists(st.integers(-(1 << 62), 1 << 62), min_size=2, max_size=6),
+    st.integers(-(1 << 60), 1 << 60),
+    st.integers(0, 1 << 20),
+    st.randoms(use_true_random=False),
+)
+def test_cutting_dear_choices_keeps_the_range(
+    costs: list[int], low: int, width: int, chance: random.Random
+) -> None:
+    before = np.array(costs)
+    after = before + np.array([low + chance.randint(0, width) for _ in costs])
+    change = above_least(before) - above_least(after)
+    assert change.max() - change.min() <= width
 
 
 def test_choices_in_rows_follow_the_law_of_each_row() -> None:

@@ -21,7 +21,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.model.errors import InputError, UsageError
+from sfumato.model.errors import UsageError
 from sfumato.model.private import Private
 from sfumato.privacy.charging import Charger
 from sfumato.privacy.door import candidates, open_private
@@ -61,16 +61,16 @@ def quantise(
     down moves each of the four by less than one unit, so the apartness grows by less
     than 2; the utilities are taken to be computed with errors below a quarter of a unit, which
     adds less than 1. Hence r = ceil(units * spread) + 3.
+
+    Utilities are private, and the charge is paid when they come here: nothing is raised because
+    of them. What no lattice holds (2^62 units, infinite, not a number) is the dearest there is;
+    doubles are exact to a quarter of a unit up to 2^50, far above what 2^31 people can add up to.
     """
     if units < 1 or not (math.isfinite(spread) and spread >= 0):
         raise UsageError("A lattice of utilities needs positive units and a finite spread.")
     scaled = -np.asarray(utilities, dtype=np.float64) * units
-    if scaled.size and not np.abs(scaled).max() < 2.0**50:
-        raise InputError(
-            "The utilities are not finite or too large for their lattice.",
-            remedy="Use fewer units.",
-        )
-    costs: NDArray[np.int64] = np.floor(scaled).astype(np.int64)
+    held = np.clip(np.where(np.isnan(scaled), np.inf, scaled), -(2.0**62), 2.0**62)
+    costs: NDArray[np.int64] = np.floor(held).astype(np.int64)
     return costs, math.ceil(units * spread) + 3
 
 
@@ -85,10 +85,15 @@ def at_least_one(box: Private[NDArray[np.int64]], range_units: int) -> int:
 
 
 def above_least(costs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Costs counted from the least one; no probability depends on where they start."""
+    """Costs counted from the least one, at most `LARGEST_COST`; they are private, so none raises.
+
+    No probability depends on where costs start. Cutting what is counted from the least one keeps
+    the range: if costs move by amounts in [a, b], the least one moves by some d in [a, b] too, so
+    the counted ones move by amounts in [a - d, b - d], which holds 0; a cut brings each of these
+    amounts nearer to 0, and they still lie within b - a of each other.
+    """
     if costs.ndim != 1 or costs.dtype != np.int64:
-        raise InputError("Costs are a vector of 64-bit integers.")
-    if costs.max() > LARGEST_COST or costs.min() < -LARGEST_COST:
-        raise InputError("A cost is too large.", remedy="Use fewer units.")
-    start: NDArray[np.int64] = costs - costs.min()
-    return start
+        raise UsageError("Costs are a vector of 64-bit integers.")
+    above = costs.view(np.uint64) - costs.min().view(np.uint64)  # exact: below 2^64
+    cut: NDArray[np.int64] = np.minimum(above, np.uint64(LARGEST_COST)).astype(np.int64)
+    return cut
