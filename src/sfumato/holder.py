@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sfumato.density.layout import layout_of_zones
+from sfumato.engine.drops import DropLog
 from sfumato.engine.opening import opened_source
 from sfumato.geography.overlay import Overlay, overlay
 from sfumato.geography.voronoi import voronoi_cells
@@ -133,12 +134,14 @@ def true_density(
     engine: str | None = None,
     master: str | None = None,
     spark: Mapping[str, str] | None = None,
+    internal: Callable[[DropLog], None] | None = None,
 ) -> tuple[Table, Places]:
     """What the release is about: exact counts in the same zones and slots, and the zones.
 
     For towers the truth of a zone is the overlay of tower visits; for coordinates it is the
     number of distinct users in the zone. `engine`, `master` and `spark` say where to count, as
-    for a release.
+    for a release. `internal` is told how many rows were read and why some do not count: read
+    otherwise than for the release, they are another truth.
     """
     areas = (
         zones
@@ -175,6 +178,8 @@ def true_density(
         spark=spark,
     ) as source:
         exact = open_private(source.exact(Counting(published.manifest.privacy.counting)))
+        if internal is not None:
+            internal(source.drops)
     counts = exact.values / exact.units_per_count
     return (counts if shares is None else shares.to_zones(counts)), areas
 

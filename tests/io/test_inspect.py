@@ -113,3 +113,53 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 def test_an_empty_folder_is_nothing_to_look_at(tmp_path: Path) -> None:
     assert isinstance(inspect(tmp_path), Inspection)
+
+
+def test_members_of_ndjson_with_usual_names_are_suggested(tmp_path: Path) -> None:
+    path = tmp_path / "app.ndjson"
+    line = {"device_id": "7", "ts": "2024-01-01T00:00:00Z", "longitude": 2, "latitude": 48, "os": 1}
+    path.write_text(f"{json.dumps(line)}\n" * 3)
+    found = inspect(path, places=ZONES)
+    meant = {"user": "device_id", "time": "ts", "lon": "longitude", "lat": "latitude"}
+    assert found.suggested["column"] == meant
+    assert found.usable
+    assert found.rows["of known places"] == 3
+
+
+def test_members_inside_of_members_are_said_not_to_be_found(tmp_path: Path) -> None:
+    path = tmp_path / "app.ndjson"
+    line = {"user": "7", "time": "2024-01-01T00:00:00Z", "position": {"lon": 2, "lat": 48}}
+    path.write_text(f"{json.dumps(line)}\n" * 3)
+    found = inspect(path, places=ZONES)
+    assert any("inside of 'position'" in remark for remark in found.remarks)
+    assert not found.usable
+
+
+def test_many_files_that_do_not_fit_are_counted_and_not_all_named(tmp_path: Path) -> None:
+    for k in range(30):
+        (tmp_path / f"{k:02d}.csv").write_text("time,lon,lat\n2024-01-01T00:00:00Z,2,48\n")
+    found = inspect(tmp_path)
+    assert sum("gives no rows" in line for line in found.lines()) == 5
+    assert any("25 more files" in line for line in found.lines())
+    assert len(found.numbers()["files_without_rows"]) == 30
+    told = CliRunner().invoke(app, ["inspect", str(tmp_path)]).output
+    assert "NOTHING would be counted" in told
+    assert "--column user=NAME" in told
+
+
+def test_ids_that_are_numbers_here_and_text_there_are_noted(tmp_path: Path) -> None:
+    parquet(tmp_path / "a.parquet", user=[7], t_s=[DAY], tower=["a"])
+    (tmp_path / "b.csv").write_text("user,time,tower\n007,2024-01-01T00:00:00Z,a\n")
+    assert any("7 and 007" in remark for remark in inspect(tmp_path).remarks)
+
+
+def test_names_that_nobody_knows_are_answered_with_the_option_that_states_them(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "export.csv"
+    path.write_text("Kennung;Zeitpunkt;Ort\n7;2024-01-01 00:00;a\n")
+    assert any("--column user=NAME" in line for line in inspect(path).lines())
+    names = {"user": "Kennung", "time": "Zeitpunkt", "place": "Ort"}
+    found = inspect(path, columns=names, places=TOWERS)
+    assert found.rows["of known places"] == 1
+    assert any(line.startswith("# events-tz") for line in found.toml())

@@ -186,3 +186,15 @@ def test_what_is_not_covered_is_said(days: Ledger, facts: Facts, tmp_path: Path)
     assert "Several days of one person add up" in text
     assert "For what one person did on any one day, if all of them are about it," in text
     assert "For someone who is in all of them" not in text
+
+
+def test_a_whole_record_bears_what_its_days_and_windows_bear(
+    ledger: Ledger, facts: Facts, tmp_path: Path
+) -> None:
+    """Quoting the capped account alone would promise epsilon 0 for a person's whole record."""
+    for request, made in manifests(ledger, facts, tmp_path):
+        whole = next(x for x in made.privacy.cumulative.per_unit if x.unit == "user-period")
+        if whole.not_bounded_by:
+            assert "user-period: no bound" in stream_statement(request, made)
+        else:
+            assert whole.epsilon is None or whole.epsilon > 0, request.name

@@ -11,7 +11,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from sfumato.cli.config import Config
-from sfumato.cli.internal import print_json, tell
+from sfumato.cli.internal import RowsRead, print_json, tell
 from sfumato.cli.options import (
     Columns,
     DropBadTowers,
@@ -110,6 +110,7 @@ def evaluate(
             master=master,
             spark=spark_settings(spark_conf),
             earth_mover=earth_mover,
+            internal=RowsRead(silent=quiet),
             progress=lambda done, of: bar.update(task, completed=done, total=of),
         )
     folder = out or releases[0].parent / f"internal-{releases[0].name}"

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import Columns, TimeUnit, ZoneId, columns_of
+from sfumato.cli.options import Columns, DropBadTowers, TimeUnit, ZoneId, columns_of
 
 _BANNER = (
     "internal: this is about people's records. Do not publish it, nor let a script decide by it."
@@ -30,6 +30,7 @@ def inspect(
         str | None, typer.Option(help="parquet, csv or ndjson, where the ending does not tell.")
     ] = None,
     zone_id: ZoneId = None,
+    drop_bad_towers: DropBadTowers = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Look at event files before they are released: columns, clock, span, what would be dropped."""
@@ -38,7 +39,9 @@ def inspect(
     from sfumato.io.zones import read_zones
 
     areas = None if zones is None else read_zones(zones, zone_id)
-    sites = None if towers is None else read_towers(towers, zones=areas, tz=events_tz)
+    sites = None
+    if towers is not None:
+        sites = read_towers(towers, zones=areas, tz=events_tz, drop_bad=drop_bad_towers)
     found = look(
         events[0] if len(events) == 1 else events,
         columns=columns_of(column),
@@ -53,6 +56,10 @@ def inspect(
     typer.echo(_BANNER)
     for line in found.lines():
         typer.echo(line)
-    typer.echo("\nIf that is how they are to be read, write it down in sfumato.toml:\n")
+    if not found.usable:
+        typer.echo("\nRead like this, NOTHING would be counted: see above what is missing.")
+    typer.echo(
+        "\nIf that is how they are to be read, write it down in sfumato.toml, above its [tables]:\n"
+    )
     for line in found.toml():
         typer.echo(line)

@@ -138,9 +138,16 @@ def _tell_losses(console: Console, entry: dict[str, Any]) -> None:
         line = f"  {loss['unit']}: {_spend(loss)}"
         if loss["with_days_and_windows"] is not None:
             always = _spend(loss["with_days_and_windows"])
-            line += f"; for someone who is there on all days, {always} (not capped)"
+            line = (
+                f"  {loss['unit']}: {always} for someone who is there on all days; of this the cap "
+                f"counts what was charged for whole records, {_spend(loss)}"
+            )
         if loss["not_bounded_by"]:
-            line += f"; besides {loss['not_bounded_by']} that do not protect this unit at all"
+            others = line.partition(": ")[2]
+            line = (
+                f"  {loss['unit']}: no bound, {loss['not_bounded_by']} release(s) do not protect "
+                f"this unit; the others: {others}"
+            )
         console.print(line, highlight=False, soft_wrap=True)
     over = [unit["unit"] for unit in entry["units"] if unit["over_cap"]]
     if over:

@@ -228,8 +228,8 @@ def _tell(made: Release) -> None:
     typer.echo(f"{how}: {made.folder}")
     typer.echo(f"This release: epsilon {privacy.epsilon:.4g} at delta {privacy.delta:g}.")
     typer.echo(
-        f"All {life.releases} about these people: epsilon {life.epsilon:.4g} at delta "
-        f"{life.delta:g}."
+        f"All {life.releases} about these people, at the cap's delta: epsilon {life.epsilon:.4g} "
+        f"at delta {life.delta:g}."
     )
     if total.releases is not None and total.releases > life.releases:
         typer.echo(f"Besides these, {total.releases - life.releases} for other units.")

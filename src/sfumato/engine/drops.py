@@ -61,7 +61,13 @@ class DropLog:
         """Lines for the holder's internal log. Never publish them."""
         lines = [f"{self.rows} rows read, {self.kept} counted"]
         if self.rows and not self.kept:
-            lines.insert(0, "WARNING: every row was dropped, all counts are zero")
+            lines.insert(
+                0,
+                "WARNING: every row was dropped, all counts are zero (`sfumato inspect` shows how "
+                "the rows could be read)",
+            )
+        if not self.rows:
+            lines.insert(0, "WARNING: there were no rows, all counts are zero")
         if self.unfit:
             lines.append(f"WARNING: {self.unfit} files gave no rows (`sfumato inspect` says why)")
         for reason, number in self.dropped.items():

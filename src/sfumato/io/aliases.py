@@ -120,6 +120,11 @@ def _base(name: str, role: Role) -> str:
     return plain
 
 
+def plays(name: str, role: Role) -> bool:
+    """True for a plain name of the part."""
+    return _base(name, role) in role.plain
+
+
 def is_known(name: str) -> bool:
     """True for a column name that plays any part: a first line with one is a header."""
     roles = (USER, TIME, PLACE, LON, LAT, TOWER, ZONE, VALID_FROM, VALID_TO)

@@ -89,7 +89,8 @@ def dialect_of(raw: bytes, path: Path, chosen: Collection[str] = ()) -> CsvDiale
             f"the first line ({len(fields)} fields) does not look like a header. It is not "
             "shown here because it may be a record.",
             file=str(path),
-            remedy="Put the column names (user, time, …) in the first line.",
+            remedy="If it is one, say which column is what: --column user=NAME …. "
+            "Else put the column names (user, time, …) in the first line.",
         )
     names = [field or f"column{k}" for k, field in enumerate(fields)]
     refuse_repeated(names, str(path))

@@ -30,6 +30,7 @@ from sfumato.io.event_time import EPOCHS, check_time_options
 from sfumato.io.events import open_names, rows_of
 from sfumato.io.formats import FORMATS, Damaged
 from sfumato.io.locate import format_of, is_path, locate
+from sfumato.io.ndjson_members import members, roles_of
 from sfumato.io.rows import BAD, Positions, names_of
 from sfumato.io.schema import Column, arrow_columns
 from sfumato.io.tables import LABEL, as_table
@@ -48,8 +49,11 @@ from sfumato.model.places import PlaceKind, Places
 PLAUSIBLE = (315_532_800_000_000, 4_102_444_800_000_000)
 """1980 to 2100: a time stamp outside is probably read in the wrong unit."""
 _UNREADABLE = str(DropReason.UNREADABLE)
+_MATCHED = "of known places"
 _SAMPLE = 200_000
 """Rows that a suggestion is made from."""
+_SHOWN = 5
+"""Files without rows that are named; `--json` names all."""
 
 
 @dataclass(slots=True)
@@ -68,11 +72,15 @@ class Inspection:
     remarks: list[str] = field(default_factory=list)
     suggested: dict[str, Any] = field(default_factory=dict)
     """Options to write down: `time-unit`, `events-tz`, `column`."""
+    clock_is_open: bool = False
+    """Whether there are times whose clock nobody has stated."""
 
     def lines(self) -> list[str]:
         """For the holder's eyes."""
         told = [f"{self.source}: {self.files} files" if self.files > 1 else self.source]
-        told += [f"  {name}: gives no rows. {why}" for name, why in self.unfit]
+        told += [f"  {name}: gives no rows. {why}" for name, why in self.unfit[:_SHOWN]]
+        if len(self.unfit) > _SHOWN:
+            told.append(f"  … and {len(self.unfit) - _SHOWN:,} more files give no rows")
         width = max((len(name) for name, _, _ in self.columns), default=0)
         told += [f"  {name:<{width}}  {kind:<26} {part}" for name, kind, part in self.columns]
         read = self.rows["read"]
@@ -87,10 +95,23 @@ class Inspection:
             told.append(f"  from {first} to {last} (UTC); the period is yours to choose")
         return told + [f"  note: {remark}" for remark in self.remarks]
 
+    @property
+    def usable(self) -> bool:
+        """Whether any row has all of its parts and, where places were given, lies in one."""
+        faults = ["no user", "no time", "not a time", "no place"]
+        faults.append("missing or impossible coordinates")
+        read = self.rows["read"] - self.rows[_UNREADABLE]
+        return read > max(self.rows[why] for why in faults) and self.rows.get(_MATCHED, 1) > 0
+
     def toml(self) -> list[str]:
-        """Lines of `sfumato.toml` that state how the events are read."""
+        """Lines of `sfumato.toml` that state how the events are read.
+
+        They stand above its tables: `evaluate` and others must read as `release` does.
+        """
         made = [f"{key} = {_toml(value)}" for key, value in self.suggested.items()]
-        return ["[release]", f"events = {_toml(self.source)}", *made]
+        if self.clock_is_open:
+            made.append('# events-tz = "UTC"      # whose clock are the times on? else that of tz')
+        return [f"events = {_toml(self.source)}", *made]
 
     def numbers(self) -> dict[str, Any]:
         """The same for a program, under `internal` where it is printed."""
@@ -138,6 +159,11 @@ def inspect(
     for part in _parts(source, chosen, format, found):
         look.at(part)
     found.people = look.people.count
+    if len(look.id_kinds) > 1:
+        found.remarks.append(
+            "ids are numbers in some files and text in others, and an id is its text: 7 and 007 "
+            "are two people, each with a share of their own. Write ids alike in all files"
+        )
     if found.rows[_UNREADABLE]:
         found.remarks.append(
             "some lines are no records. A field with a line break is cut into lines, and a line is "
@@ -179,7 +205,8 @@ def _parts(
             kind = FileFormat(format) if format else format_of(file.path)
             schema = FORMATS[kind].schema(file.path, chosen.values())
         except SfumatoError as error:
-            found.unfit.append((str(file.path), error.problem))
+            problem = error.problem.removeprefix(f"{file.path}: ")
+            found.unfit.append((str(file.path), f"{problem} {error.remedy}".strip()))
             continue
         if schema is None:
             found.unfit.append((str(file.path), "it is empty"))
@@ -204,6 +231,7 @@ class _Look:
     zones: bool
     places: Places | None
     people: ByteIds = field(default_factory=lambda: ByteIds(UserEncoding.TEXT))
+    id_kinds: set[UserEncoding] = field(default_factory=set)
     _finder: PlaceFinder | None = None
     _known: dict[tuple[Column, ...], Reading | None] = field(default_factory=dict)
 
@@ -216,6 +244,7 @@ class _Look:
             self.found.unfit.append((part.label, "its columns leave open how it is read"))
             return
         try:
+            self.id_kinds.add(reading.user)
             for rows in self._rows(part, reading):
                 self._count(rows)
         except Damaged as error:
@@ -227,11 +256,7 @@ class _Look:
     def _reading(self, part: _Part) -> Reading | None:
         """The reading that the schema gives with what is suggested for what it leaves open."""
         if part.open_names:
-            reading = open_names(self.chosen, self.tz, self.unit)
-            self.found.remarks.append(
-                "NDJSON has no header: members are looked up by the parts' names or --column"
-            )
-            return self._placed(part, reading)
+            return self._placed(part, self._by_members(part))
         described = self._described(part)
         if described is None:
             self.found.columns += [(c.name, c.type, "") for c in part.columns]
@@ -239,6 +264,24 @@ class _Look:
         reading = self._timed(part, self._placed(part, described))
         self._roles(part, reading)
         return reading
+
+    def _by_members(self, part: _Part) -> Reading:
+        """NDJSON: the members of the first objects, and the parts that their names suggest."""
+        self.found.remarks.append(
+            "NDJSON has no header: members are looked up by the parts' names or --column"
+        )
+        names, nested = ([], []) if part.file is None else members(part.file.path)
+        if names:
+            self.found.remarks.append(f"members of the first objects: {aliases.listed(names)}")
+        if nested:
+            self.found.remarks.append(
+                f"members inside of {aliases.listed(nested)} are not found: write the parts that "
+                "are needed as members of the line itself"
+            )
+        meant = roles_of(names, self.chosen)
+        if meant:
+            self.found.suggested["column"] = self.chosen | meant
+        return open_names(self.chosen | meant, self.tz, self.unit)
 
     def _described(self, part: _Part) -> Reading | None:
         """What the schema says, with any unit and clock where it leaves them open."""
@@ -250,7 +293,7 @@ class _Look:
                 except UsageError:
                     raise
                 except SfumatoError as error:
-                    problem = problem or error.problem
+                    problem = problem or f"{error.problem} {error.remedy}".strip()
         self.found.remarks.append(problem)
         return None
 
@@ -324,6 +367,7 @@ class _Look:
         return replace(reading, tz=reading.tz or "UTC")
 
     def _ask_clock(self, why: str) -> None:
+        self.found.clock_is_open = True
         self.found.remarks.append(f"{why}: say whose clock they are on with --events-tz (or --tz)")
 
     def _best_unit(self, part: _Part, reading: Reading) -> str:
@@ -373,7 +417,7 @@ class _Look:
         else:
             counted["no place"] += rows.place.null_count
         if self.places is not None:
-            counted["of known places"] += self._matching(rows)
+            counted[_MATCHED] += self._matching(rows)
         self._people(names_of(rows.user))
 
     def _people(self, names: Any) -> None:

@@ -176,9 +176,17 @@ def per_unit_words(manifest: Manifest) -> str:
                 f"{_much(loss.always_there.epsilon)} for someone who is there all the time"
             )
         if loss.not_bounded_by:
-            line += f", besides {loss.not_bounded_by} release(s) that do not protect this unit"
+            line = (
+                f"{loss.unit}: no bound, {loss.not_bounded_by} release(s) do not protect this unit"
+            )
+            if loss.releases:
+                line += f"; the others: {_much(loss.epsilon)} at delta {loss.delta:g}"
         lines.append(line + ".")
-    return _listed("What that means for each unit, all releases together:", lines)
+    return _listed(
+        "What that means for each unit, all releases together (changing a part of a record may "
+        "cost more than leaving all of it out, because the rest is then weighted anew):",
+        lines,
+    )
 
 
 def _much(epsilon: float | None) -> str:

@@ -83,6 +83,11 @@ class Dropped:
         lines = [f"{number} rows dropped: {why}" for why, number in found.items() if number]
         if self.files:
             lines.append(f"{self.files} files gave no rows")
+        if self.read and sum(found.values()) >= self.read:
+            lines.append(
+                "WARNING: every row was dropped, all counts are noise around zero (`sfumato "
+                "inspect` shows how rows could be read)"
+            )
         return [f"{self.read} rows read", *lines]
 
 

@@ -191,6 +191,12 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
         remedy = "Ask for less, or publish less often."
     elif fit > 0:
         remedy = f"At delta {claim.delta:g}, --epsilon {fit:.3g} would still fit."
+    elif not math.isfinite(asked.epsilon) and delta == 0:
+        remedy = (
+            "The cap has delta 0, and this noise (Gaussian) has no finite epsilon at delta 0: no "
+            "such release ever fits. Give the cap a delta, on the record, with sfumato ledger init "
+            f"--unit {limit.unit} --replace-cap --cap-delta, or take a scheme without a delta."
+        )
     else:
         remedy = "Nothing worth having is left: no epsilon fits any more."
     times = "" if limit.n == 1 else f" (it is charged for {claim.unit} and counts {limit.n} times)"

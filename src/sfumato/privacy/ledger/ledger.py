@@ -11,6 +11,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from sfumato.privacy.ledger.errors import LedgerBroken, LedgerError, Reservation
 from sfumato.privacy.ledger.keyring import Keyring
 from sfumato.privacy.ledger.records import ACCOUNTING, Book, Charge, Claim, Kind, Status
 from sfumato.privacy.ledger.reservation import Reservation
-from sfumato.privacy.units import USER_PERIOD, Unit
+from sfumato.privacy.units import USER_PERIOD, Unit, UnitKind
 
 KEY_VARIABLE = "SFUMATO_LEDGER_KEY"
 """Environment variable that names the file of the ledger's key."""
@@ -145,7 +146,8 @@ class Ledger:
                 if not change.book.caps_of(claim.dataset, claim.unit):
                     raise UsageError(
                         f"The data set {claim.dataset!r} has no cap for the unit {claim.unit}.",
-                        remedy="Set one with sfumato ledger init --dataset NAME --unit UNIT.",
+                        remedy=f"Set one with sfumato ledger init --dataset '{claim.dataset}' "
+                        f"--unit {_cap_unit(claim.unit)} --cap-epsilon E --cap-delta D.",
                     )
                 filter.check(change.book, claim, replan)
                 release, resumed = secrets.token_hex(16), False
@@ -369,6 +371,13 @@ def _bind(change: _Change, known: Charge, claim: Claim) -> None:
             remedy="Run it with the options of that run, or give it up with sfumato ledger "
             "abandon: it stays charged.",
         )
+
+
+def _cap_unit(unit: Unit) -> str:
+    """How a cap that holds for this unit is usually written: for every clock and slot length."""
+    if unit.kind is UnitKind.POINT and unit.radius_m is None:
+        return "point:200m"
+    return str(replace(unit, clock=None, slot_s=None))
 
 
 def _known(book: Book, datasets: Iterable[str]) -> None:
