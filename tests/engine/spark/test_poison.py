@@ -184,7 +184,12 @@ def test_a_file_whose_name_is_no_text_stops_no_other(town: Any, tmp_path: Path) 
         (tmp_path / os.fsdecode(b"u\xff.csv")).write_bytes(b"user,time,tower\nu," + T + b",t0\n")
     except OSError:
         pytest.skip("this file system refuses the name")
-    assert counted(town, tmp_path, town.towers(3)).sum() == 5
+    source = open_source(tmp_path, town.towers(3), town.grid(), tz="UTC")
+    try:
+        assert town.opened(source.exact(Counting.VISITS)).values.sum() == 5
+        assert source.drops.unfit == 1
+    finally:
+        source.close()
 
 
 @pytest.mark.usefixtures("spark")
