@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from sfumato.engine.fingerprint import fingerprint
+from sfumato.engine.local import LocalSource
 from sfumato.model.events import EventColumns, EventFile, Events, FileFormat
 
 KEY = b"a key of the holder's own"
@@ -59,3 +61,24 @@ def test_places_and_grid_are_part_of_the_input(town: Any) -> None:
     assert fingerprint(events, town.towers(2), town.grid(2), KEY) != base
     assert town.local(ROWS, 2).fingerprint(KEY) == base
     assert town.relational(ROWS, 2).fingerprint(KEY) == base
+
+
+@pytest.mark.privacy
+def test_one_value_more_than_a_dictionary_can_count_stops_nothing(town: Any) -> None:
+    """Chunks with 8-bit indices: together they have more values than those can tell apart."""
+    import pyarrow as pa
+
+    def coded(first: int) -> Any:
+        names = pa.array([f"t{first + k}" for k in range(100)])
+        places = pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), names)
+        table = town.table([(first + k, 0.5, "t0") for k in range(100)])
+        return table.set_column(table.column_names.index("tower"), "tower", places)
+
+    def source(*firsts: int) -> LocalSource:
+        events = town.described(pa.concat_tables([coded(first) for first in firsts]))
+        return LocalSource(events, town.towers(2), town.grid())
+
+    few, many = source(0), source(0, 100)
+    assert few.fingerprint(KEY) != many.fingerprint(KEY)
+    assert many.drops.rows == 200
+    assert many.drops.kept == few.drops.kept == 2

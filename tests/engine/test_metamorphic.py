@@ -21,6 +21,7 @@ from tests.io.poison import BY_NAME, BY_POSITION, PLACEMENTS, csv_zoo, json_zoo,
 
 from sfumato.engine.local import LocalSource
 from sfumato.io.events import read_events
+from sfumato.io.rows import LONGEST_BINARY
 from sfumato.model.bound import Counting, SampleBound, WeightBound
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
@@ -116,4 +117,18 @@ def test_seven_is_one_person_in_every_source(tmp_path: Path) -> None:
         pq.write_table(table, tmp_path / f"{k}.parquet")
     assert counted(tmp_path)[0].sum() == 1
     (tmp_path / "z.csv").write_text(f"user,time,tower\n007,{when},t1\n")
+    assert counted(tmp_path)[0].sum() == 2
+
+
+def test_a_long_binary_id_is_read_alike_beside_any_other_file(tmp_path: Path) -> None:
+    """Beside a text file its hex digits, twice as long, are its name: neither may stop the rest."""
+
+    def file(name: str, users: list[bytes] | list[str]) -> None:
+        times = pa.array([1_704_067_200] * len(users), pa.int64())
+        table = pa.table({"user": users, "t_s": times, "tower": ["t0"] * len(users)})
+        pq.write_table(table, tmp_path / name)
+
+    file("binary.parquet", [b"b" * LONGEST_BINARY, b"c" * (LONGEST_BINARY + 1)])
+    assert counted(tmp_path)[0].sum() == 1
+    file("text.parquet", ["anna"])
     assert counted(tmp_path)[0].sum() == 2

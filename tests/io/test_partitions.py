@@ -35,3 +35,11 @@ def test_a_folder_with_an_odd_name_leaves_the_others(tmp_path: Path, kind: str) 
             with (home / "d.parquet").open("wb") as file:
                 pq.write_table(table, file)
     assert [who for who in people(tmp_path) if who is not None] == [b"anna", b"bo"]
+
+
+@pytest.mark.privacy
+def test_two_names_that_are_no_text_are_not_one_person(tmp_path: Path) -> None:
+    for name in ("user=%61nna", "user=%ff", "user=%fe"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "d.csv").write_text(CSV)
+    assert people(tmp_path) == [b"anna", None, None]

@@ -215,10 +215,74 @@ def test_who_states_the_clock_begins_with_it() -> None:
         list(ndjson_feed(io.BytesIO(row("a") + b"\n" + CLOCK), TOWERS))
     ticks = list(ndjson_feed(io.BytesIO(b"\n" + CLOCK), TOWERS))
     assert ticks == [Tick(EIGHT)]
-    (found, tick, end) = ndjson_feed(io.BytesIO(row("a")), TOWERS)
-    assert isinstance(found, Positions)
+    (tick, found, end) = ndjson_feed(io.BytesIO(row("a")), TOWERS)
     assert isinstance(tick, Tick)
+    assert isinstance(found, Positions)
     assert isinstance(end, Tick)
+
+
+class Arriving(io.RawIOBase):
+    """Lines that come at given minutes after nine, by the machine's clock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, lines: dict[int, bytes]) -> None:
+        self._lines = iter(sorted(lines.items()))
+        self._minute = 0
+        now = lambda: EIGHT + (60 + self._minute) * 60_000_000  # noqa: E731
+        monkeypatch.setattr("sfumato.stream.feeds.machine_clock", now)
+
+    def read(self, size: int = -1, /) -> bytes:  # noqa: ARG002
+        self._minute, line = next(self._lines, (self._minute, b""))
+        return line
+
+
+def test_a_row_that_comes_closes_no_slot_for_those_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A row is late by the clock at which it was read, not by whether another came before."""
+
+    def in_time(lines: dict[int, bytes]) -> list[str]:
+        """Whose rows of the hour before nine come before the clock says nine."""
+        clock, found = 0, []
+        for item in ndjson_feed(Arriving(monkeypatch, lines), TOWERS):  # type: ignore[arg-type]
+            if isinstance(item, Tick):
+                clock = item.clock_us
+            elif clock < EIGHT + 3_600_000_000:
+                found += users([item])
+        return found
+
+    others = {-30: row("a"), 5: row("b") + row("c")}
+    assert in_time(others) == ["a"]
+    assert in_time(others | {2: row("u", time="2024-03-04T09:02:00Z")}) == ["a"]
+
+
+def test_the_clock_goes_on_while_nobody_sends() -> None:
+    """Otherwise a slot would be published when somebody's row comes, and tell that it came."""
+    out, into = os.pipe()
+    with os.fdopen(out, "rb") as reading, os.fdopen(into, "wb", buffering=0) as writing:
+        feed = ndjson_feed(reading, TOWERS, wait=0.01)
+        writing.write(row("a"))
+        assert isinstance(next(feed), Tick)
+        assert users([next(feed)]) == ["a"]
+        assert isinstance(next(feed), Tick)
+        assert isinstance(next(feed), Tick)
+
+
+def test_a_folder_is_looked_at_at_fixed_instants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file must not make the next look, and with it the next tick, come sooner."""
+
+    def pauses() -> list[float]:
+        slept: list[float] = []
+        monkeypatch.setattr("time.sleep", slept.append)
+        looks = iter([True, True, False])
+        list(folder_feed(tmp_path, TOWERS, wait=1.0, more=lambda: next(looks)))
+        return slept
+
+    monkeypatch.setattr("time.time", lambda: 100.25)
+    without = pauses()
+    (tmp_path / "u.ndjson").write_bytes(row("u"))
+    assert pauses() == without == [0.75]
 
 
 def test_a_record_that_names_a_place_does_not_make_the_others_do_so() -> None:

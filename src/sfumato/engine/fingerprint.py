@@ -81,9 +81,23 @@ def _file(digests: Digests, path: Path) -> None:
 
 
 def _table(digests: Digests, part: EventTable) -> None:
-    table = part.table.combine_chunks()
+    try:
+        table = part.table.combine_chunks()
+    except pa.ArrowInvalid:  # one value more than a dictionary's indices can tell apart
+        table = _wide(part.table).combine_chunks()
     with pa.ipc.new_stream(pa.PythonFile(_Sink(digests), mode="w"), table.schema) as stream:
         stream.write_table(table)
+
+
+def _wide(table: pa.Table) -> pa.Table:
+    """The table with 64-bit indices of its dictionaries."""
+    fields = [
+        field.with_type(pa.dictionary(pa.int64(), field.type.value_type))
+        if pa.types.is_dictionary(field.type)
+        else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))
 
 
 def _files(events: Events) -> list[EventFile]:

@@ -42,8 +42,10 @@ class Block:
     skipped: int = 0
 
 
-def whole_lines(read: Callable[[int], bytes]) -> Iterator[Block]:
+def whole_lines(read: Callable[[int], bytes | None]) -> Iterator[Block]:
     """Blocks of whole lines of what `read` gives, until it gives nothing.
+
+    `None` is nothing yet: an empty block comes, so that whoever looks at a clock can.
 
     Holds a block and at most one record of `LONGEST` bytes: the rest of a longer record is
     read and forgotten up to its line end.
@@ -51,6 +53,9 @@ def whole_lines(read: Callable[[int], bytes]) -> Iterator[Block]:
     rest, skipping = b"", False
     while True:
         piece = read(BLOCK)
+        if piece is None:
+            yield Block(b"")
+            continue
         last = not piece
         if skipping:
             end = piece.find(b"\n")

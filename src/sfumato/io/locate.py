@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import unquote_to_bytes
 
 from sfumato.model.errors import InputError, UsageError
 from sfumato.model.events import FileFormat
@@ -66,10 +66,18 @@ def locate(source: object) -> tuple[Located, ...]:
 
 
 def partition_keys(path: Path, root: Path) -> tuple[tuple[str, str | None], ...]:
-    """`day`, `01` of `day=01/`, as far as it lies below what the holder pointed at."""
+    """`day`, `01` of `day=01/`, as far as it lies below what the holder pointed at.
+
+    Bytes that are no UTF-8 stay themselves (as the system spells them), so that two ids do not
+    become one; whoever reads them as a name finds none.
+    """
     folders = path.parent.relative_to(root).parts if path.is_relative_to(root) else ()
     pairs = [folder.split("=", 1) for folder in folders if "=" in folder]
-    return tuple((name, None if text == _NO_KEY else unquote(text)) for name, text in pairs)
+    return tuple((name, None if text == _NO_KEY else _unquoted(text)) for name, text in pairs)
+
+
+def _unquoted(text: str) -> str:
+    return os.fsdecode(unquote_to_bytes(os.fsencode(text)))
 
 
 def _expand(text: str) -> tuple[list[Path], Path, bool]:

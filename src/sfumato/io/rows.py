@@ -36,6 +36,9 @@ __all__ = ["BAD", "FAR", "Positions", "RowRules"]
 
 LONGEST_VALUE = (1 << 20) - 1
 """Bytes of the longest id or name that is read; the tables of ids hold no longer ones."""
+LONGEST_BINARY = LONGEST_VALUE // 2
+"""The same of a binary id. Its hex digits must fit too: they are its name wherever another file
+of the folder holds texts, and that file must not decide whether the id is read."""
 WHOLE_DOUBLES = 2.0**53
 """Below this, doubles tell all whole numbers apart."""
 SWOLLEN = 1 << 28
@@ -208,6 +211,9 @@ class RowRules:
 def plain(column: Any) -> Any:
     """One Arrow array without dictionaries, run lengths or extension types."""
     if isinstance(column, pa.ChunkedArray):
+        if pa.types.is_dictionary(column.type) and column.num_chunks > 1:
+            # Each by itself: all values together may be too many for the type of their indices.
+            column = pa.chunked_array([plain(chunk) for chunk in column.chunks])
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
         if isinstance(column, pa.ChunkedArray):  # no chunk at all, or too large for one
             column = pa.concat_arrays(column.chunks) if column.num_chunks else _empty(column.type)
@@ -303,10 +309,10 @@ def _is_whole_decimal(kind: Any) -> bool:
 
 
 def _short(column: Any) -> Any:
-    """Binary ids that the table of ids can hold."""
+    """Binary ids that the table of ids can hold, as bytes and as hex digits."""
     column = as_bytes(column)
     ends, _ = bytes_of(column)
-    return without_rows(column, np.diff(ends) > LONGEST_VALUE)
+    return without_rows(column, np.diff(ends) > LONGEST_BINARY)
 
 
 def _hex(column: Any) -> Any:

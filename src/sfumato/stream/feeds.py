@@ -12,11 +12,16 @@ write a line of their own into the pipe can state the time, so the feeder builds
 encoder, which leaves no line break inside a value. In a folder, files are read once, in the order
 of their names, when they have their final name (write under a name that starts with a dot and
 rename); a file `CLOCK` with an instant in it states the time, for replays.
+
+**The machine's clock is read whether or not anything comes, and before what came counts.** If a
+row's arrival made it tick, one person's row would close a slot for all that come after it, and
+the slot's publication would tell that it came.
 """
 
 from __future__ import annotations
 
 import json
+import select
 import time
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping
@@ -89,21 +94,26 @@ def line_rules(options: Options) -> RowRules:
     return RowRules(reading, UserEncoding.TEXT, coordinates=located, period=options.period)
 
 
-def ndjson_feed(stream: BinaryIO, options: Options) -> Iterator[Item]:
+def ndjson_feed(stream: BinaryIO, options: Options, *, wait: float = 1.0) -> Iterator[Item]:
     """Rows and ticks of a stream of JSON lines, until it ends.
 
     Who states the clock begins with it. If a later line would do, the machine's clock would count
     until then, and how many rows come before that line would decide which slots it closes.
+    Otherwise a row is late by the machine's clock at which it was read, whoever else's came before.
     """
-    rules, stated = line_rules(options), None
-    # What is there at once: a live pipe must not wait until a block is full.
-    blocks = whole_lines(getattr(stream, "read1", stream.read))
-    for number, block in enumerate(blocks):
+    rules, stated, begun = line_rules(options), None, False
+    for block in whole_lines(_as_it_comes(stream, wait)):
+        now = Tick(machine_clock())
         # A byte order mark belongs to the stream, not to whoever's line stands first.
-        lines = block.data if number else block.data.removeprefix(BOM_UTF8)
+        lines = block.data if begun else block.data.removeprefix(BOM_UTF8)
+        begun = begun or bool(block.data)
+        if stated is False:
+            yield now
         for part in _parts(lines, block.skipped):
             if stated is None:
                 stated = isinstance(part, Tick)
+                if not stated:
+                    yield now
             if not isinstance(part, Tick):
                 yield json_positions(part[0], rules, part[1])
             elif stated:
@@ -114,10 +124,26 @@ def ndjson_feed(stream: BinaryIO, options: Options) -> Iterator[Item]:
                     file=_STDIN,
                     remedy='Begin with a line {"clock": "…"}, or leave the clock to the machine.',
                 )
-        if stated is False:
-            yield Tick(machine_clock())
     if not stated:
         yield Tick(machine_clock())
+
+
+def _as_it_comes(stream: BinaryIO, wait: float) -> Callable[[int], bytes | None]:
+    """What is there at once, or nothing yet after so many seconds.
+
+    A live pipe must not wait until a block is full, nor the clock until somebody's line comes.
+    """
+    read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+    try:
+        handle = stream.fileno()
+    except (AttributeError, OSError):  # not a file of the system: nothing to wait for
+        return read
+
+    def some(size: int) -> bytes | None:
+        # Blocks are larger than the stream's own buffer, so nothing read waits in there.
+        return read(size) if select.select([handle], [], [], wait)[0] else None
+
+    return some
 
 
 def _parts(lines: bytes, skipped: int) -> Iterator[tuple[bytes, int] | Tick]:
@@ -147,7 +173,13 @@ def folder_feed(
     if not folder.is_dir():
         raise InputError("this is no folder.", file=str(folder))
     seen: set[str] = set()
+    looked = False
     while more():
+        if looked:
+            # At fixed instants: if files made the next look come sooner, one person's file would
+            # decide which of the others' at the end of a slot are late.
+            time.sleep(wait - time.time() % wait)
+        looked = True
         # The clock first: a file that was there before its hour was told is not too late.
         tick = _told(folder)
         fresh = sorted(
@@ -159,8 +191,6 @@ def folder_feed(
             seen.add(name)
             yield from _rows(folder / name, options)
         yield tick
-        if not fresh and more():
-            time.sleep(wait)
 
 
 def _rows(path: Path, options: Options) -> list[Positions] | list[Unfit]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,21 @@ def test_a_damaged_file_gives_no_rows_where_it_was_found(town: Any, tmp_path: Pa
     damaged(tmp_path)
     (tmp_path / "a.csv").write_bytes(b"\n".join([b"user,time,tower", *good(5)]))
     assert counted(town, tmp_path, town.towers(3)).sum() == 5
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_file_whose_name_is_no_text_stops_no_other(town: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"\n".join([b"user,time,tower", *good(5)]))
+    try:
+        (tmp_path / os.fsdecode(b"u\xff.csv")).write_bytes(b"user,time,tower\nu," + T + b",t0\n")
+    except OSError:
+        pytest.skip("this file system refuses the name")
+    source = open_source(tmp_path, town.towers(3), town.grid(), tz="UTC")
+    try:
+        assert town.opened(source.exact(Counting.VISITS)).values.sum() == 5
+        assert source.drops.unfit == 1
+    finally:
+        source.close()
 
 
 @pytest.mark.usefixtures("spark")

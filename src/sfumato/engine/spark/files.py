@@ -99,6 +99,7 @@ def read_files(
     for file in files:
         label = str(file.path)
         try:
+            _check_name(label)
             kind = format_of(file.path) if label in near else _by_ending(label)
             address = store.addresses[label]
             schema = layouts.schema(file, kind, address, chosen.values(), label in near)
@@ -118,6 +119,18 @@ def read_files(
         notes = tuple(dict.fromkeys((*notes, *said)))
     _number(store, [part for part in parts if part.label in near])
     return Events(tuple(parts), notes, unfit=tuple(unfit)), store
+
+
+def _check_name(label: str) -> None:
+    """A path that is no text cannot be sent to Spark; one file's must not stop the others'."""
+    try:
+        label.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            "Spark cannot open a path that is not UTF-8.",
+            file=ascii(label),
+            remedy="Rename it.",
+        ) from None
 
 
 def _by_ending(label: str) -> FileFormat:
