@@ -201,6 +201,19 @@ def test_an_output_that_cannot_be_written_keeps_the_reservation(desk: Desk) -> N
     assert desk.publish().how == "resumed"
 
 
+def test_a_release_that_is_being_made_cannot_be_abandoned(desk: Desk) -> None:
+    """The process at work would still put its output in place."""
+
+    def persist(reservation: Reservation, folder: Path) -> None:
+        with pytest.raises(ReservationRefused, match="Another process"):
+            abandon(desk.ledger, reservation.id)
+        desk.persist(reservation, folder)
+
+    claim = desk.claim(desk.input)
+    made = publish(desk.ledger, claim, desk.out, lambda: desk.input, persist)
+    assert desk.ledger.book().charges[made.release].status is Status.COMMITTED
+
+
 def test_abandoning_removes_what_was_left_and_stays_charged(desk: Desk) -> None:
     def persist(reservation: Reservation, folder: Path) -> None:
         desk.persist(reservation, folder)

@@ -21,6 +21,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -128,12 +129,17 @@ def _finish(
 
 
 def abandon(ledger: Ledger, release: str) -> Charge:
-    """Give up an open reservation and remove what it left on the disk. It stays charged."""
-    book = ledger.book()
-    row = book.charges.get(release)
-    if row is not None and row.status is Status.RESERVED:
-        _remove(Path(row.claim.out).parent / f"{TEMPORARY}{release}")
-    return ledger.abandon(release)
+    """Give up an open reservation and remove what it left on the disk. It stays charged.
+
+    Not while a process works on it: that one would go on and put its output in place.
+    """
+    row = ledger.book().charges.get(release)
+    with ExitStack() as held:
+        if row is not None and row.status is Status.RESERVED:
+            if ledger.keyring.has_release_key(release):  # else nobody on this machine can go on
+                held.enter_context(ledger.keyring.hold(release))
+            _remove(Path(row.claim.out).parent / f"{TEMPORARY}{release}")
+        return ledger.abandon(release)
 
 
 def digests(folder: Path) -> dict[str, str]:

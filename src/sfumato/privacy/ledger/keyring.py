@@ -146,6 +146,10 @@ class Keyring:
             )
         return key
 
+    def has_release_key(self, release: str) -> bool:
+        """Whether the key of a reservation is on this machine."""
+        return self._release_file(release).exists()
+
     def destroy(self, release: str) -> None:
         """Overwrite and remove the key of a release, if it is here."""
         destroy_file(self._release_file(release))
