@@ -116,7 +116,7 @@ class RowRules:
 
     def batches(self, columns: Mapping[str, Any], rows: int) -> Iterator[Positions]:
         """`positions` of so many rows, in pieces where dictionaries would swell too much."""
-        step = max(1, min(rows, SWOLLEN // max(map(_longest_entry, columns.values()))))
+        step = max(1, min(rows, SWOLLEN // max(map(longest_entry, columns.values()))))
         for start in range(0, rows, step):
             yield self.positions({name: columns[name].slice(start, step) for name in columns})
 
@@ -231,7 +231,7 @@ def plain(column: Any) -> Any:
             return column
 
 
-def _longest_entry(column: Any) -> int:
+def longest_entry(column: Any) -> int:
     """Bytes of the longest text in a column's dictionary, at least 1.
 
     A megabyte that stands once in a dictionary may be named by every row: spelled out, one
