@@ -4,7 +4,7 @@ One module for every path: CSV lines, Parquet, tables in memory, NDJSON, databas
 comes out for a row depends on that row, its part's `Reading` and the grid's period alone:
 
 * **user**: 64-bit integers, or the bytes of the canonical text (or of binary ids, where all
-  parts hold those). Missing, not UTF-8, or longer than a megabyte: no user.
+  parts hold those). Missing, not UTF-8, or longer than a megabyte (binary: half): no user.
 * **time**: epoch microseconds, rounded down. `FAR` is outside every period, `BAD` is no time.
 * **place**: 64-bit integers or the bytes of a name; or **lon, lat** in degrees, NaN where a text
   is no number.
