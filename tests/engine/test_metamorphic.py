@@ -20,8 +20,8 @@ from tests.io import poison
 from tests.io.poison import BY_NAME, BY_POSITION, PLACEMENTS, csv_zoo, json_zoo, written
 
 from sfumato.engine.local import LocalSource
-from sfumato.io.events import read_events
-from sfumato.io.rows import LONGEST_BINARY
+from sfumato.io.events import read_events, resolved, rows_of
+from sfumato.io.rows import LONGEST_BINARY, SWOLLEN
 from sfumato.model.bound import Counting, SampleBound, WeightBound
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
@@ -42,7 +42,7 @@ HEADER = b"user,time,tower,lon,lat"
 def counted(source: object, columns: dict[str, str] = BY_NAME) -> list[NDArray[np.int64]]:
     """Exact and bounded counts, by name or by position."""
     places = ZONES if columns is BY_POSITION else TOWERS
-    opened = LocalSource(read_events(source, columns=columns), places, GRID, threads=1)
+    opened = LocalSource(read_events(source, columns=columns, tz="UTC"), places, GRID, threads=1)
     try:
         boxes = [
             *(opened.exact(counting) for counting in Counting),
@@ -132,3 +132,21 @@ def test_a_long_binary_id_is_read_alike_beside_any_other_file(tmp_path: Path) ->
     assert counted(tmp_path)[0].sum() == 1
     file("text.parquet", ["anna"])
     assert counted(tmp_path)[0].sum() == 2
+
+
+@pytest.mark.parametrize("column", ["user", "t", "tower"])
+def test_a_long_text_that_many_rows_name_is_read_in_pieces(column: str, tmp_path: Path) -> None:
+    """Fifty kilobytes of Parquet: spelled out at once, one person's rows would be gigabytes."""
+    rows, times = 600, [f"2024-01-01T0{k}:00:00Z" for k in range(3)]
+    texts = {"user": ["a", "b", "u"], "t": times, "tower": ["t0", "t1", "t2"]}
+    texts[column][2] = "x" * (1 << 20)
+    indices = pa.array([0, 1, *([2] * rows)])
+    columns = {n: pa.DictionaryArray.from_arrays(indices, pa.array(texts[n])) for n in texts}
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table(columns), file, store_schema=False, dictionary_pagesize_limit=1 << 26)
+    assert file.stat().st_size < 1 << 20
+    events = resolved(read_events(file, tz="UTC"), zones=False)
+    sizes = [found.rows for found in rows_of(events, dictionaries=column != "tower")]
+    assert sum(sizes) == 2 + rows
+    assert max(sizes) <= SWOLLEN >> 20
+    assert counted(file, {})[0].sum() == 2

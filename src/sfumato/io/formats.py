@@ -21,7 +21,7 @@ from sfumato.io.csv_dialect import CsvDialect, open_text, read_dialect, read_pie
 from sfumato.io.json_lines import json_values
 from sfumato.io.lines import cut_csv, whole_lines
 from sfumato.io.locate import Unreadable, unreadable
-from sfumato.io.rows import Positions, RowRules
+from sfumato.io.rows import SWOLLEN, Positions, RowRules, longest_entry
 from sfumato.io.schema import INT96, Column, arrow_columns, refuse_repeated
 from sfumato.model.errors import InputError
 from sfumato.model.events import EventFile, FileFormat
@@ -85,9 +85,9 @@ class Parquet:
         keys = dict(file.keys)
         stored = [name for name in rules.used if name not in keys]
         place = rules.reading.columns.place
-        with _Parquet(
-            file.path, [place] if rules.dictionaries and place in stored else []
-        ) as opened:
+        coded = [place] if rules.dictionaries and place in stored else []
+        coded += [name for name in _swelling(file.path, stored) if name not in coded]
+        with _Parquet(file.path, coded) as opened:
             # Threads here would hold whole row groups in memory and save no work.
             batches = opened.iter_batches(BATCH, columns=stored, use_threads=False)
             while True:
@@ -104,6 +104,30 @@ class Parquet:
     def expected_rows(self, path: Path) -> int:
         with _Parquet(path) as file:
             return int(file.metadata.num_rows)
+
+
+def _swelling(path: Path, names: Sequence[str]) -> list[str]:
+    """Columns with a text so long that rows spelled out would not fit into memory.
+
+    A page names a text of its dictionary by a number: one of a megabyte, written once and named
+    by one person's thousands of rows, is gigabytes in a batch, and the system would end the
+    program. Such columns stay dictionaries until they are cut into pieces (`RowRules.batches`).
+    One row of a row group brings its dictionary; ordinary columns cost no more than that.
+    """
+    with _Parquet(path) as file:
+        kinds = {c.path: c.physical_type for c in map(file.schema.column, range(len(file.schema)))}
+    texts = [name for name in names if kinds.get(name) == "BYTE_ARRAY"]
+    found: set[str] = set()
+    with _Parquet(path, texts) as file:
+        for group in range(file.num_row_groups):
+            try:
+                rows = file.iter_batches(1, row_groups=[group], columns=texts, use_threads=False)
+                first = next(rows, None)
+            except (pa.ArrowException, OSError, ValueError, EOFError):
+                raise _damaged(path) from None
+            if first is not None:
+                found |= {n for n in texts if longest_entry(first.column(n)) > SWOLLEN // BATCH}
+    return [name for name in texts if name in found]
 
 
 def parquet_layout(path: Path) -> str:

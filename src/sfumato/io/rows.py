@@ -4,7 +4,7 @@ One module for every path: CSV lines, Parquet, tables in memory, NDJSON, databas
 comes out for a row depends on that row, its part's `Reading` and the grid's period alone:
 
 * **user**: 64-bit integers, or the bytes of the canonical text (or of binary ids, where all
-  parts hold those). Missing, not UTF-8, or longer than a megabyte: no user.
+  parts hold those). Missing, not UTF-8, or longer than a megabyte (binary: half): no user.
 * **time**: epoch microseconds, rounded down. `FAR` is outside every period, `BAD` is no time.
 * **place**: 64-bit integers or the bytes of a name; or **lon, lat** in degrees, NaN where a text
   is no number.
@@ -116,7 +116,7 @@ class RowRules:
 
     def batches(self, columns: Mapping[str, Any], rows: int) -> Iterator[Positions]:
         """`positions` of so many rows, in pieces where dictionaries would swell too much."""
-        step = max(1, min(rows, SWOLLEN // max(map(_longest_entry, columns.values()))))
+        step = max(1, min(rows, SWOLLEN // max(map(longest_entry, columns.values()))))
         for start in range(0, rows, step):
             yield self.positions({name: columns[name].slice(start, step) for name in columns})
 
@@ -231,7 +231,7 @@ def plain(column: Any) -> Any:
             return column
 
 
-def _longest_entry(column: Any) -> int:
+def longest_entry(column: Any) -> int:
     """Bytes of the longest text in a column's dictionary, at least 1.
 
     A megabyte that stands once in a dictionary may be named by every row: spelled out, one
