@@ -59,7 +59,7 @@ def pipe(home: Path, *more: str) -> Result:
     lines = [{"user": user, "time": time, "place": place} for user, time, place in records]
     clock = [{"clock": "2024-03-04T00:00:00Z"}], [{"clock": "2024-03-05T00:00:00Z"}]
     feed = "".join(json.dumps(line) + "\n" for line in [*clock[0], *lines, *clock[1]])
-    return run("stream", "-", *STREAM, *more, feed=feed)
+    return run("stream", "-", "--clock", "feed", *STREAM, *more, feed=feed)
 
 
 def folder(home: Path, *more: str) -> Result:

@@ -9,6 +9,7 @@ import os
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,8 @@ def unreadable(items: Iterable[Item]) -> int:
 
 
 def fed(*lines: bytes, options: Options = TOWERS) -> list[Item]:
-    return list(ndjson_feed(io.BytesIO(CLOCK + b"".join(lines)), options))
+    stated = replace(options, fed_clock=True)
+    return list(ndjson_feed(io.BytesIO(CLOCK + b"".join(lines)), stated))
 
 
 def followed(folder: Path, options: Options = TOWERS) -> list[Item]:
@@ -161,7 +163,7 @@ def test_a_record_longer_than_a_megabyte_is_skipped_in_constant_memory() -> None
         def read(self, size: int = -1, /) -> bytes:  # noqa: ARG002
             return next(self.pieces, b"")
 
-    feed = ndjson_feed(Endless(), TOWERS)  # type: ignore[arg-type]
+    feed = ndjson_feed(Endless(), replace(TOWERS, fed_clock=True))  # type: ignore[arg-type]
     tracemalloc.start()
     items = list(feed)
     peak = tracemalloc.get_traced_memory()[1]
@@ -174,7 +176,7 @@ def test_a_record_longer_than_a_megabyte_is_skipped_in_constant_memory() -> None
 def test_a_live_pipe_gives_what_is_there_at_once() -> None:
     out, into = os.pipe()
     with os.fdopen(out, "rb") as reading, os.fdopen(into, "wb", buffering=0) as writing:
-        feed = ndjson_feed(reading, TOWERS)
+        feed = ndjson_feed(reading, replace(TOWERS, fed_clock=True))
         writing.write(CLOCK + row("a") + row("b")[:9])
         assert next(feed) == Tick(EIGHT)
         assert users([next(feed)]) == ["a"]
@@ -204,17 +206,21 @@ def test_a_person_called_clock_moves_no_clock() -> None:
 
 
 def test_a_byte_order_mark_is_nobodys() -> None:
-    items = list(ndjson_feed(io.BytesIO(b"\xef\xbb\xbf" + CLOCK + row("a")), TOWERS))
+    stated = replace(TOWERS, fed_clock=True)
+    items = list(ndjson_feed(io.BytesIO(b"\xef\xbb\xbf" + CLOCK + row("a")), stated))
     assert items[0] == Tick(EIGHT)
     assert users(items) == ["a"]
 
 
-def test_who_states_the_clock_begins_with_it() -> None:
-    """Otherwise the number of rows before it would decide what the machine's clock closes."""
-    with pytest.raises(InputError, match="after the first line"):
-        list(ndjson_feed(io.BytesIO(row("a") + b"\n" + CLOCK), TOWERS))
-    ticks = list(ndjson_feed(io.BytesIO(b"\n" + CLOCK), TOWERS))
-    assert ticks == [Tick(EIGHT)]
+def test_whose_clock_counts_is_said_beforehand() -> None:
+    """Were it the first line's to say, whose line is first would decide what closes when."""
+    stated = replace(TOWERS, fed_clock=True)
+    for lines in (row("a") + CLOCK, CLOCK + row("a")):
+        items = list(ndjson_feed(io.BytesIO(lines), stated))
+        assert users(items) == ["a"]
+        assert [item for item in items if isinstance(item, Tick)] == [Tick(EIGHT)]
+        with pytest.raises(InputError, match="machine's clock was to count"):
+            list(ndjson_feed(io.BytesIO(lines), TOWERS))
     (tick, found, end) = ndjson_feed(io.BytesIO(row("a")), TOWERS)
     assert isinstance(tick, Tick)
     assert isinstance(found, Positions)

@@ -99,7 +99,7 @@ def ndjson(*items: tuple[int, str, str] | int) -> bytes:
 
 def test_slots_close_by_the_clock_and_late_events_are_dropped(stream: Stream) -> None:
     feed = ndjson((1, "a", "t0"), 6, (7, "a", "t1"), 7, (5, "b", "t2"), 8, (30, "c", "t0"))
-    found = stream("-", "--delay", "1h", feed=feed)
+    found = stream("-", "--clock", "feed", "--delay", "1h", feed=feed)
     # Slot 0 ended at 6 and closed at 7, the delay gone; b's event of hour 5 came after that.
     assert found["next_slot"] == 1
     assert found["internal"]["rows_dropped"] == {"late": 1, "outside": 1, "unreadable": 0}
@@ -107,9 +107,9 @@ def test_slots_close_by_the_clock_and_late_events_are_dropped(stream: Stream) ->
 
 def test_a_pipe_that_breaks_goes_on_where_it_stopped(home: Path, stream: Stream) -> None:
     whole = ndjson((1, "a", "t0"), 6, (7, "a", "t1"), 12, (13, "a", "t1"), 18, 24)
-    assert stream("-", feed=ndjson((1, "a", "t0"), 6))["next_slot"] == 1
+    assert stream("-", "--clock", "feed", feed=ndjson((1, "a", "t0"), 6))["next_slot"] == 1
     first = lines(home)
-    found = stream("-", "--resume", feed=whole)
+    found = stream("-", "--clock", "feed", "--resume", feed=whole)
     assert found["finished"]
     assert lines(home)[:1] == first
     assert found["internal"]["rows_dropped"] == {"late": 1, "outside": 0, "unreadable": 0}

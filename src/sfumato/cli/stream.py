@@ -77,6 +77,9 @@ def stream(
     ] = None,
     time_unit: TimeUnit = None,
     events_tz: EventsTz = None,
+    clock: Annotated[
+        str, typer.Option(help="Whose clock closes slots of a pipe: machine, or feed.")
+    ] = "machine",
     ledger: Where = None,
     ledger_key: KeyFile = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
@@ -97,7 +100,10 @@ def stream(
     facts = _facts(places, grid, epsilon, delta, unit, expected_users)
     scheme = scheme or default_name(facts, finished=not (pipe or follow))
     names = _columns(column)
-    reading = _options(places, grid, names, events_tz or tz, time_unit)
+    if clock not in ("machine", "feed"):
+        raise UsageError(f"{clock!r} is no clock.", remedy="Write --clock machine or feed.")
+    fed_clock = clock == "feed"
+    reading = _options(places, grid, names, events_tz or tz, time_unit, fed_clock)
     request = _request(dataset, name, scheme, facts, grid, places, reading, out, whole, delay)
     book = open_ledger(ledger, ledger_key)
     if not quiet:
@@ -171,12 +177,17 @@ def _places(towers: Path | None, zones: Path | None, tz: str) -> Places:
 
 
 def _options(
-    places: Places, grid: TimeGrid, names: dict[str, str], tz: str, time_unit: str | None
+    places: Places,
+    grid: TimeGrid,
+    names: dict[str, str],
+    tz: str,
+    time_unit: str | None,
+    fed_clock: bool,
 ) -> Options:
     from sfumato.model.places import PlaceKind
     from sfumato.stream.feeds import Options
 
-    return Options(places.kind is PlaceKind.ZONES, names, tz, time_unit, grid.period)
+    return Options(places.kind is PlaceKind.ZONES, names, tz, time_unit, grid.period, fed_clock)
 
 
 def _facts(

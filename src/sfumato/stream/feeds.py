@@ -6,12 +6,14 @@ schema of its file and the holder's options alone. A record that cannot be read 
 alone, a record of more than a megabyte is skipped in constant memory, and a file that is damaged,
 empty, of another kind or leaves something open gives no rows: the stream goes on.
 
-**The clock is the feeder's.** In NDJSON a line `{"clock": "2024-03-04T09:00:00Z"}` states the
-time, from the first line on; otherwise the machine's clock counts. The line is the unit: who can
-write a line of their own into the pipe can state the time, so the feeder builds lines with a JSON
-encoder, which leaves no line break inside a value. In a folder, files are read once, in the order
-of their names, when they have their final name (write under a name that starts with a dot and
-rename); a file `CLOCK` with an instant in it states the time, for replays.
+**Whose clock counts is a public choice**: the machine's or the feeder's (`Options.fed_clock`). Then
+lines `{"clock": "2024-03-04T09:00:00Z"}` state the time. If the first line decided, whose line is
+first would. The line is the unit: who can write a line of their own into the pipe can state the
+time, so the feeder builds lines with a JSON encoder, which leaves no line break inside a value.
+
+In a folder, files are read once, in the order of their names, when they have their final name
+(write under a name that starts with a dot and rename); a file `CLOCK` with an instant in it states
+the time, for replays.
 
 **The machine's clock is read whether or not anything comes, and before what came counts.** If a
 row's arrival made it tick, one person's row would close a slot for all that come after it, and
@@ -56,6 +58,8 @@ class Options:
     """Clock of times that carry no offset."""
     time_unit: str | None = None
     period: tuple[int, int] | None = None
+    fed_clock: bool = False
+    """Whether lines of the feed state the time; otherwise the machine's clock counts."""
 
     def __post_init__(self) -> None:
         check_keys(dict(self.columns), ROLES)
@@ -97,34 +101,28 @@ def line_rules(options: Options) -> RowRules:
 def ndjson_feed(stream: BinaryIO, options: Options, *, wait: float = 1.0) -> Iterator[Item]:
     """Rows and ticks of a stream of JSON lines, until it ends.
 
-    Who states the clock begins with it. If a later line would do, the machine's clock would count
-    until then, and how many rows come before that line would decide which slots it closes.
-    Otherwise a row is late by the machine's clock at which it was read, whoever else's came before.
+    On the machine's clock a row is late by the instant at which it was read, whoever else's came
+    before. On the feeder's, nothing closes before the first line that states the time.
     """
-    rules, stated, begun = line_rules(options), None, False
+    rules, begun = line_rules(options), False
     for block in whole_lines(_as_it_comes(stream, wait)):
-        now = Tick(machine_clock())
+        if not options.fed_clock:
+            yield Tick(machine_clock())
         # A byte order mark belongs to the stream, not to whoever's line stands first.
         lines = block.data if begun else block.data.removeprefix(BOM_UTF8)
         begun = begun or bool(block.data)
-        if stated is False:
-            yield now
         for part in _parts(lines, block.skipped):
-            if stated is None:
-                stated = isinstance(part, Tick)
-                if not stated:
-                    yield now
             if not isinstance(part, Tick):
                 yield json_positions(part[0], rules, part[1])
-            elif stated:
+            elif options.fed_clock:
                 yield part
             else:
                 raise InputError(
-                    "the clock is stated after the first line.",
+                    "a line states the clock, and the machine's clock was to count.",
                     file=_STDIN,
-                    remedy='Begin with a line {"clock": "…"}, or leave the clock to the machine.',
+                    remedy="Say that the feed states it with --clock feed, or leave the line out.",
                 )
-    if not stated:
+    if not options.fed_clock:
         yield Tick(machine_clock())
 
 
