@@ -98,8 +98,8 @@ class Inspection:
     @property
     def usable(self) -> bool:
         """Whether any row has all of its parts and, where places were given, lies in one."""
-        faults = ("no user", "no time", "not a time", "no place")
-        faults += ("missing or impossible coordinates",)
+        faults = ["no user", "no time", "not a time", "no place"]
+        faults.append("missing or impossible coordinates")
         read = self.rows["read"] - self.rows[_UNREADABLE]
         return read > max(self.rows[why] for why in faults) and self.rows.get(_MATCHED, 1) > 0
 

@@ -178,7 +178,7 @@ def per_unit_words(manifest: Manifest) -> str:
         lines.append(line + ".")
     return _listed(
         "What that means for each unit, all releases together (changing a part of a record may "
-        "cost more than leaving all of it out, because the rest is then weighted anew):",
+        "cost more than leaving all of it out, because the rest is then weighted or chosen anew):",
         lines,
     )
 
