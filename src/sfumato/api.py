@@ -13,6 +13,7 @@ interruption, the call finishes the same release and pays once.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -168,3 +169,6 @@ def _read(source: LocalSource | SparkSource, internal: Callable[[DropLog], None]
     log = source.drops
     if internal is not None:
         internal(log)
+    elif not log.kept:
+        # Nobody listens, and what follows is paid for and publishes noise alone.
+        warnings.warn(f"internal: {log.internal_lines()[0]}", stacklevel=4)

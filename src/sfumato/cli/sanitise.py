@@ -173,8 +173,9 @@ def _request(**given: Any) -> SanitiseRequest:
 def _cost(asked: SanitiseRequest, as_json: bool) -> None:
     from sfumato.privacy.events import event_to_json
 
-    data: dict[str, Any] = {
-        "event": event_to_json(asked.event),
+    event = event_to_json(asked.event)
+    data = {
+        "event": event,
         "expected_noise_m": asked.expected_noise_m,
         "most_reports": asked.reports,
     }
@@ -182,7 +183,7 @@ def _cost(asked: SanitiseRequest, as_json: bool) -> None:
         print_json(data)
         return
     typer.echo(f"At most {asked.reports:,} reports a person, {asked.expected_noise_m:.0f} m off.")
-    words = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in data["event"].items())
+    words = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in event.items())
     typer.echo(f"Would be charged: {words}.")
     typer.echo("Nothing was read and nothing was spent.")
 

@@ -179,12 +179,10 @@ def per_unit_words(manifest: Manifest) -> str:
             line = (
                 f"{loss.unit}: no bound, {loss.not_bounded_by} release(s) do not protect this unit"
             )
-            if loss.releases:
-                line += f"; the others: {_much(loss.epsilon)} at delta {loss.delta:g}"
         lines.append(line + ".")
     return _listed(
         "What that means for each unit, all releases together (changing a part of a record may "
-        "cost more than leaving all of it out, because the rest is then weighted anew):",
+        "cost more than leaving all of it out, because the rest is then weighted or chosen anew):",
         lines,
     )
 

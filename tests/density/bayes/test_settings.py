@@ -8,6 +8,7 @@ from datetime import date
 import numpy as np
 import pytest
 
+from sfumato.density.bayes.scheme import Bayes
 from sfumato.density.bayes.settings import SLOT_SHARE, TOTAL_SHARE, expected_visits, settings_for
 from sfumato.density.scheme import PublicFacts
 from sfumato.model.errors import UsageError
@@ -64,3 +65,13 @@ def test_stated_visits_take_the_place_of_those_of_call_records() -> None:
 def test_limits_never_fall_below_one_visit() -> None:
     tiny = settings_for(replace(facts(2_000, days=1, slot="1d")))
     assert min(tiny.matrix_limit, tiny.place_limit, tiny.slot_limit) >= 1
+
+
+def test_the_plan_says_what_it_expects_and_where_the_level_may_be_too_low() -> None:
+    town = " ".join(Bayes().plan(facts(2_000)).lines)
+    assert "--parameter visits=N" in town
+    assert "grand total is not measured" in town
+    city = " ".join(Bayes().plan(replace(facts(), parameters={"visits": 120})).lines)
+    assert "expects 120 visits" in city
+    assert "--parameter" not in city
+    assert "not measured" not in city

@@ -326,3 +326,17 @@ def test_32_processes_race_for_the_last_of_a_budget(
     assert sorted(outcomes) == ["refused"] * 28 + ["reserved"] * 4
     state = standing(ledger.book(), "city", USER_PERIOD, 2e-6)
     assert (state.lifetime.releases, state.lifetime.rho) == (4, 2**-7)
+
+
+def test_a_cap_without_a_delta_says_that_gaussian_noise_never_fits(
+    ledger: Ledger, claim: Claims
+) -> None:
+    ledger.add_dataset("city", Cap(epsilon=300.0, delta=0.0), Unit.parse("point:200m"))
+    with pytest.raises(BudgetRefused, match="The cap has delta 0"):
+        ledger.reserve(claim(), lambda _: [event for _, event in claim().events])
+
+
+def test_a_missing_cap_names_the_unit_that_init_takes(ledger: Ledger, claim: Claims) -> None:
+    for unit, cap in (("w-event:48h/1h", "w-event:48h "), ("user-day@Europe/Paris", "user-day ")):
+        with pytest.raises(UsageError, match=f"--unit {cap}"):
+            ledger.reserve(claim(unit=Unit.parse(unit)))

@@ -52,9 +52,9 @@ def cumulative(reservation: Reservation) -> Cumulative:
             UnitLoss(
                 unit=str(loss.unit),
                 neighbours=loss.unit.neighbours,
-                epsilon=_finite(loss.spend.epsilon),
+                epsilon=None if loss.unbounded else _finite(loss.spend.epsilon),
                 delta=loss.spend.delta,
-                rho=loss.spend.rho,
+                rho=None if loss.unbounded else loss.spend.rho,
                 releases=loss.spend.releases,
                 not_bounded_by=loss.unbounded,
                 always_there=None if loss.whole is None else _always_there(loss.whole),
