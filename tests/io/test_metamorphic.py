@@ -8,13 +8,18 @@ microsecond, place) without u's own is what `poison.CROWD` says it is.
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.io import poison
 from tests.io.poison import PLACEMENTS, csv_zoo, described, found, json_zoo, wanted, written
+
+from sfumato.io.events import rows_of
 
 pytestmark = pytest.mark.privacy
 HEADER = b"user,time,tower,lon,lat"
@@ -115,6 +120,29 @@ def test_a_byte_order_mark_belongs_to_the_file(kind: str, tmp_path: Path) -> Non
     path = tmp_path / f"marked.{kind}"
     path.write_bytes(b"\xef\xbb\xbf" + b"\n".join(lines))
     check(path, kind)
+
+
+ALIKE = (
+    *("7", "07", "007", " 7", "7 ", "\t7", "+7", "7.0", "7e0", "0", "00", "-0", "a", "A", "ä"),
+    *("a\u0308", "\u00a07", "7\0", "x" * 16, "x" * 17, "x" * 200 + "1", "x" * 200 + "2"),
+)
+
+
+@pytest.mark.parametrize("kind", ["csv", "ndjson", "parquet"])
+def test_ids_that_look_alike_are_different_people(kind: str, tmp_path: Path) -> None:
+    """If two were one, the records of the one would decide which of the other's are counted."""
+    path, time = tmp_path / f"alike.{kind}", "2024-03-04T08:00:00Z"
+    if kind == "csv":
+        path.write_text("\n".join(["user,time,tower", *(f"{u},{time},x" for u in ALIKE)]))
+    elif kind == "ndjson":
+        records = ({"user": user, "time": time, "tower": "x"} for user in ALIKE)
+        path.write_text("\n".join(map(json.dumps, records)))
+    else:
+        same = {"time": [time] * len(ALIKE), "tower": ["x"] * len(ALIKE)}
+        pq.write_table(pa.table({"user": ALIKE, **same}), path)
+    rows = rows_of(described(path, zones=False))
+    read = [user for part in rows for user in part.user.to_pylist()]
+    assert sorted(read) == sorted(user.encode() for user in ALIKE)
 
 
 STEADY = settings(derandomize=True, deadline=None, max_examples=25)

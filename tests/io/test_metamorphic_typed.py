@@ -25,6 +25,7 @@ from tests.io.poison import CROWD, described, found, wanted
 
 from sfumato.io import events, rows
 from sfumato.io.events import read_events, resolved, rows_of
+from sfumato.model.events import UserEncoding
 
 pytestmark = pytest.mark.privacy
 HEADER = b"user,time,tower,lon,lat\n"
@@ -350,3 +351,14 @@ def test_long_texts_in_dictionaries_are_not_spelled_out_at_once(
     described_once = resolved(described(source, zones=False), zones=False)
     assert next(rows_of(described_once)).rows <= 17
     assert found(described_once) == wanted()
+
+
+def test_doubles_that_cannot_tell_ids_apart_name_nobody() -> None:
+    """2^53 and 2^53 + 1 are one double: two people would be one, and each the other's bound."""
+    large = [2.0**53, -(2.0**53), 2.0**60, 1e300, float("inf"), float("nan"), 0.5]
+    users = pa.array([7.0, *large, 2.0**53 - 1, None])
+    table = pa.table({"user": users, "time_s": [0] * len(users), "tower": ["x"] * len(users)})
+    for held, same in ((None, int), (UserEncoding.TEXT, lambda n: str(n).encode())):
+        (only,) = rows_of(resolved(read_events(table), zones=False), held=held)
+        expected = [same(7), *[None] * len(large), same(2**53 - 1), None]
+        assert only.user.to_pylist() == expected

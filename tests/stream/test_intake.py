@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 from shapely import Point, box
 
+from sfumato.engine.local import LocalSource
+from sfumato.io.events import read_events, resolved
 from sfumato.io.rows import BAD, FAR, Positions
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
@@ -17,6 +19,7 @@ from sfumato.privacy.units import Unit
 from sfumato.stream.calendar import Calendar
 from sfumato.stream.facts import StreamFacts
 from sfumato.stream.intake import Buffer
+from sfumato.stream.source import SlotSource
 
 pytestmark = pytest.mark.privacy
 
@@ -123,3 +126,17 @@ def test_the_clock_closes_a_slot_and_no_event_does(buffer: Buffer) -> None:
         assert buffer.closes(0, end, 0)
         assert not buffer.closes(0, end + 59_999_999, 60)
         assert buffer.closes(0, end + 60_000_000, 60)
+
+
+def test_a_window_has_the_sensitivities_of_all_its_slots() -> None:
+    """One unit moves every slot of it: as many in L1, the root of that in L2."""
+    towers = Places.of(PlaceKind.TOWERS, ["x"], [Point(2, 48)])
+    table = pa.table({"user": ["a"], "time": ["2024-03-04T08:00:00Z"], "tower": ["x"]})
+    for unit, each in (("user-day", 1.0), ("event", 2.0)):
+        facts = StreamFacts(1, Calendar.of(GRID), 1.0, unit=Unit.parse(unit))
+        source = LocalSource(resolved(read_events(table), zones=False), towers, GRID, threads=1)
+        slots = SlotSource(source, facts, KEY)
+        whole, one = (open_private(found) for found in (slots.window(0, 2), slots.slot(0)))
+        source.close()
+        assert (one.l1, one.l2) == (each, pytest.approx(each**0.5))
+        assert (whole.l1, whole.l2) == (2 * each, pytest.approx((2 * each) ** 0.5))

@@ -152,6 +152,7 @@ def test_a_changed_history_is_refused(home: Path, stream: Stream) -> None:
         stream(str(home / "events.parquet"), "--resume")
 
 
+@pytest.mark.privacy
 def test_sealed_state_opens_with_its_key_alone() -> None:
     key, other = bytes(range(32)), bytes(32)
     for value in ({"a": [1, 2]}, np.arange(5), np.array([[0.5]])):
@@ -164,3 +165,13 @@ def test_sealed_state_opens_with_its_key_alone() -> None:
             unseal(bad, key)
     with pytest.raises(SfumatoError):
         unseal(sealed, other)
+
+
+@pytest.mark.privacy
+def test_one_pad_never_meets_two_states() -> None:
+    """Under one pad, the difference of two sealed states would be that of the exact counts."""
+    key, states = bytes(range(32)), [bytes(40), bytes(40), b"x" * 40]
+    texts = {seal(state, key)[16:-32] for state in states}
+    assert len(texts) == 3
+    first, _, last = (np.frombuffer(seal(s, key)[16:-32], np.uint8) for s in states)
+    assert (first ^ last).tobytes() != states[2]

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import multiprocessing
 import sqlite3
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from hypothesis import strategies as st
 
 from sfumato.model.errors import BudgetRefused, UsageError
 from sfumato.privacy.ledger.database import Database
-from sfumato.traces.budget import HOUR_S, RollingBudget
+from sfumato.traces.budget import HOUR_S, RollingBudget, units_up
 from sfumato.traces.model import MICROSECONDS
 from sfumato.traces.rolling.kernels import allow
+
+pytestmark = pytest.mark.privacy
 
 
 def test_a_device_is_refused_until_the_day_is_over(tmp_path: Path) -> None:
@@ -30,6 +33,21 @@ def test_a_device_is_refused_until_the_day_is_over(tmp_path: Path) -> None:
         budget.ask(0.02, now=noon + 3600)
     budget.ask(0.005, now=noon + 3600)
     budget.ask(0.02, now=noon + 26 * 3600)
+
+
+def test_a_day_that_begins_and_ends_within_an_hour_is_a_day_too(tmp_path: Path) -> None:
+    """24 hours touch 25 hours of the clock."""
+    budget = RollingBudget.on_device(tmp_path / "budget.sqlite", cap_per_metre=0.05)
+    late = 1_225_540_800.0 + 59 * 60
+    budget.ask(0.03, now=late)
+    with pytest.raises(BudgetRefused):
+        budget.ask(0.03, now=late + 86_400 - 60)
+    budget.ask(0.03, now=late + 86_400 + 3600)
+
+
+def test_losses_are_rounded_up_to_whole_units() -> None:
+    for loss in (2 / 300, 1 / 7, 2e-6 / 3, 0.4):
+        assert Fraction(units_up(loss), 10**12) >= Fraction(loss) * (1 - Fraction(1, 10**15))
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -79,7 +97,6 @@ def test_noting_twice_counts_once(tmp_path: Path) -> None:
     assert "ada" not in budget.tag("ada")
 
 
-@pytest.mark.privacy
 def test_seven_and_the_text_seven_are_one_person(tmp_path: Path) -> None:
     """A CSV file says "7" and a Parquet file 7: a daily level was spent twice."""
     budget = RollingBudget(Database(tmp_path / "x.sqlite"), b"key", 0.05)
@@ -89,7 +106,6 @@ def test_seven_and_the_text_seven_are_one_person(tmp_path: Path) -> None:
     assert budget.tag("town", 7) != budget.tag("city", 7)
 
 
-@pytest.mark.privacy
 @pytest.mark.parametrize(("before", "now"), [(7, "7"), ("7", 7), ("7", "7"), (7, 7)])
 def test_what_the_first_version_noted_is_found_in_both_spellings(
     tmp_path: Path, before: object, now: object
@@ -106,7 +122,6 @@ def test_what_the_first_version_noted_is_found_in_both_spellings(
     assert not passed.any()
 
 
-@pytest.mark.privacy
 def test_two_spellings_in_one_file_share_one_budget(tmp_path: Path) -> None:
     database = Database(tmp_path / "ledger.sqlite")
     database.prepare()
@@ -128,7 +143,6 @@ def _asking(path: Path, per_metre: float, queue: Any) -> None:
     queue.put(passed)
 
 
-@pytest.mark.privacy
 def test_processes_that_ask_at_once_get_what_fits_and_no_more(tmp_path: Path) -> None:
     """Room for 5 reports; three transactions and a reused number let 8 to 12 pass."""
     path = tmp_path / "budget.sqlite"

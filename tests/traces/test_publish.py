@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 from collections.abc import Callable
 from datetime import date
@@ -23,6 +25,7 @@ from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.units import Unit
 from sfumato.traces import disclosure
 from sfumato.traces import publish as publishing
+from sfumato.traces.budget import RollingBudget
 from sfumato.traces.draw import draw_reports, eligible, pseudonyms
 from sfumato.traces.frames import to_frame
 from sfumato.traces.level import Strength
@@ -138,6 +141,19 @@ def test_rolling_budget_withholds_and_remembers(
     assert first.groupby("user").size().tolist() == [10, 10, 10]
     with pytest.raises(BudgetRefused, match="rolling"):  # nothing is left for that day
         sanitise(walkers(), asked(name="again", rolling_per_metre=0.2), ledger, tmp_path / "again")
+
+
+def test_what_the_first_version_noted_counts_in_a_release(
+    tmp_path: Path, ledger: Ledger, walkers: Walkers
+) -> None:
+    traces = walkers()
+    key = hashlib.sha256(b"rolling" + ledger.fingerprint_key()).digest()
+    spelled = [repr(("walkers", name)).encode() for name in traces.names.tolist()]
+    old = [hmac.new(key, name, hashlib.sha256).hexdigest()[:32] for name in spelled]
+    budget = RollingBudget(ledger.database, key, 0.2)
+    budget.note("an old release", 1, old, traces.user, traces.time, 0.02)
+    with pytest.raises(BudgetRefused, match="rolling"):
+        sanitise(traces, asked(rolling_per_metre=0.2), ledger, tmp_path / "one")
 
 
 def test_linked_data_sets_share_the_rolling_budget_of_a_user(

@@ -117,6 +117,17 @@ def test_gaussian_needs_less_noise_for_many_reports(walkers: Walkers) -> None:
         gaussian(walkers(fixes=37), setting, SeededStream(8))
 
 
+def test_gaussian_moves_what_lies_outside_the_public_box_to_its_edge(walkers: Walkers) -> None:
+    """How far the plane stretches distances is computed for the box, and holds nowhere else."""
+    setting = GaussianTraces(BEIJING, radius_m=200.0, most_reports=36, epsilon=2.0, delta=1e-6)
+    true = walkers(people=2, fixes=20)
+    far = true.at(true.lon - 90.0, true.lat + 20.0)
+    edge = true.at(*BEIJING.clamp(far.lon, far.lat))
+    reports = [gaussian(each, setting, SeededStream(7)) for each in (far, edge)]
+    assert np.array_equal(reports[0].lon, reports[1].lon)
+    assert np.array_equal(reports[0].lat, reports[1].lat)
+
+
 def test_gaussian_is_charged_for_what_it_can_move() -> None:
     event = GaussianTraces(BEIJING, 200.0, 4, 1.0, 1e-5).event
     assert event.l2 >= 2 * (20_000 + 2**0.5)

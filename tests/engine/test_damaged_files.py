@@ -1,0 +1,47 @@
+"""A file of a folder that breaks in the middle: it gives no rows, and the others give all of theirs."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shapely import Point
+
+from sfumato.engine.local import LocalSource
+from sfumato.io.events import read_events, resolved
+from sfumato.model.bound import SampleBound
+from sfumato.model.places import PlaceKind, Places
+from sfumato.model.time_grid import TimeGrid
+from sfumato.privacy.door import open_private
+
+pytestmark = pytest.mark.privacy
+
+GRID = TimeGrid.between(date(2024, 3, 4), date(2024, 3, 5), "12h", "UTC")
+TOWERS = Places.of(PlaceKind.TOWERS, ["x", "y"], [Point(2, 48), Point(2.1, 48)])
+TIME = "2024-03-04T08:00:00Z"
+
+
+def lines(users: range, place: str) -> bytes:
+    rows = (f"u{user * 7919},{TIME},{place}" for user in users)
+    return "\n".join(["user,time,tower", *rows, ""]).encode()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", ["1", "2", "3"])
+def test_a_file_that_breaks_takes_no_other_with_it(name: str, threads: int, tmp_path: Path) -> None:
+    """One person's file decides about nobody else's, wherever it stands among them."""
+    (tmp_path / "1-good.csv").write_bytes(lines(range(40), "x"))
+    (tmp_path / "2-good.csv").write_bytes(lines(range(40, 100), "y"))
+    packed = gzip.compress(lines(range(1000, 40_000), "x"), 1)
+    (tmp_path / f"{name}-cut.csv.gz").write_bytes(packed[: len(packed) // 2])
+    events = resolved(read_events(tmp_path), zones=False)
+    assert len(events.parts) == 3  # nothing in its first line tells
+    source = LocalSource(events, TOWERS, GRID, threads=threads)
+    try:
+        counts = open_private(source.sampled(SampleBound(1), bytes(32))).values
+    finally:
+        source.close()
+    assert np.array_equal(counts, [[40, 0], [60, 0]])
