@@ -9,9 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from sfumato.privacy.manifest import (
-    AlwaysThere,
     Manifest,
     UnitLoss,
+    WholeRecords,
     json_schema,
     manifest_text,
     read_manifest,
@@ -85,23 +85,24 @@ def test_the_statement_adds_up_other_releases(manifest: Manifest) -> None:
 def test_the_statement_counts_releases_for_other_units_and_says_what_days_add_up_to(
     manifest: Manifest,
 ) -> None:
-    days = AlwaysThere(releases=2, rho=None, epsilon=31.0, delta=2e-6)
+    alone = WholeRecords(releases=1, rho=None, epsilon=1.0, delta=2e-6)
     loss = UnitLoss(
         unit="user-period",
         neighbours="",
-        epsilon=1.0,
+        epsilon=31.0,
         delta=2e-6,
         rho=None,
-        releases=1,
+        releases=2,
         not_bounded_by=0,
-        always_there=days,
+        whole_records=alone,
     )
     total = manifest.privacy.cumulative.model_copy(update={"releases": 2, "per_unit": [loss]})
     privacy = manifest.privacy.model_copy(update={"cumulative": total})
     text = " ".join(statement(manifest.model_copy(update={"privacy": privacy})).split())
     assert "first release about these people" not in text
     assert "2 releases about these people" in text
-    assert "epsilon 31 for someone who is there all the time" in text
+    assert "epsilon 31 at delta 2e-06 for someone who is there all the time" in text
+    assert "whole records alone, which a cap holds, come to epsilon 1" in text
 
 
 @pytest.mark.parametrize("change", [{"tainted": True}, {"differential_privacy": False}])

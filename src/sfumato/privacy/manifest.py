@@ -64,8 +64,8 @@ class Period(_Part):
     end: str
 
 
-class AlwaysThere(_Part):
-    """What a person's whole record loses if releases for days and windows are counted with it."""
+class WholeRecords(_Part):
+    """What releases for whole records alone amount to: this is what a cap for them holds."""
 
     releases: int
     rho: float | None
@@ -85,10 +85,11 @@ class UnitLoss(_Part):
     not_bounded_by: int = Field(
         description="Releases that protect something smaller and say nothing about this unit."
     )
-    always_there: AlwaysThere | None = Field(
+    whole_records: WholeRecords | None = Field(
         default=None,
-        description="For user-period, where there are releases for days or windows: each of them "
-        "as often as it takes to cover its period, which no cap holds.",
+        description="For user-period, where there are releases for days or windows too. Those "
+        "count in the figures above, each as often as it takes to cover its period; no cap holds "
+        "them.",
     )
 
 

@@ -170,10 +170,10 @@ def per_unit_words(manifest: Manifest) -> str:
     lines = []
     for loss in manifest.privacy.cumulative.per_unit:
         line = f"{loss.unit}: {_much(loss.epsilon)} at delta {loss.delta:g}"
-        if loss.always_there is not None:
+        if loss.whole_records is not None:
             line += (
-                " by releases for whole records alone; with those for days and windows "
-                f"{_much(loss.always_there.epsilon)} for someone who is there all the time"
+                " for someone who is there all the time; releases for whole records alone, which a "
+                f"cap holds, come to {_much(loss.whole_records.epsilon)}"
             )
         if loss.not_bounded_by:
             line = (

@@ -162,8 +162,9 @@ def test_what_days_add_up_to_for_a_whole_record_stands_in_the_manifest(ledger: L
     ledger.add_dataset("city", Cap(epsilon=1, delta=0), UTC_DAY)
     stream = cumulative(charge(ledger, "stream", UTC_DAY, 1.0, (0, 30)))
     (whole,) = [loss for loss in stream.per_unit if loss.unit == "user-period"]
-    assert whole.always_there is not None
-    assert whole.always_there.epsilon == 30
+    assert whole.epsilon == 30
+    assert whole.whole_records is not None
+    assert whole.whole_records.epsilon == 0
 
 
 def test_a_release_is_the_first_only_where_there_is_no_other(ledger: Ledger) -> None:

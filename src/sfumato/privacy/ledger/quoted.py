@@ -8,16 +8,16 @@ from __future__ import annotations
 import math
 
 from sfumato.privacy.ledger.reservation import Reservation
-from sfumato.privacy.ledger.spending import Spend
+from sfumato.privacy.ledger.spending import Loss, Spend
 from sfumato.privacy.ledger.views import instant
 from sfumato.privacy.manifest import (
-    AlwaysThere,
     Cumulative,
     LedgerHead,
     Period,
     ReleaseFacts,
     Spent,
     UnitLoss,
+    WholeRecords,
 )
 
 
@@ -48,24 +48,28 @@ def cumulative(reservation: Reservation) -> Cumulative:
         if worst is None
         else Period(start=instant(worst[0]), end=instant(worst[1])),
         caps=[str(cap) for cap in state.caps],
-        per_unit=[
-            UnitLoss(
-                unit=str(loss.unit),
-                neighbours=loss.unit.neighbours,
-                epsilon=None if loss.unbounded else _finite(loss.spend.epsilon),
-                delta=loss.spend.delta,
-                rho=None if loss.unbounded else loss.spend.rho,
-                releases=loss.spend.releases,
-                not_bounded_by=loss.unbounded,
-                always_there=None if loss.whole is None else _always_there(loss.whole),
-            )
-            for loss in state.losses
-        ],
+        per_unit=[_unit_loss(loss) for loss in state.losses],
     )
 
 
-def _always_there(spend: Spend) -> AlwaysThere:
-    return AlwaysThere(
+def _unit_loss(loss: Loss) -> UnitLoss:
+    """What results for a unit. A whole record bears what its days and windows bear together: the
+    account that is capped leaves those out, and quoting it alone would promise too much."""
+    spend = loss.spend if loss.whole is None else loss.whole
+    return UnitLoss(
+        unit=str(loss.unit),
+        neighbours=loss.unit.neighbours,
+        epsilon=None if loss.unbounded else _finite(spend.epsilon),
+        delta=spend.delta,
+        rho=None if loss.unbounded else spend.rho,
+        releases=spend.releases,
+        not_bounded_by=loss.unbounded,
+        whole_records=None if loss.whole is None else _whole_records(loss.spend),
+    )
+
+
+def _whole_records(spend: Spend) -> WholeRecords:
+    return WholeRecords(
         releases=spend.releases,
         rho=spend.rho,
         epsilon=_finite(spend.epsilon),
