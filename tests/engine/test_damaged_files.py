@@ -1,4 +1,4 @@
-"""A file of a folder that breaks in the middle: it gives no rows, and the others give all of theirs."""
+"""A file of a folder that breaks in the middle gives no rows, and the others all of theirs."""
 
 from __future__ import annotations
 
