@@ -37,6 +37,6 @@ def sfumato(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., st
         if isinstance(result.exception, Exception):
             raise result.exception
         assert result.exit_code == 0, (arguments, result.output)
-        return str(result.output)
+        return str(result.stdout)
 
     return run

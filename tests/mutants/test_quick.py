@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,8 @@ def test_a_dozen_planted_faults_are_noticed() -> None:
     """`make mutants` plants all of them."""
     done = run("--quick", "--unchecked")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "12 of 12 faults were noticed." in done.stdout
+    noticed, planted = map(int, re.findall(r"([0-9]+) of ([0-9]+) faults were", done.stdout)[-1])
+    assert noticed == planted >= 12
 
 
 @pytest.fixture

@@ -223,9 +223,9 @@ class RollingBudget:
 
 
 def canonical_id(user: object) -> str:
-    """One text for one person, whatever type the column had: 7, 7.0 and "7" are the same."""
+    """One text for one person, as readers have it: 7, 7.0 and "7" are one, bytes are their hex."""
     if isinstance(user, np.generic):
         user = user.item()
     if isinstance(user, float) and user.is_integer():
         user = int(user)
-    return user.decode("utf-8", "surrogateescape") if isinstance(user, bytes) else str(user)
+    return user.hex() if isinstance(user, bytes) else str(user)
