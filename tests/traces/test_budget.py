@@ -164,6 +164,24 @@ def test_processes_that_ask_at_once_get_what_fits_and_no_more(tmp_path: Path) ->
     assert sorted(numbers) == [1, 2, 3, 4, 5]
 
 
+def test_a_device_asks_and_notes_in_one_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two transactions another report could see the same room: whatever the timing is."""
+    budget = RollingBudget.on_device(tmp_path / "budget.sqlite", cap_per_metre=0.1)
+    opened: list[str] = []
+    for name in ("writing", "reading"):
+        real = getattr(Database, name)
+
+        def counted(self: Database, *, real: Any = real, name: str = name) -> Any:
+            opened.append(name)
+            return real(self)
+
+        monkeypatch.setattr(Database, name, counted)
+    budget.ask(0.02, now=1_225_540_800.0)
+    assert opened == ["writing"]
+
+
 def test_windows_are_whole_hours(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         RollingBudget(Database(tmp_path / "x.sqlite"), b"k", 0.1, HOUR_S + 1)
