@@ -120,14 +120,24 @@ def _swelling(path: Path, names: Sequence[str]) -> list[str]:
     found: set[str] = set()
     with _Parquet(path, texts) as file:
         for group in range(file.num_row_groups):
+            named = _with_dictionary(file.metadata.row_group(group), texts)
+            if not named:
+                continue
             try:
-                rows = file.iter_batches(1, row_groups=[group], columns=texts, use_threads=False)
+                rows = file.iter_batches(1, row_groups=[group], columns=named, use_threads=False)
                 first = next(rows, None)
             except (pa.ArrowException, OSError, ValueError, EOFError):
                 raise _damaged(path) from None
             if first is not None:
-                found |= {n for n in texts if longest_entry(first.column(n)) > SWOLLEN // BATCH}
+                found |= {n for n in named if longest_entry(first.column(n)) > SWOLLEN // BATCH}
     return [name for name in texts if name in found]
+
+
+def _with_dictionary(group: Any, names: Sequence[str]) -> list[str]:
+    """Those of the columns whose pages name texts of a dictionary; others cannot swell."""
+    chunks = [group.column(k) for k in range(group.num_columns)]
+    coded = {c.path_in_schema for c in chunks if any("DICT" in text for text in c.encodings)}
+    return [name for name in names if name in coded]
 
 
 def parquet_layout(path: Path) -> str:
