@@ -114,3 +114,15 @@ def test_what_is_no_table() -> None:
     with pytest.raises(InputError, match="same name"):
         as_table(twice)
     assert only(pa.table(COLUMNS).slice(0, 0)).table.num_rows == 0  # zeros, not an error
+
+
+@pytest.mark.privacy
+def test_categories_are_text_whatever_one_of_them_is() -> None:
+    """Whole numbers as categories are refused as times without a unit, or read, with and without
+    one odd category alike."""
+    for more in ([], ["n/a"]):
+        times = pd.Series([1_704_067_200, 1_704_067_260, *more]).astype("category")
+        frame = pd.DataFrame({"user": range(len(times)), "time": times, "tower": "a"})
+        events = read_events(frame, tz="UTC")
+        assert events.parts[0].reading.time is TimeEncoding.ISO
+        assert read_events(frame, time_unit="s").parts[0].reading.time is TimeEncoding.EPOCH_S

@@ -85,7 +85,8 @@ def _array(column: Any) -> Any:
     """One column by its dtype; what has no other type than object is text."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         codes = column.cat.codes.to_numpy()
-        kinds = _array(column.cat.categories.to_series())
+        # Always text: one odd category changes the type that pandas gives all of them.
+        kinds = _texts(column.cat.categories.to_series().astype(object))
         return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), kinds)
     if column.dtype == object:
         return _texts(column)
