@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 from sfumato.io.events import read_events, resolved, rows_of, without_damaged
 from sfumato.io.formats import Damaged
+from sfumato.io.rows import Positions
 from sfumato.model.events import Events, UserEncoding
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -74,14 +75,15 @@ def found(events: Events, *, zones: bool = False) -> Seen:
     events = resolved(events, zones)
     while True:
         try:
-            return _rows(events)
+            return gathered(rows_of(events), events.user)
         except Damaged as error:
             events = without_damaged(events, error)
 
 
-def _rows(events: Events) -> Seen:
+def gathered(batches: Iterable[Positions], held: UserEncoding) -> Seen:
+    """The rows of the crowd among these; `held`: how their ids are held."""
     there: Seen = Counter()
-    for batch in rows_of(events):
+    for batch in batches:
         users = batch.user.to_pylist()
         times = batch.time.tolist()
         valid = batch.time_valid.tolist() or [True] * len(times)
@@ -90,7 +92,7 @@ def _rows(events: Events) -> Seen:
         else:
             where = [_canonical(value, UserEncoding.TEXT) for value in batch.place.to_pylist()]
         for user, time, known, place in zip(users, times, valid, where, strict=True):
-            name = _canonical(user, events.user)
+            name = _canonical(user, held)
             if name in NAMES:
                 there[name, time if known else None, place] += 1
     return there
