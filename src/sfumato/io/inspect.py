@@ -9,17 +9,13 @@ like any other. A script that publishes or not by what is found here is outside 
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.engine.drops import DropReason
 from sfumato.engine.ids.tables import ByteIds
 from sfumato.engine.intake.places import PlaceFinder
 from sfumato.engine.intake.reading import place_finder
@@ -29,6 +25,7 @@ from sfumato.io.event_columns import ROLES, describe, placed
 from sfumato.io.event_time import EPOCHS, check_time_options
 from sfumato.io.events import open_names, rows_of
 from sfumato.io.formats import FORMATS, Damaged
+from sfumato.io.inspection import MATCHED, UNREADABLE, Inspection
 from sfumato.io.locate import format_of, is_path, locate
 from sfumato.io.ndjson_members import members, roles_of
 from sfumato.io.rows import BAD, Positions, names_of
@@ -48,86 +45,8 @@ from sfumato.model.places import PlaceKind, Places
 
 PLAUSIBLE = (315_532_800_000_000, 4_102_444_800_000_000)
 """1980 to 2100: a time stamp outside is probably read in the wrong unit."""
-_UNREADABLE = str(DropReason.UNREADABLE)
-_MATCHED = "of known places"
 _SAMPLE = 200_000
 """Rows that a suggestion is made from."""
-_SHOWN = 5
-"""Files without rows that are named; `--json` names all."""
-
-
-@dataclass(slots=True)
-class Inspection:
-    """What was found. All of it is internal."""
-
-    source: str
-    files: int = 0
-    unfit: list[tuple[str, str]] = field(default_factory=list)
-    columns: list[tuple[str, str, str]] = field(default_factory=list)
-    """Name, type and part of every column, of the first file of each kind."""
-    rows: Counter[str] = field(default_factory=Counter)
-    """Rows read, and those that lack something, by reason."""
-    span: tuple[int, int] | None = None
-    people: int = 0
-    remarks: list[str] = field(default_factory=list)
-    suggested: dict[str, Any] = field(default_factory=dict)
-    """Options to write down: `time-unit`, `events-tz`, `column`."""
-    clock_is_open: bool = False
-    """Whether there are times whose clock nobody has stated."""
-
-    def lines(self) -> list[str]:
-        """For the holder's eyes."""
-        told = [f"{self.source}: {self.files} files" if self.files > 1 else self.source]
-        told += [f"  {name}: gives no rows. {why}" for name, why in self.unfit[:_SHOWN]]
-        if len(self.unfit) > _SHOWN:
-            told.append(f"  … and {len(self.unfit) - _SHOWN:,} more files give no rows")
-        width = max((len(name) for name, _, _ in self.columns), default=0)
-        told += [f"  {name:<{width}}  {kind:<26} {part}" for name, kind, part in self.columns]
-        read = self.rows["read"]
-        told.append(f"  {read:,} rows of {self.people:,} people")
-        told += [
-            f"  {number:,} rows ({number / max(read, 1):.2%}): {why}"
-            for why, number in self.rows.items()
-            if why != "read" and number
-        ]
-        if self.span is not None:
-            first, last = (_instant(edge) for edge in self.span)
-            told.append(f"  from {first} to {last} (UTC); the period is yours to choose")
-        return told + [f"  note: {remark}" for remark in self.remarks]
-
-    @property
-    def usable(self) -> bool:
-        """Whether any row has all of its parts and, where places were given, lies in one."""
-        faults = ["no user", "no time", "not a time", "no place"]
-        faults.append("missing or impossible coordinates")
-        read = self.rows["read"] - self.rows[_UNREADABLE]
-        return read > max(self.rows[why] for why in faults) and self.rows.get(_MATCHED, 1) > 0
-
-    def toml(self) -> list[str]:
-        """Lines of `sfumato.toml` that state how the events are read.
-
-        They stand above its tables: `evaluate` and others must read as `release` does.
-        """
-        made = [f"{key} = {_toml(value)}" for key, value in self.suggested.items()]
-        if self.clock_is_open:
-            made.append('# events-tz = "UTC"      # whose clock are the times on? else that of tz')
-        return [f"events = {_toml(self.source)}", *made]
-
-    def numbers(self) -> dict[str, Any]:
-        """The same for a program, under `internal` where it is printed."""
-        return {
-            "source": self.source,
-            "files": self.files,
-            "files_without_rows": [{"file": name, "why": why} for name, why in self.unfit],
-            "columns": [
-                {"name": name, "type": kind, "part": part} for name, kind, part in self.columns
-            ],
-            "rows": dict(self.rows),
-            "people": self.people,
-            "span": None if self.span is None else [_instant(edge) for edge in self.span],
-            "remarks": self.remarks,
-            "suggested": self.suggested,
-        }
 
 
 def inspect(
@@ -164,7 +83,7 @@ def inspect(
             "ids are numbers in some files and text in others, and an id is its text: 7 and 007 "
             "are two people, each with a share of their own. Write ids alike in all files"
         )
-    if found.rows[_UNREADABLE]:
+    if found.rows[UNREADABLE]:
         found.remarks.append(
             "some lines are no records. A field with a line break is cut into lines, and a line is "
             "read as a record of the id that it names: write files without such fields"
@@ -399,7 +318,7 @@ class _Look:
     def _count(self, rows: Positions) -> None:
         counted = self.found.rows
         counted["read"] += rows.rows + rows.unreadable
-        counted[_UNREADABLE] += rows.unreadable
+        counted[UNREADABLE] += rows.unreadable
         counted["no user"] += rows.user.null_count
         there = np.ones(rows.rows, np.bool_) if not rows.time_valid.size else rows.time_valid
         counted["no time"] += int((~there).sum())
@@ -417,7 +336,7 @@ class _Look:
         else:
             counted["no place"] += rows.place.null_count
         if self.places is not None:
-            counted[_MATCHED] += self._matching(rows)
+            counted[MATCHED] += self._matching(rows)
         self._people(names_of(rows.user))
 
     def _people(self, names: Any) -> None:
@@ -446,13 +365,3 @@ def _is_number(kind: str) -> bool:
 
 def _plausible(time: NDArray[np.int64]) -> int:
     return int(((time >= PLAUSIBLE[0]) & (time < PLAUSIBLE[1])).sum())
-
-
-def _instant(microseconds: int) -> str:
-    return datetime.fromtimestamp(microseconds // 1_000_000, UTC).isoformat()
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_toml(part)}" for key, part in value.items()) + " }"
-    return json.dumps(str(value), ensure_ascii=False)

@@ -1,0 +1,100 @@
+"""`Inspection`: what a look at the rows found, for the holder alone, and the lines that state it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from sfumato.engine.drops import DropReason
+
+UNREADABLE = str(DropReason.UNREADABLE)
+MATCHED = "of known places"
+_SHOWN = 5
+"""Files without rows that are named; `--json` names all."""
+
+
+@dataclass(slots=True)
+class Inspection:
+    """What was found. All of it is internal."""
+
+    source: str
+    files: int = 0
+    unfit: list[tuple[str, str]] = field(default_factory=list)
+    columns: list[tuple[str, str, str]] = field(default_factory=list)
+    """Name, type and part of every column, of the first file of each kind."""
+    rows: Counter[str] = field(default_factory=Counter)
+    """Rows read, and those that lack something, by reason."""
+    span: tuple[int, int] | None = None
+    people: int = 0
+    remarks: list[str] = field(default_factory=list)
+    suggested: dict[str, Any] = field(default_factory=dict)
+    """Options to write down: `time-unit`, `events-tz`, `column`."""
+    clock_is_open: bool = False
+    """Whether there are times whose clock nobody has stated."""
+
+    def lines(self) -> list[str]:
+        """For the holder's eyes."""
+        told = [f"{self.source}: {self.files} files" if self.files > 1 else self.source]
+        told += [f"  {name}: gives no rows. {why}" for name, why in self.unfit[:_SHOWN]]
+        if len(self.unfit) > _SHOWN:
+            told.append(f"  … and {len(self.unfit) - _SHOWN:,} more files give no rows")
+        width = max((len(name) for name, _, _ in self.columns), default=0)
+        told += [f"  {name:<{width}}  {kind:<26} {part}" for name, kind, part in self.columns]
+        read = self.rows["read"]
+        told.append(f"  {read:,} rows of {self.people:,} people")
+        told += [
+            f"  {number:,} rows ({number / max(read, 1):.2%}): {why}"
+            for why, number in self.rows.items()
+            if why != "read" and number
+        ]
+        if self.span is not None:
+            first, last = (_instant(edge) for edge in self.span)
+            told.append(f"  from {first} to {last} (UTC); the period is yours to choose")
+        return told + [f"  note: {remark}" for remark in self.remarks]
+
+    @property
+    def usable(self) -> bool:
+        """Whether any row has all of its parts and, where places were given, lies in one."""
+        faults = ["no user", "no time", "not a time", "no place"]
+        faults.append("missing or impossible coordinates")
+        read = self.rows["read"] - self.rows[UNREADABLE]
+        return read > max(self.rows[why] for why in faults) and self.rows.get(MATCHED, 1) > 0
+
+    def toml(self) -> list[str]:
+        """Lines of `sfumato.toml` that state how the events are read.
+
+        They stand above its tables: `evaluate` and others must read as `release` does.
+        """
+        made = [f"{key} = {_toml(value)}" for key, value in self.suggested.items()]
+        if self.clock_is_open:
+            made.append('# events-tz = "UTC"      # whose clock are the times on? else that of tz')
+        return [f"events = {_toml(self.source)}", *made]
+
+    def numbers(self) -> dict[str, Any]:
+        """The same for a program, under `internal` where it is printed."""
+        return {
+            "source": self.source,
+            "files": self.files,
+            "files_without_rows": [{"file": name, "why": why} for name, why in self.unfit],
+            "columns": [
+                {"name": name, "type": kind, "part": part} for name, kind, part in self.columns
+            ],
+            "rows": dict(self.rows),
+            "people": self.people,
+            "span": None if self.span is None else [_instant(edge) for edge in self.span],
+            "remarks": self.remarks,
+            "suggested": self.suggested,
+        }
+
+
+def _instant(microseconds: int) -> str:
+    return datetime.fromtimestamp(microseconds // 1_000_000, UTC).isoformat()
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(part)}" for key, part in value.items()) + " }"
+    return json.dumps(str(value), ensure_ascii=False)
