@@ -1,4 +1,4 @@
-"""`Inspection`: what a look at the rows found, for the holder alone, and the lines that state it."""
+"""`Inspection`: what a look at the rows found, for the holder alone, and lines that state it."""
 
 from __future__ import annotations
 
