@@ -40,7 +40,7 @@ anywhere: $(STAMP) ## numeric tests and releases on every linear algebra this pr
 	$(BIN)/python tests/anywhere/run.py
 
 docs: $(STAMP)   ## the JSON schema of the manifest
-	$(BIN)/python -c 'from sfumato.privacy.manifest import json_schema; print(json_schema(), end="")' \
+	$(BIN)/python -c 'from sfumato.published.manifest import json_schema; print(json_schema(), end="")' \
 	  > docs/schema/manifest.schema.json
 
 clean:

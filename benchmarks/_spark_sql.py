@@ -15,8 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.engine.weights import WeightRule
-from sfumato.model.bound import SampleBound, WeightBound
+from sfumato.engine.base import WeightRule
+from sfumato.model.counts import SampleBound, WeightBound
 from sfumato.model.places import Places
 from sfumato.model.source import NORM_UNITS
 from sfumato.model.time_grid import TimeGrid

@@ -27,11 +27,16 @@ from scipy.spatial import cKDTree
 from threadpoolctl import threadpool_limits
 
 from sfumato.density.bayes import Bayes
-from sfumato.density.layout import Layout
 from sfumato.density.scheme import PublicFacts
-from sfumato.geography.overlay import Overlay
-from sfumato.model.bound import WEIGHT_UNITS, Counting, SampleBound, WeightBound
-from sfumato.model.counts import Counts, norms_digest
+from sfumato.geography.overlay import Layout, Overlay
+from sfumato.model.counts import (
+    WEIGHT_UNITS,
+    Counting,
+    Counts,
+    SampleBound,
+    WeightBound,
+    norms_digest,
+)
 from sfumato.model.private import Private
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.wall import Wall

@@ -30,14 +30,14 @@ from typing import Any
 import duckdb
 import numpy as np
 import platformdirs
+from tests.engine.reference import RelationalSource
 
 from sfumato.city.plan import CityPlan
 from sfumato.city.write import write_city
 from sfumato.engine.local import LocalSource
-from sfumato.engine.relational import RelationalSource
 from sfumato.io.events import read_events
 from sfumato.io.towers import read_towers
-from sfumato.model.bound import Counting, SampleBound, WeightBound
+from sfumato.model.counts import Counting, SampleBound, WeightBound
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
 

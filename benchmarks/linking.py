@@ -24,15 +24,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.attacks.recovery import Clock, Ground, Link, Method, Solver, accuracy, counts_of
-from sfumato.attacks.recovery.beside import census, others
-from sfumato.attacks.recovery.days import link_day
-from sfumato.attacks.recovery.identify import identify
-from sfumato.attacks.recovery.linking import Visits, link_days, match_fragments
-from sfumato.attacks.recovery.people import People
-from sfumato.attacks.recovery.tables import whole_people
-from sfumato.attacks.studies.points import OTHERS, truth_of
+from sfumato.attacks.recovery import Link, Method, Solver, accuracy
+from sfumato.attacks.recovery.attack import link_day
+from sfumato.attacks.recovery.baselines import census, others
+from sfumato.attacks.recovery.linking import Visits, identify, link_days, match_fragments
+from sfumato.attacks.trajectories import Ground, People, counts_of, whole_people
 from sfumato.city.crowd import CrowdPlan, generate
+from sfumato.lab.recovery.points import OTHERS, truth_of
+from sfumato.model.time_grid import Clock
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 DAYS = 7

@@ -35,23 +35,21 @@ import platformdirs
 import pyarrow as pa
 
 from sfumato.city import CityPlan, build_city, generate_events
-from sfumato.density.layout import layout_of_cells, layout_of_zones
+from sfumato.density.evaluate import interval_coverage
 from sfumato.density.paris import Paris
-from sfumato.density.published.paris import PublishedParis
 from sfumato.density.registry import scheme_named
 from sfumato.density.scheme import PublicFacts
-from sfumato.density.table import density_table, with_local_times
+from sfumato.density.tables import density_table, with_local_times
 from sfumato.engine.local import LocalSource
-from sfumato.geography.overlay import overlay
+from sfumato.geography.overlay import layout_of_cells, layout_of_zones, overlay
 from sfumato.geography.voronoi import voronoi_cells
 from sfumato.io.events import read_events
-from sfumato.io.writers import write_csv, write_parquet
-from sfumato.model.remembering import RememberingSource
+from sfumato.io.write import write_csv, write_parquet
+from sfumato.lab.as_printed.paris import PublishedParis
+from sfumato.lab.paris.setup import Stage, make_city, open_city
+from sfumato.model.source import RememberingSource
 from sfumato.privacy.wall import Wall
-from sfumato.reproduction.paris.stage import Stage, make_city, open_city
-from sfumato.utility.earth_mover import earth_mover_series
-from sfumato.utility.evaluation import interval_coverage
-from sfumato.utility.metrics import mean_relative_error, pearson
+from sfumato.utility.density import earth_mover_series, mean_relative_error, pearson
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 PARTS = ("after", "emd", "release", "quality")

@@ -24,15 +24,15 @@ import platformdirs
 from threadpoolctl import threadpool_limits
 
 from sfumato.city import CityPlan
-from sfumato.density.planning_rehearsal import Rehearsal
+from sfumato.density.plan import Rehearsal
 from sfumato.density.registry import SCHEMES
 from sfumato.density.scheme import PublicFacts
 from sfumato.engine.local import LocalSource
-from sfumato.model.bound import SampleBound
-from sfumato.model.remembering import RememberingSource
+from sfumato.lab.paris.setup import Stage, make_city, open_city
+from sfumato.model.counts import SampleBound
+from sfumato.model.source import RememberingSource
 from sfumato.privacy.wall import Wall
-from sfumato.reproduction.paris.stage import Stage, make_city, open_city
-from sfumato.utility.metrics import relative_error
+from sfumato.utility.density import relative_error
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 CITIES = ("200000x1303x989x201", "60000x200x150x202", "300000x130x100x203", "20000x60x45x204")

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from sfumato.city import CityPlan
+from sfumato.density.baselines import Gaussian
 from sfumato.density.bayes import Bayes
-from sfumato.density.gaussian import Gaussian
 from sfumato.density.paris import Paris
 from sfumato.density.scheme import Density
+from sfumato.lab.paris.setup import Stage, make_city, open_city
 from sfumato.privacy.wall import Wall
-from sfumato.reproduction.paris.stage import Stage, make_city, open_city
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt

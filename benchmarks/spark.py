@@ -33,12 +33,11 @@ from benchmarks._spark_figures import Figure, memory_gib, report, spark_metrics,
 from benchmarks.counting import FOLDER, GRID, KEY, SAMPLE, WEIGHT
 
 from sfumato.engine.local import LocalSource
-from sfumato.engine.spark.opening import open_source
 from sfumato.engine.spark.session import open_session
-from sfumato.engine.spark.source import SparkSource
+from sfumato.engine.spark.source import SparkSource, open_source
 from sfumato.io.events import read_events
 from sfumato.io.towers import read_towers
-from sfumato.model.bound import Counting
+from sfumato.model.counts import Counting
 from sfumato.model.places import Places
 
 SHARES = {"tenth": 10, "warm": 200}

@@ -11,16 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.privacy.units import Unit
+from sfumato.model.time_grid import Calendar
+from sfumato.privacy.events import Unit
 from sfumato.privacy.wall import Wall
-from sfumato.stream.calendar import Calendar
-from sfumato.stream.contract import Finished, StreamScheme
-from sfumato.stream.facts import StreamFacts
-from sfumato.stream.meter import Meter
+from sfumato.stream.facts import StreamFacts, begins_window, window_end
 from sfumato.stream.registry import NAMES, stream_scheme
-from sfumato.stream.run import boxed, run_scheme
+from sfumato.stream.replay import boxed, run_scheme
+from sfumato.stream.scheme import Finished, Meter, StreamScheme
 from sfumato.stream.vault import packed
-from sfumato.stream.windows import begins_window, window_end
 
 SLOTS, CELLS, PER_DAY = 336, 8000, 48
 OUT = Path(__file__).parents[1] / "docs" / "benchmarks"

@@ -20,13 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
+from sfumato.model.traces import MICROSECONDS, Traces
 from sfumato.privacy.noise import KeyedStream, SeededStream
-from sfumato.traces.cells import HOTSPOT_SIDE_M, Cells
-from sfumato.traces.level import Strength
-from sfumato.traces.model import MICROSECONDS, Traces
-from sfumato.traces.planar_laplace import planar_laplace
-from sfumato.utility.contacts import find_contacts
-from sfumato.utility.gossip import gossip
+from sfumato.privacy.noise.planar import Strength, planar_laplace
+from sfumato.traces.remap import HOTSPOT_SIDE_M, Cells
+from sfumato.utility.contacts import find_contacts, gossip
 from sfumato.utility.ibu import Channel, Observation, iterative_bayesian_update, margin_for
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"

@@ -108,7 +108,7 @@ class DrawnBlocks:
 @pytest.fixture
 def drawn_blocks(monkeypatch: pytest.MonkeyPatch) -> DrawnBlocks:
     """Listens to the hash behind all keyed noise, whoever asks it under whatever label."""
-    from sfumato.privacy.noise import stream
+    from sfumato.privacy.noise import bits as stream
 
     heard, real = DrawnBlocks(), stream.hashlib.shake_256
 

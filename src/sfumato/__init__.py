@@ -10,8 +10,8 @@ __all__ = ["__version__", "inspect", "read_release", "release"]
 
 _HOMES = {
     "inspect": "sfumato.io.inspect",
-    "read_release": "sfumato.released",
-    "release": "sfumato.api",
+    "read_release": "sfumato.published.release",
+    "release": "sfumato.density.publish",
 }
 
 

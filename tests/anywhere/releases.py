@@ -20,23 +20,21 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from sfumato.audit.streams import AskedWall
 from sfumato.city import CityPlan, write_city
 from sfumato.density.registry import SCHEMES
-from sfumato.engine.opening import opened_source
-from sfumato.model.errors import UsageError
-from sfumato.privacy.audit.questions import AskedWall
-from sfumato.privacy.charging import Tab
+from sfumato.density.request import request
+from sfumato.engine.open import opened_source
+from sfumato.errors import UsageError
+from sfumato.model.time_grid import Calendar
+from sfumato.privacy.events import Tab, Unit
 from sfumato.privacy.noise import KeyedStream
-from sfumato.privacy.units import Unit
+from sfumato.privacy.noise.planar import Strength, planar_laplace
 from sfumato.privacy.wall import Wall
-from sfumato.release_request import request
-from sfumato.stream.calendar import Calendar
 from sfumato.stream.facts import StreamFacts
-from sfumato.stream.meter import Meter
 from sfumato.stream.registry import NAMES, stream_scheme
-from sfumato.stream.run import run_on
-from sfumato.traces.level import Strength
-from sfumato.traces.planar_laplace import planar_laplace
+from sfumato.stream.replay import run_on
+from sfumato.stream.scheme import Meter
 
 KEY = bytes(range(64, 96))
 PARAMETERS: dict[str, list[dict[str, bool | int | float | str]]] = {

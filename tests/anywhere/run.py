@@ -31,7 +31,7 @@ KERNELS = (
 )
 NUMERIC = (
     *("tests/density", "tests/privacy/accounting", "tests/privacy/mechanisms"),
-    *("tests/privacy/noise", "tests/privacy/audit", "tests/privacy/test_calibration.py"),
+    *("tests/privacy/noise", "tests/audit", "tests/privacy/test_calibration.py"),
     *(
         "tests/stream",
         "tests/utility",

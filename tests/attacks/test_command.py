@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sfumato.city.crowd import CrowdPlan, write_crowd
+from sfumato.city.crowd import CrowdPlan
+from sfumato.city.write import write_crowd
 from sfumato.cli.main import app
-from sfumato.report.attack_panel import read_panel
+from sfumato.report.internal import read_panel
 
 pytestmark = pytest.mark.xdist_group("attack command")  # one costly fixture, made once
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.attacks.membership import Game, allowed, area, interval, play, publish_counts
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 
 GAME = Game(group=60, targets=40, rounds=32)
 

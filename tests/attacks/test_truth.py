@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 import shapely
 
-from sfumato.attacks.truth import fill, trajectories
+from sfumato.attacks.trajectories import fill, trajectories
+from sfumato.errors import InputError, UsageError
 from sfumato.io.events import read_events
-from sfumato.model.errors import InputError, UsageError
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
 

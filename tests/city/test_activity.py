@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.city.activity import WEEK_MAX, WEEK_MEAN, WEEK_SD, tower_hour_law
+from sfumato.city.rhythm import WEEK_MAX, WEEK_MEAN, WEEK_SD, tower_hour_law
 
 
 def moments(law: np.ndarray) -> tuple[float, float]:

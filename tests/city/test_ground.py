@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.city import CityPlan, Geometry, build_city, write_city
-from sfumato.city.ground import Ground, generate_ground
-from sfumato.city.plane import Plane
+from sfumato.city.map import Ground, generate_ground
+from sfumato.errors import InputError
+from sfumato.geography.projection import Plane
 from sfumato.io.zones import read_zones
-from sfumato.model.errors import InputError
 
 DATA = os.environ.get("SFUMATO_DATA")
 

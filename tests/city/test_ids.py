@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.city import IdKind
-from sfumato.city.ids import id_array, integer_ids
+from sfumato.city.plan import id_array, integer_ids
 
 
 @given(key=st.integers(0, 2**63 - 1), first=st.integers(0, 2**40))

@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from sfumato.city import CityPlan, Geometry, Match
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 
 
 @pytest.mark.parametrize(

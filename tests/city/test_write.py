@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.city import CityPlan, write_city
-from sfumato.model.errors import InputError
+from sfumato.errors import InputError
 
 TOY = CityPlan(users=2_000, towers=60, zones=40, seed=7)
 

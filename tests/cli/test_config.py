@@ -9,9 +9,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from sfumato.cli.config import settings
 from sfumato.cli.main import app
-from sfumato.model.errors import InputError, UsageError
+from sfumato.cli.options import settings
+from sfumato.errors import InputError, UsageError
 
 KNOWN = {
     "release": {"events": "events", "from": "start", "epsilon": "epsilon", "column": "column"},

@@ -12,11 +12,10 @@ from sqlalchemy import text
 from typer.testing import CliRunner, Result
 
 from sfumato.cli.main import app
-from sfumato.model.errors import UsageError
+from sfumato.errors import LedgerError, UsageError
 from sfumato.privacy.accounting import gaussian_mu, zcdp_epsilon
-from sfumato.privacy.events import GaussianEvent
-from sfumato.privacy.ledger import Claim, Ledger, LedgerError, Reservation, Status
-from sfumato.privacy.units import USER_PERIOD
+from sfumato.privacy.events import USER_PERIOD, GaussianEvent
+from sfumato.privacy.ledger import Claim, Ledger, Reservation, Status
 
 WEEK = 7 * 86_400 * 1_000_000
 

@@ -7,7 +7,7 @@ import json
 from typer.testing import CliRunner
 
 from sfumato.cli.main import app
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 
 COUNTS = ["--tower-count", "60", "--zone-count", "45", "--expected-users", "10000"]
 ASKED = ["plan", "--epsilon", "0.5", "--delta", "1e-6"]

@@ -13,10 +13,10 @@ import pytest
 import shapely
 from typer.testing import CliRunner, Result
 
-from sfumato.api import release as release_in_python
 from sfumato.cli.main import app
-from sfumato.model.errors import BudgetRefused, InputError, SfumatoError, UsageError
-from sfumato.privacy.ledger import Ledger, ReservationRefused
+from sfumato.density.publish import release as release_in_python
+from sfumato.errors import BudgetRefused, InputError, ReservationRefused, SfumatoError, UsageError
+from sfumato.privacy.ledger import Ledger
 
 
 class Shop:

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import sfumato
 from sfumato.city import CityPlan, write_city
 from sfumato.cli.main import app
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.privacy.ledger import Cap, Ledger
 
 

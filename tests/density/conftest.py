@@ -10,12 +10,11 @@ import pytest
 import scipy.sparse as sp
 import shapely
 
-from sfumato.density.layout import Layout
 from sfumato.density.scheme import PublicFacts
 from sfumato.engine.local import LocalSource
-from sfumato.geography.overlay import Overlay, exact_shares
+from sfumato.geography.overlay import Layout, Overlay, exact_shares
 from sfumato.io.events import read_events
-from sfumato.model.bound import WeightBound
+from sfumato.model.counts import WeightBound
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
 

@@ -8,18 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sfumato.density.baselines import Laplace
 from sfumato.density.grouping import Grouping, group_sums, groups_of
-from sfumato.density.laplace import Laplace
 from sfumato.density.registry import SCHEMES, scheme_named
 from sfumato.density.scheme import Scheme
-from sfumato.model.bound import Counting, SampleBound
-from sfumato.model.counts import Counts
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
+from sfumato.model.counts import Counting, Counts, SampleBound
 from sfumato.model.private import Private
 from sfumato.privacy.accounting import Method, guarantee
-from sfumato.privacy.charging import Tab
 from sfumato.privacy.door import open_private
-from sfumato.privacy.units import Unit
+from sfumato.privacy.events import Tab, Unit
 from sfumato.privacy.wall import Wall
 
 BASELINES: list[Scheme] = [Laplace(), Grouping()]

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sfumato.density.finish import level_table, whole_city, whole_numbers
 from sfumato.density.registry import scheme_named
 from sfumato.density.scheme import Density, PublicFacts
+from sfumato.density.tables import level_table, whole_city, whole_numbers
 from sfumato.model.time_grid import TimeGrid
 
 GRID = TimeGrid.between(date(2024, 3, 4), date(2024, 3, 5), "8h", "UTC")

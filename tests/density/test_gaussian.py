@@ -11,20 +11,19 @@ import pytest
 import scipy.sparse as sp
 import shapely
 
-from sfumato.density.gaussian import Gaussian
+from sfumato.density.baselines import Gaussian
 from sfumato.density.registry import scheme_named
 from sfumato.density.scheme import PublicFacts
-from sfumato.density.table import density_table, with_local_times
+from sfumato.density.tables import density_table, with_local_times
 from sfumato.engine.local import LocalSource
+from sfumato.errors import UsageError
 from sfumato.geography.overlay import Overlay, exact_shares
 from sfumato.io.events import read_events
-from sfumato.model.bound import Bound, Counting, SampleBound, WeightBound
-from sfumato.model.errors import UsageError
+from sfumato.model.counts import Bound, Counting, SampleBound, WeightBound
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.accounting import guarantee
-from sfumato.privacy.charging import Tab
-from sfumato.privacy.units import Unit
+from sfumato.privacy.events import Tab, Unit
 from sfumato.privacy.wall import Wall
 
 GRID = TimeGrid.between(date(2024, 3, 4), date(2024, 3, 5), "6h", "Europe/Paris")

@@ -8,17 +8,16 @@ from typing import Any
 
 import pytest
 
-from sfumato.density.disclosure import density_manifest
+from sfumato.density.folder import density_manifest
 from sfumato.density.registry import scheme_named
-from sfumato.model.errors import SfumatoError
+from sfumato.errors import SfumatoError
 from sfumato.model.places import Places
 from sfumato.privacy.accounting import guarantee
-from sfumato.privacy.claims import check_claim
 from sfumato.privacy.events import event_from_json
 from sfumato.privacy.ledger import Cap, Claim, Ledger, Reservation
-from sfumato.privacy.manifest import Manifest
-from sfumato.privacy.statement import statement
 from sfumato.privacy.wall import Wall
+from sfumato.published.manifest import Manifest
+from sfumato.published.statement import check_claim, statement
 
 pytestmark = pytest.mark.privacy
 

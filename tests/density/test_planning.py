@@ -11,22 +11,29 @@ import pyarrow as pa
 import pytest
 import shapely
 
+from sfumato.density.baselines import Gaussian, Laplace
 from sfumato.density.bayes import Bayes
-from sfumato.density.gaussian import Gaussian
-from sfumato.density.laplace import Laplace
-from sfumato.density.layout import Layout
-from sfumato.density.planning import cost, period_days, releases_within
-from sfumato.density.planning_rehearsal import PEOPLE, Rehearsal, district, true_counts
-from sfumato.density.planning_tiles import TiledSource, tiled_layout, tiled_overlay
+from sfumato.density.plan import (
+    PEOPLE,
+    Rehearsal,
+    TiledSource,
+    cost,
+    district,
+    period_days,
+    releases_within,
+    tiled_layout,
+    tiled_overlay,
+    true_counts,
+)
 from sfumato.density.scheme import PublicFacts
 from sfumato.engine.local import LocalSource
-from sfumato.model.bound import Counting, SampleBound, WeightBound
-from sfumato.model.counts import norms_digest
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
+from sfumato.geography.overlay import Layout
+from sfumato.model.counts import Counting, SampleBound, WeightBound, norms_digest
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.door import open_private
-from sfumato.utility.metrics import relative_error
+from sfumato.utility.density import relative_error
 
 BOUND = WeightBound(2.0)
 WEEK = TimeGrid.between(date(2007, 9, 10), date(2007, 9, 17), "1h", "Europe/Paris")

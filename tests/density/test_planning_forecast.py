@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from sfumato.city import CityPlan
-from sfumato.density.planning_rehearsal import Rehearsal
+from sfumato.density.plan import Rehearsal
 from sfumato.density.registry import SCHEMES
 from sfumato.engine.local import LocalSource
-from sfumato.model.bound import SampleBound
-from sfumato.model.remembering import RememberingSource
+from sfumato.lab.paris.setup import Stage, make_city, open_city
+from sfumato.model.counts import SampleBound
+from sfumato.model.source import RememberingSource
 from sfumato.privacy.wall import Wall
-from sfumato.reproduction.paris.stage import Stage, make_city, open_city
-from sfumato.utility.metrics import relative_error
+from sfumato.utility.density import relative_error
 
 USERS, TOWERS, ZONES, SEED = 20_000, 60, 45, 205
 DRAWS = 4

@@ -17,7 +17,7 @@ from sfumato.city.plan import Fixes
 DOCS = ROOT / "docs"
 ELSEWHERE = {
     "docs/tutorial.md",
-    "docs/adapters/flowkit.md",  # tests/adapters, with the pipelines' own files
+    "docs/adapters/flowkit.md",  # tests/published, with the pipelines' own files
     "docs/adapters/multimno.md",
 }
 

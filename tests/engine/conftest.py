@@ -11,17 +11,11 @@ import pyarrow as pa
 import pytest
 import shapely
 from numpy.typing import NDArray
+from tests.engine.reference import RelationalSource
 
 from sfumato.engine.local import LocalSource
-from sfumato.engine.relational import RelationalSource
-from sfumato.model.bound import Counting, SampleBound, WeightBound
-from sfumato.model.counts import Counts
-from sfumato.model.events import (
-    EventColumns,
-    Events,
-    TimeEncoding,
-    UserEncoding,
-)
+from sfumato.model.counts import Counting, Counts, SampleBound, WeightBound
+from sfumato.model.events import EventColumns, Events, TimeEncoding, UserEncoding
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.private import Private
 from sfumato.model.source import Source

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.engine.answers import BoundBroken
-from sfumato.engine.sampling.kernels import sampled
-from sfumato.engine.tally import kernels
-from sfumato.model.bound import WEIGHT_UNITS, Counting, SampleBound, WeightBound
-from sfumato.model.errors import UsageError
+from sfumato.engine import tally
+from sfumato.engine.base import BoundBroken
+from sfumato.engine.sampling import sampled
+from sfumato.errors import UsageError
+from sfumato.model.counts import WEIGHT_UNITS, Counting, SampleBound, WeightBound
 from sfumato.model.source import NORM_UNITS
 
 pytestmark = pytest.mark.privacy
@@ -174,8 +174,8 @@ def test_cells_out_of_order_are_caught_before_they_count_twice() -> None:
     rows = (cells, offsets, 1)
     rule = (1, 65536.0, 65536.0)
     out = np.zeros((2, 24), np.int64)
-    assert kernels.weighted(rows, 0, 1, np.zeros((1, 1), np.int64), False, False, rule, out) > 0
-    assert kernels.slot_totals(rows, 0, 1, False, rule, np.zeros(24, np.int64)) > 0
+    assert tally.weighted(rows, 0, 1, np.zeros((1, 1), np.int64), False, False, rule, out) > 0
+    assert tally.slot_totals(rows, 0, 1, False, rule, np.zeros(24, np.int64)) > 0
     seed_at = np.zeros(1, np.int32)
     seeds = np.array([[12345, 67890]], np.int64)
     assert sampled(rows, 0, 1, 24, seed_at, seeds, 3, out) > 0
@@ -185,6 +185,6 @@ def test_cells_out_of_order_are_caught_before_they_count_twice() -> None:
 
 
 def test_a_pass_above_its_bound_gives_nothing(town: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(kernels, "weighted", lambda *_: 1)
+    monkeypatch.setattr(tally, "weighted", lambda *_: 1)
     with pytest.raises(BoundBroken):
         town.local([(1, 0.5, "t0")], 1).weighted(WeightBound(1), Counting.VISITS)

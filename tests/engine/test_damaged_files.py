@@ -12,7 +12,7 @@ from shapely import Point
 
 from sfumato.engine.local import LocalSource
 from sfumato.io.events import read_events, resolved
-from sfumato.model.bound import SampleBound
+from sfumato.model.counts import SampleBound
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.door import open_private

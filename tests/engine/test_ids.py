@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.engine.ids import kernels
-from sfumato.engine.ids.tables import ByteIds, IntegerIds, ids_for
+from sfumato.engine import user_ids
 from sfumato.engine.local import LocalSource
-from sfumato.model.bound import Counting
+from sfumato.engine.user_ids import ByteIds, IntegerIds, ids_for
+from sfumato.model.counts import Counting
 from sfumato.model.events import UserEncoding
 
 pytestmark = pytest.mark.privacy
@@ -66,9 +66,9 @@ def test_a_table_where_every_hash_meets_in_one_place_still_tells_ids_apart() -> 
     """The hash only says where to look: in a table with eight entries nearly all meet."""
     values = np.array([5, -5, 2**63 - 1, -(2**63), 0, 1], np.int64)
     table = np.zeros(2 * 8, np.int64)
-    kernels.enter_integers(values, 0, values.size, table, np.uint64(0))
-    assert [kernels.find_integer(table, v, np.uint64(0)) for v in values] == list(range(6))
-    assert kernels.find_integer(table, np.int64(6), np.uint64(0)) < 0
+    user_ids.enter_integers(values, 0, values.size, table, np.uint64(0))
+    assert [user_ids.find_integer(table, v, np.uint64(0)) for v in values] == list(range(6))
+    assert user_ids.find_integer(table, np.int64(6), np.uint64(0)) < 0
 
 
 def test_ids_crafted_to_share_the_whole_hash_stay_two() -> None:
@@ -87,7 +87,7 @@ def test_ids_crafted_to_share_the_whole_hash_stay_two() -> None:
         for a, b in zip(firsts, seconds, strict=True)
     ]
     hashes = {
-        int(kernels._hash_bytes(np.frombuffer(user, np.uint8), 0, 16, np.uint64(0)))
+        int(user_ids._hash_bytes(np.frombuffer(user, np.uint8), 0, 16, np.uint64(0)))
         for user in users
     }
     assert len(hashes) == 1

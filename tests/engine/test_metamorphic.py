@@ -22,7 +22,7 @@ from tests.io.poison import BY_NAME, BY_POSITION, PLACEMENTS, csv_zoo, json_zoo,
 from sfumato.engine.local import LocalSource
 from sfumato.io.events import read_events, resolved, rows_of
 from sfumato.io.rows import LONGEST_BINARY, SWOLLEN
-from sfumato.model.bound import Counting, SampleBound, WeightBound
+from sfumato.model.counts import Counting, SampleBound, WeightBound
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
 

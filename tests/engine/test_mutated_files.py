@@ -17,11 +17,11 @@ from tests.io.mutate import EVENTS, TOWERS, ZONES, good_files, mutate
 from tests.io.planted import printed
 
 from sfumato.engine.local import LocalSource
+from sfumato.errors import SfumatoError
 from sfumato.io.events import read_events
 from sfumato.io.towers import read_towers
 from sfumato.io.zones import read_zones
-from sfumato.model.bound import Counting
-from sfumato.model.errors import SfumatoError
+from sfumato.model.counts import Counting
 from sfumato.model.events import Events
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid

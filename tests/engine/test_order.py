@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from sfumato.engine.dialect import DUCKDB
-from sfumato.engine.order import (
+from sfumato.engine import sampling
+from sfumato.engine.sampling import (
+    DUCKDB,
     HALF,
     PRIME,
     STRIDE,
@@ -24,8 +25,7 @@ from sfumato.engine.order import (
     seeds,
     seeds_sql,
 )
-from sfumato.engine.sampling import kernels
-from sfumato.model.bound import SampleBound
+from sfumato.model.counts import SampleBound
 from sfumato.model.events import UserEncoding
 
 pytestmark = pytest.mark.privacy
@@ -49,7 +49,7 @@ seed = st.integers(0, (1 << 60) - 1)
 )
 def test_the_compiled_order_is_the_definition(seed: int, item: int, slot: int) -> None:
     for shift in (0, STRIDE * (slot + 1)):
-        assert kernels.order_value(seed, item, shift) == order_value(seed, item, shift)
+        assert sampling.compiled_order_value(seed, item, shift) == order_value(seed, item, shift)
 
 
 @pytest.mark.parametrize(

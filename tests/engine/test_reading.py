@@ -11,21 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
+from tests.engine.reference import RelationalSource
 
 from sfumato.city import CityPlan, build_city, generate_events
-from sfumato.engine.connection import open_connection
-from sfumato.engine.drops import DropReason
-from sfumato.engine.local import LocalSource
-from sfumato.engine.relational import RelationalSource
+from sfumato.engine.local import DropReason, LocalSource
+from sfumato.errors import InputError, UsageError
 from sfumato.io.events import read_events
-from sfumato.model.bound import Counting, SampleBound, WeightBound
-from sfumato.model.errors import InputError, UsageError
-from sfumato.model.events import (
-    EventColumns,
-    Events,
-    TimeEncoding,
-    UserEncoding,
-)
+from sfumato.io.files import open_connection
+from sfumato.model.counts import Counting, SampleBound, WeightBound
+from sfumato.model.events import EventColumns, Events, TimeEncoding, UserEncoding
 from sfumato.model.places import ALWAYS_TO, PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
 

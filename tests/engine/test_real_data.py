@@ -15,7 +15,7 @@ from sfumato.engine.local import LocalSource
 from sfumato.io.events import read_events
 from sfumato.io.towers import read_towers
 from sfumato.io.zones import read_zones
-from sfumato.model.bound import Counting, SampleBound
+from sfumato.model.counts import Counting, SampleBound
 from sfumato.model.time_grid import TimeGrid
 
 DATA = Path(os.environ.get("SFUMATO_DATA") or "nowhere")

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.engine.reference import RelationalSource
 
 from sfumato.engine.local import LocalSource
-from sfumato.engine.relational import RelationalSource
 from sfumato.io.events import read_events
-from sfumato.model.bound import Counting, SampleBound, WeightBound
+from sfumato.model.counts import Counting, SampleBound, WeightBound
 from sfumato.model.events import UserEncoding
 
 STEADY = settings(derandomize=True, deadline=None)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.engine.tally.kernels import weight_of
-from sfumato.engine.weights import NORM_CEILING, TOTAL_UNITS, WeightRule
-from sfumato.model.bound import WEIGHT_UNITS
+from sfumato.engine.base import NORM_CEILING, TOTAL_UNITS, WeightRule
+from sfumato.engine.tally import weight_of
+from sfumato.model.counts import WEIGHT_UNITS
 from sfumato.model.source import NORM_UNITS
 
 pytestmark = pytest.mark.privacy

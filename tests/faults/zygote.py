@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import shapely
 
-from sfumato.api import release
+from sfumato.density.publish import release
 from sfumato.model.places import PlaceKind, Places
 from sfumato.privacy.ledger import Cap, Ledger
 

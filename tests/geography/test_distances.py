@@ -7,7 +7,7 @@ import pytest
 import shapely
 from shapely.geometry import Point
 
-from sfumato.geography.distances import between_centres, centres, geodesic
+from sfumato.geography.overlay import between_centres, centres, geodesic
 from sfumato.model.places import PlaceKind, Places
 
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shapely.geometry import Point, Polygon, box
 
+from sfumato.errors import InputError, UsageError
 from sfumato.geography import grids
 from sfumato.geography.grids import grid_crs, h3_grid, square_grid
 from sfumato.geography.locate import Locator
 from sfumato.geography.projection import Projection
-from sfumato.model.errors import InputError, UsageError
 from sfumato.model.places import PlaceKind, Places
 
 PARIS = box(2.30, 48.84, 2.36, 48.88)

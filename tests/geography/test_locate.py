@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shapely.geometry import MultiPolygon, Polygon, box
 
+from sfumato.errors import InputError, UsageError
 from sfumato.geography.locate import Locator
-from sfumato.model.errors import InputError, UsageError
 from sfumato.model.places import PlaceKind, Places
 
 

@@ -13,15 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shapely.geometry import Point, box
 
-from sfumato.geography.overlay import (
-    SHARE_UNITS,
-    Overlay,
-    exact_shares,
-    overlay,
-    quantised,
-)
+from sfumato.errors import UsageError
+from sfumato.geography.overlay import SHARE_UNITS, Overlay, exact_shares, overlay, quantised
 from sfumato.geography.voronoi import voronoi_cells
-from sfumato.model.errors import UsageError
 from sfumato.model.places import ALWAYS_FROM, ALWAYS_TO, PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shapely.geometry import box
 
+from sfumato.errors import InputError
 from sfumato.geography.projection import Projection
-from sfumato.model.errors import InputError
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from shapely.geometry import box
 from shapely.ops import unary_union
 
+from sfumato.errors import InputError, UsageError
 from sfumato.geography.projection import Projection
 from sfumato.geography.voronoi import Cells, voronoi_cells
-from sfumato.model.errors import InputError, UsageError
 from sfumato.model.places import ALWAYS_FROM, ALWAYS_TO, PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
 

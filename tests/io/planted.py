@@ -15,7 +15,7 @@ from unittest.mock import patch
 import pytest
 
 from sfumato.cli import main
-from sfumato.model.errors import SfumatoError
+from sfumato.errors import SfumatoError
 
 SECRET = "Zq7SECRETx9"
 SECRET_NUMBER = 48_151_623_42

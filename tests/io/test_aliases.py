@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.io import aliases
-from sfumato.io.aliases import TimeName, degrees_scale, find, named, pick, plain_name
-from sfumato.model.errors import InputError, UsageError
+from sfumato.errors import InputError, UsageError
+from sfumato.io import names as aliases
+from sfumato.io.names import TimeName, degrees_scale, find, named, pick, plain_name
 
 FAMILIES = {
     "scikit-mobility": ["uid", "datetime", "tile_ID", "lng", "lat"],

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.io.planted import SECRET, SECRET_NUMBER, refused
 
-from sfumato.io.csv_dialect import CsvDialect, read_dialect
+from sfumato.io.files import CsvDialect, read_dialect
 
 pytestmark = pytest.mark.privacy
 Written = Callable[..., Path]

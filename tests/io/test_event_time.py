@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from tests.io.planted import SECRET, SECRET_NUMBER, refused
 
-from sfumato.io.event_time import read_time
+from sfumato.errors import InputError, SfumatoError, UsageError
+from sfumato.io.columns import read_time
 from sfumato.io.events import read_events
-from sfumato.io.schema import Column
-from sfumato.model.errors import InputError, SfumatoError, UsageError
+from sfumato.io.tables import Column
 from sfumato.model.events import Reading, TimeEncoding
 
 MOMENT = datetime(2020, 1, 1)

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.io.planted import SECRET, SECRET_NUMBER, refused
 
+from sfumato.errors import InputError, UsageError
 from sfumato.io.events import read_events, resolved, rows_of
 from sfumato.io.formats import Damaged
-from sfumato.model.errors import InputError, UsageError
 from sfumato.model.events import EventFile, Events, FileFormat, TimeEncoding, UserEncoding
 
 Written = Callable[..., Path]

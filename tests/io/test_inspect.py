@@ -12,9 +12,10 @@ import shapely
 from typer.testing import CliRunner
 
 from sfumato.cli.main import app
-from sfumato.io.inspect import Inspection, inspect
-from sfumato.io.locate import locate
-from sfumato.model.errors import InputError
+from sfumato.errors import InputError
+from sfumato.io.files import locate
+from sfumato.io.inspect import inspect
+from sfumato.io.inspection import Inspection
 from sfumato.model.places import PlaceKind, Places
 
 DAY = 1_704_067_200

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.io.locate import Located, format_of, head, is_path, locate
-from sfumato.model.errors import InputError, UsageError
+from sfumato.errors import InputError, UsageError
+from sfumato.io.files import Located, format_of, head, is_path, locate
 from sfumato.model.events import FileFormat
 
 

@@ -12,10 +12,10 @@ import shapely
 from tests.io.mutate import EVENTS, TOWERS, ZONES, good_files, mutate
 from tests.io.planted import printed
 
+from sfumato.errors import SfumatoError
 from sfumato.io.events import read_events, resolved, rows_of
 from sfumato.io.towers import read_towers
 from sfumato.io.zones import read_zones
-from sfumato.model.errors import SfumatoError
 from sfumato.model.places import Places
 
 

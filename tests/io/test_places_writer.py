@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import shapely
 
-from sfumato.io.places_writer import geojson, write_places
 from sfumato.io.towers import read_towers
+from sfumato.io.write import geojson, write_places
 from sfumato.io.zones import read_zones
 from sfumato.model.places import ALWAYS_FROM, ALWAYS_TO, PlaceKind, Places
 

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from sfumato.errors import InputError
 from sfumato.io.events import read_events
-from sfumato.io.region import check_same_region
-from sfumato.io.towers import read_towers
+from sfumato.io.towers import check_same_region, read_towers
 from sfumato.io.zones import read_zones
-from sfumato.model.errors import InputError
 from sfumato.model.events import EventColumns, Reading, TimeEncoding, UserEncoding
 
 pytestmark = pytest.mark.real_data

@@ -6,9 +6,8 @@ import pyarrow as pa
 import pytest
 import shapely
 
-from sfumato.io.region import check_same_region
-from sfumato.io.towers import read_towers
-from sfumato.model.errors import InputError
+from sfumato.errors import InputError
+from sfumato.io.towers import check_same_region, read_towers
 from sfumato.model.places import PlaceKind, Places
 
 TOWERS = Places.of(PlaceKind.TOWERS, ["a", "b"], list(shapely.points([2.35, 2.36], [48.8, 48.9])))

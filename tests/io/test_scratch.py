@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.io.scratch import PREFIX, Scratch
+from sfumato.io.write import PREFIX, Scratch
 
 
 @pytest.fixture(autouse=True)
@@ -52,8 +52,8 @@ def test_a_folder_swept_before_it_was_locked_is_made_again(
             os.rmdir(str(path))
         return real(path, flags, *more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("sfumato.io.scratch.sweep", lambda: None)
-    monkeypatch.setattr("sfumato.io.scratch.os.open", late)
+    monkeypatch.setattr("sfumato.io.write.sweep", lambda: None)
+    monkeypatch.setattr("sfumato.io.write.os.open", late)
     scratch = Scratch()
     assert taken
     assert scratch.name != taken[0]

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from tests.io.planted import SECRET, refused
 
+from sfumato.errors import InputError, UsageError
 from sfumato.io.events import read_events
 from sfumato.io.tables import as_table
-from sfumato.model.errors import InputError, UsageError
 from sfumato.model.events import EventTable, TimeEncoding, UserEncoding
 
 COLUMNS = {"user": ["007", "b"], "time_s": [1_600_000_000, 1_600_000_060], "bs": [1, 2]}

@@ -14,8 +14,8 @@ import pytest
 import shapely
 from tests.io.planted import refused
 
+from sfumato.errors import InputError, UsageError
 from sfumato.io.towers import read_towers
-from sfumato.model.errors import InputError, UsageError
 from sfumato.model.places import ALWAYS_FROM, ALWAYS_TO, PlaceKind, Places
 
 Written = Callable[..., Path]

@@ -14,7 +14,8 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.io.writers import (
+from sfumato.errors import SfumatoError, UsageError
+from sfumato.io.write import (
     TEMPORARY,
     sweep_temporaries,
     write_atomically,
@@ -22,7 +23,6 @@ from sfumato.io.writers import (
     write_csv,
     write_parquet,
 )
-from sfumato.model.errors import SfumatoError, UsageError
 
 TABLE = pa.table({"zone_id": ["007", 'a "b", c', "é"], "count": [1, None, 3]})
 
@@ -91,7 +91,7 @@ def test_what_a_killed_run_leaves_is_private_and_swept(tmp_path: Path) -> None:
     write_bytes(target, b"old")
     script = (
         "import os, signal, sys\n"
-        "from sfumato.io.writers import write_atomically\n"
+        "from sfumato.io.write import write_atomically\n"
         "def writer(path):\n"
         "    path.write_text('half')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -13,8 +13,8 @@ import pytest
 import shapely
 from tests.io.planted import refused
 
+from sfumato.errors import InputError
 from sfumato.io.zones import read_zones
-from sfumato.model.errors import InputError
 from sfumato.model.places import PlaceKind, Places
 
 Written = Callable[..., Path]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.model.bound import WEIGHT_UNITS, SampleBound, WeightBound
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
+from sfumato.model.counts import WEIGHT_UNITS, SampleBound, WeightBound
 
 pytestmark = pytest.mark.privacy
 

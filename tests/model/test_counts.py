@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.model.bound import Counting
-from sfumato.model.counts import Counts
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
+from sfumato.model.counts import Counting, Counts
 
 
 def counts(values: np.ndarray, units: int = 1, l1: float = 30.0, l2: float = 5.5) -> Counts:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.model.events import (
     EventColumns,
     EventFile,

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 from tests.io.planted import SECRET, printed
 
-from sfumato.model.file_errors import csv_error, parquet_error
+from sfumato.errors import csv_error, parquet_error
 
 
 def written(folder: Path, text: str, name: str = "events.csv") -> Path:

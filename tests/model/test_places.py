@@ -7,7 +7,7 @@ import pytest
 import shapely
 from shapely.geometry import Point, Polygon, box
 
-from sfumato.model.errors import InputError
+from sfumato.errors import InputError
 from sfumato.model.places import PlaceKind, Places
 
 SQUARES = [box(2.0, 48.0, 2.1, 48.1), box(2.1, 48.0, 2.2, 48.1), box(2.2, 48.0, 2.3, 48.1)]

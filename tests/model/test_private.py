@@ -21,9 +21,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from sfumato.model.bound import Counting
-from sfumato.model.counts import Counts
-from sfumato.model.errors import PrivateNumbers, UsageError
+from sfumato.errors import PrivateNumbers, UsageError
+from sfumato.model.counts import Counting, Counts
 from sfumato.model.private import Private
 
 pytestmark = pytest.mark.privacy

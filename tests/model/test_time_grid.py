@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.model.time_grid import TimeGrid, parse_step, zone
 
 

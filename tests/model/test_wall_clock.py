@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.model.errors import UsageError
-from sfumato.model.wall_clock import apply_offsets, clock_offsets
+from sfumato.errors import UsageError
+from sfumato.model.time_grid import apply_offsets, clock_offsets
 
 ZONES = ["UTC", "Europe/Paris", "America/Sao_Paulo", "Asia/Kolkata", "Australia/Lord_Howe",
          "Pacific/Apia", "America/Los_Angeles"]  # fmt: skip

@@ -182,7 +182,7 @@ class Field:
             raise SystemExit(f"{fault.area}: {fault.name!r} cannot be planted: no {fault.file}.")
         text, times = path.read_text(encoding="utf-8"), path.stat()
         mutant = fault.planted(text)
-        if "njit" in text:
+        if "model.compiled import" in text:
             self.forget_compiled(path)
         path.write_text(mutant, encoding="utf-8")
         os.utime(path, (times.st_atime, times.st_mtime + 7))  # never mistaken for the original
@@ -191,7 +191,7 @@ class Field:
         finally:
             path.write_text(text, encoding="utf-8")
             os.utime(path, (times.st_atime, times.st_mtime))
-            if "njit" in text:
+            if "model.compiled import" in text:
                 self.forget_compiled(path)
         outcome, by = judged(found)
         return Verdict(fault, outcome, by, perf_counter() - begun)
@@ -201,7 +201,7 @@ class Field:
         module = ".".join(path.relative_to(self.tree).with_suffix("").parts)
         for other in self.tree.rglob("*.py"):
             text = other.read_text(encoding="utf-8")
-            if other == path or ("njit" in text and module in text):
+            if other == path or ("model.compiled import" in text and module in text):
                 for old in (other.parent / "__pycache__").glob(f"{other.stem}.*.nb[ic]"):
                     old.unlink()
 

@@ -7,23 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.privacy.accounting import Method, event_rho, guarantee
-from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import (
     GaussianPart,
     calibrate_gaussians,
     gaussian_sigma2,
     gaussian_sigma2_for,
-    gaussians_within,
     laplace_scale,
-    laplace_within,
     selection_softness,
     sparse_scales,
 )
-from sfumato.privacy.events import GaussianEvent, LaplaceEvent
+from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.exact import exact, rounded_up
-from sfumato.privacy.mechanisms.addition import laplace_variance
+from sfumato.privacy.mechanisms.additive import laplace_variance
 from sfumato.privacy.noise import representable_scale, representable_sigma2
 
 pytestmark = pytest.mark.privacy
@@ -73,23 +70,6 @@ def test_within_the_target_and_close_to_it(
     assert guarantee([less], delta).epsilon > epsilon or sigma2 == Fraction(1, 16)
 
 
-def test_one_budget_for_several_measurements() -> None:
-    parts = [
-        GaussianPart(16.0 * UNIT, 1303, 0.15),
-        GaussianPart(8.0 * UNIT, 168, 0.04),
-        GaussianPart(250.0, 1, 0.01),
-        GaussianPart(4.5 * UNIT, 1303 * 168, 0.80),
-    ]
-    found = calibrate_gaussians(0.3, 2e-6, parts)
-    assert found.guarantee.method is Method.GAUSSIAN
-    assert 0.2999 < found.guarantee.epsilon <= 0.3
-    rhos = [
-        float(event_rho(GaussianEvent(part.l2, sigma2, part.touched)))
-        for part, sigma2 in zip(parts, found.sigma2, strict=True)
-    ]
-    assert [rho / sum(rhos) for rho in rhos] == pytest.approx([0.15, 0.04, 0.01, 0.80], rel=1e-9)
-
-
 def test_unused_shares_are_not_given_away() -> None:
     half = calibrate_gaussians(0.3, 2e-6, [GaussianPart(float(UNIT), 1, 0.5)])
     assert half.guarantee.epsilon <= 0.3
@@ -121,42 +101,32 @@ def test_softness_of_a_choice() -> None:
     assert selection_softness(2, 0.5) == 4
 
 
-def test_a_budget_is_met_at_its_door() -> None:
-    budget = Budget.from_epsilon_delta(0.3, 2e-6)
-    parts = [GaussianPart(float(UNIT), 168, 0.25), GaussianPart(2.0 * UNIT, 168, 0.75)]
-    found = gaussians_within(budget, parts)
-    events = [
-        GaussianEvent(rounded_up(part.l2), sigma2, part.touched)
+def test_what_cannot_be_calibrated() -> None:
+    for attempt in (
+        lambda: gaussian_sigma2(math.inf, 1.0),
+        lambda: gaussian_sigma2_for(1.0, 0.0, 1.0, 1),
+        lambda: calibrate_gaussians(1.0, 1e-6, []),
+        lambda: calibrate_gaussians(1.0, 1e-6, [GaussianPart(1.0, 1, 0.6)] * 2),
+    ):
+        with pytest.raises(UsageError):
+            attempt()
+
+
+def test_one_budget_for_several_measurements() -> None:
+    parts = [
+        GaussianPart(16.0 * UNIT, 1303, 0.15),
+        GaussianPart(8.0 * UNIT, 168, 0.04),
+        GaussianPart(250.0, 1, 0.01),
+        GaussianPart(4.5 * UNIT, 1303 * 168, 0.80),
+    ]
+    found = calibrate_gaussians(0.3, 2e-6, parts)
+    assert found.guarantee.method is Method.GAUSSIAN
+    assert 0.2999 < found.guarantee.epsilon <= 0.3
+    rhos = [
+        float(event_rho(GaussianEvent(part.l2, sigma2, part.touched)))
         for part, sigma2 in zip(parts, found.sigma2, strict=True)
     ]
-    assert found.guarantee.method is Method.GAUSSIAN
-    assert budget.permits(events)
-
-
-def test_a_budget_without_delta_is_met_in_rho() -> None:
-    budget = Budget.zcdp(0.01)
-    found = gaussians_within(budget, [GaussianPart(1.0, 1, 0.5), GaussianPart(3.0, 1, 0.5)])
-    assert [float(sigma2) for sigma2 in found.sigma2] == pytest.approx([100, 900])
-    assert found.guarantee.rho == pytest.approx(0.01)
-
-
-def test_laplace_noise_within_a_budget() -> None:
-    assert laplace_within(Budget.pure(0.3), 30.0) == 100
-    scale = laplace_within(Budget.zcdp(0.02), 1.0)
-    assert float(scale) == pytest.approx(5.0)
-    assert Budget.zcdp(0.02).permits([LaplaceEvent(1.0, scale)])
-
-
-@pytest.mark.parametrize("budget", [Budget.zcdp(0), Budget.zcdp(math.inf), Budget.pure(1)])
-def test_budgets_that_buy_no_gaussian_noise(budget: Budget) -> None:
-    with pytest.raises(UsageError):
-        gaussians_within(budget, [GaussianPart(1.0, 1)])
-
-
-@pytest.mark.parametrize("budget", [Budget.zcdp(0), Budget.pure(0), Budget.pure(math.inf)])
-def test_budgets_that_buy_no_laplace_noise(budget: Budget) -> None:
-    with pytest.raises(UsageError):
-        laplace_within(budget, 1.0)
+    assert [rho / sum(rhos) for rho in rhos] == pytest.approx([0.15, 0.04, 0.01, 0.80], rel=1e-9)
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.inf])
@@ -166,17 +136,6 @@ def test_zero_and_infinite_budgets(bad: float) -> None:
         lambda: laplace_scale(1.0, bad),
         lambda: gaussian_sigma2_for(bad, 1e-6, 1.0, 1),
         lambda: sparse_scales(bad, 1, 1),
-    ):
-        with pytest.raises(UsageError):
-            attempt()
-
-
-def test_what_cannot_be_calibrated() -> None:
-    for attempt in (
-        lambda: gaussian_sigma2(math.inf, 1.0),
-        lambda: gaussian_sigma2_for(1.0, 0.0, 1.0, 1),
-        lambda: calibrate_gaussians(1.0, 1e-6, []),
-        lambda: calibrate_gaussians(1.0, 1e-6, [GaussianPart(1.0, 1, 0.6)] * 2),
     ):
         with pytest.raises(UsageError):
             attempt()

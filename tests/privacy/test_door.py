@@ -5,14 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.model.bound import Counting
-from sfumato.model.counts import Counts
-from sfumato.model.errors import PrivateNumbers, UsageError
+from sfumato.errors import PrivateNumbers, UsageError
+from sfumato.model.counts import Counting, Counts
 from sfumato.model.private import Private
-from sfumato.privacy.charging import Tab
 from sfumato.privacy.door import PublicFacts, candidates, open_private, public_facts
-from sfumato.privacy.events import LaplaceEvent
-from sfumato.privacy.measurement import Measurement, Selection
+from sfumato.privacy.events import LaplaceEvent, Measurement, Selection, Tab
 
 pytestmark = pytest.mark.privacy
 

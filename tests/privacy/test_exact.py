@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.privacy.exact import decimal_down, decimal_up, exact, rounded_up, total
 
 pytestmark = pytest.mark.privacy

@@ -8,12 +8,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.cli.audit_schemes import world_of
+from sfumato.audit.schemes import world_of
 from sfumato.density.registry import SCHEMES
-from sfumato.model.bound import Counting, SampleBound, WeightBound
-from sfumato.model.counts import Counts
+from sfumato.model.counts import Counting, Counts, SampleBound, WeightBound
 from sfumato.model.private import Private
-from sfumato.privacy.charging import Tab
+from sfumato.privacy.events import Tab
 from sfumato.privacy.noise import KeyedStream
 from sfumato.privacy.wall import Wall
 

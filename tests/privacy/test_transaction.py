@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from sfumato.model.errors import InputError, SfumatoError, UsageError
-from sfumato.privacy.events import GaussianEvent
-from sfumato.privacy.ledger import Cap, Claim, Ledger, Reservation, ReservationRefused, Status
-from sfumato.privacy.manifest import MANIFEST_NAME, manifest_text
+from sfumato.errors import InputError, ReservationRefused, SfumatoError, UsageError
+from sfumato.privacy.events import USER_PERIOD, GaussianEvent
+from sfumato.privacy.ledger import Cap, Claim, Ledger, Reservation, Status
 from sfumato.privacy.transaction import Outcome, abandon, digests, publish
-from sfumato.privacy.units import USER_PERIOD
+from sfumato.published.manifest import MANIFEST_NAME, manifest_text
 
 pytestmark = pytest.mark.privacy
 

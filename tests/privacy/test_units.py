@@ -2,8 +2,8 @@
 
 import pytest
 
-from sfumato.model.errors import UsageError
-from sfumato.privacy.units import USER_PERIOD, Unit, UnitKind
+from sfumato.errors import UsageError
+from sfumato.privacy.events import USER_PERIOD, Unit, UnitKind
 
 NAMES = ["user-period", "user-day", "event", "point", "w-event:48"]
 FULL = ["user-day@Europe/Paris", "w-event:48h/1h", "w-event:4h/5min", "w-event:90s", "point:200m"]

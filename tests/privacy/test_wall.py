@@ -7,14 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.model.bound import Counting
-from sfumato.model.counts import Counts
-from sfumato.model.errors import BudgetRefused, UsageError
+from sfumato.errors import BudgetRefused, UsageError
+from sfumato.model.counts import Counting, Counts
 from sfumato.model.private import Private
 from sfumato.privacy.accounting import guarantee
 from sfumato.privacy.calibration import gaussian_sigma2_for
-from sfumato.privacy.charging import Tab
-from sfumato.privacy.events import PrivacyEvent
+from sfumato.privacy.events import PrivacyEvent, Tab
 from sfumato.privacy.wall import Wall
 
 pytestmark = pytest.mark.privacy

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.report import bundle as bundling
-from sfumato.report.bundle import bundle
-from sfumato.report.document import inert_json, policy
+from sfumato.report import page as bundling
+from sfumato.report.page import bundle, inert_json, policy
 
 
 @given(st.text())

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from sfumato.report.facts import figure, label_facts, upward
-from sfumato.report.words import fill, load_words
+from sfumato.report.privacy_label import figure, fill, label_facts, load_words, upward
 
 WORDS = load_words()
 

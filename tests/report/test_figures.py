@@ -8,7 +8,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from sfumato.cli.main import app
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.report.figures import plot, write_figures
 
 

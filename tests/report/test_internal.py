@@ -8,11 +8,18 @@ import numpy as np
 import pytest
 
 from sfumato.city import CityPlan, build_city
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.model.time_grid import TimeGrid
-from sfumato.report.internal import build_internal_page, cell_errors, size_groups
-from sfumato.report.internal_data import AttackResult, AttackTracks, Contender, InternalEvaluation
-from sfumato.report.numbers import decode_numbers
+from sfumato.report.encode import decode_numbers
+from sfumato.report.internal import (
+    AttackResult,
+    AttackTracks,
+    Contender,
+    InternalEvaluation,
+    build_internal_page,
+    cell_errors,
+    size_groups,
+)
 
 
 def evaluation(title: str = "Two releases", zones: int = 30, days: int = 2) -> InternalEvaluation:

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.model.errors import InputError
-from sfumato.report.numbers import decode_numbers, encode_numbers, step_for
+from sfumato.errors import InputError
+from sfumato.report.encode import decode_numbers, encode_numbers, step_for
 
 
 def same(decoded: np.ndarray, table: np.ndarray, step: float) -> None:

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
-from sfumato.model.errors import InputError, UsageError
+from sfumato.errors import InputError, UsageError
 from sfumato.model.places import PlaceKind, Places
-from sfumato.report.folder import read_folder
-from sfumato.report.numbers import decode_numbers
+from sfumato.published.folder import read_folder
+from sfumato.report.encode import decode_numbers
 from sfumato.report.page import build_page, write_page
 
 Maker = Callable[..., Path]

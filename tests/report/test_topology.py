@@ -4,8 +4,7 @@ import numpy as np
 import shapely
 
 from sfumato.city import CityPlan, build_city
-from sfumato.report.outlines import encode_outlines, project
-from sfumato.report.topology import build_topology, ring_points
+from sfumato.report.encode import build_topology, encode_outlines, project, ring_points
 
 
 def square(x: int, y: int, size: int = 10) -> np.ndarray:

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sfumato.privacy.units import Unit
-from sfumato.stream.calendar import Calendar
+from sfumato.model.time_grid import Calendar
+from sfumato.privacy.events import Unit
 from sfumato.stream.facts import StreamFacts
 
 CELLS, PER_DAY = 12, 8

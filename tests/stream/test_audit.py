@@ -13,23 +13,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from sfumato.audit.bounds import EpsilonBound, epsilon_lower_bound
+from sfumato.lab.as_printed.streams import division
 from sfumato.model.private import Private
-from sfumato.privacy.audit.epsilon import EpsilonBound, epsilon_lower_bound
+from sfumato.model.time_grid import Calendar
+from sfumato.privacy.events import Unit
 from sfumato.privacy.mechanisms.sparse_vector import Histograms
-from sfumato.privacy.units import Unit
 from sfumato.privacy.wall import Wall
-from sfumato.stream.calendar import Calendar
-from sfumato.stream.contract import StreamScheme
 from sfumato.stream.facts import StreamFacts
-from sfumato.stream.published.hybrid import division
-from sfumato.stream.run import boxed, run_scheme
-from sfumato.stream.schemes.baselines import Mean, Sample
-from sfumato.stream.schemes.direct import Direct
+from sfumato.stream.replay import boxed, run_scheme
+from sfumato.stream.scheme import StreamScheme
+from sfumato.stream.schemes.baselines import Direct, Mean, Sample
 from sfumato.stream.schemes.dsat import Dsat
 from sfumato.stream.schemes.fast import Fast
 from sfumato.stream.schemes.hybrid import Hybrid
 from sfumato.stream.schemes.profile import Profile
-from sfumato.stream.schemes.rescue.scheme import Rescue
+from sfumato.stream.schemes.rescuedp import Rescue
 from sfumato.stream.schemes.rhythm.scheme import Rhythm
 from sfumato.stream.schemes.threshold import Threshold
 from sfumato.stream.schemes.w_event import WEvent

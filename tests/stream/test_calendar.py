@@ -8,12 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.model.time_grid import TimeGrid
-from sfumato.privacy.events import LaplaceEvent
-from sfumato.privacy.units import Unit
-from sfumato.stream.calendar import Calendar
+from sfumato.model.time_grid import Calendar, TimeGrid
+from sfumato.privacy.events import LaplaceEvent, Unit
 from sfumato.stream.facts import StreamFacts
-from sfumato.stream.meter import Account, Meter
+from sfumato.stream.scheme import Account, Meter
 
 pytestmark = pytest.mark.privacy
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.privacy.events import GaussianEvent
 from sfumato.stream.facts import StreamFacts
-from sfumato.stream.noise import NoiseKind
+from sfumato.stream.scheme import NoiseKind
 from sfumato.stream.schemes.baselines import Mean
 from sfumato.stream.schemes.counters import Counter, tree_matrix
 

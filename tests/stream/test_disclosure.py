@@ -10,20 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.model.errors import SfumatoError, UsageError
+from sfumato.errors import SfumatoError, UsageError
 from sfumato.model.time_grid import TimeGrid
-from sfumato.privacy.claims import check_claim
+from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Cap, Ledger, Reservation
-from sfumato.privacy.ledger.verify import verify
-from sfumato.privacy.manifest import Manifest, read_manifest
-from sfumato.privacy.units import Unit
+from sfumato.privacy.ledger.views import verify
+from sfumato.published.manifest import Manifest, read_manifest
+from sfumato.published.statement import check_claim
 from sfumato.stream import live as living
-from sfumato.stream.disclosure import stream_manifest, stream_statement
-from sfumato.stream.facts import StreamFacts
+from sfumato.stream.facts import StreamFacts, charged_unit, unit_in_slots
 from sfumato.stream.live import LiveStream, StreamRequest
+from sfumato.stream.output import stream_manifest, stream_statement
 from sfumato.stream.registry import NAMES, stream_scheme
-from sfumato.stream.run import boxed
-from sfumato.stream.windows import charged_unit, unit_in_slots
+from sfumato.stream.replay import boxed
 
 pytestmark = pytest.mark.privacy
 

@@ -7,17 +7,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sfumato.stream.division import (
+from sfumato.lab.as_printed.streams import division
+from sfumato.stream.facts import StreamFacts
+from sfumato.stream.replay import run_scheme
+from sfumato.stream.schemes.hybrid import Hybrid
+from sfumato.stream.schemes.hybrid_division import (
     candidates,
     from_distances,
     predicted,
     printed_utility,
     window_costs,
 )
-from sfumato.stream.facts import StreamFacts
-from sfumato.stream.published.hybrid import division
-from sfumato.stream.run import run_scheme
-from sfumato.stream.schemes.hybrid import Hybrid
 
 
 def test_the_printed_utility_moves_far_more_than_claimed() -> None:

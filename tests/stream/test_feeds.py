@@ -20,11 +20,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.io.arrow import validity
+from sfumato.errors import InputError, UsageError
 from sfumato.io.formats import json_positions
-from sfumato.io.rows import BAD, Positions
-from sfumato.model.errors import InputError, UsageError
-from sfumato.stream.feeds import Item, Options, Tick, Unfit, folder_feed, line_rules, ndjson_feed
+from sfumato.io.rows import Positions
+from sfumato.io.values import BAD, validity
+from sfumato.stream.input import Item, Options, Tick, Unfit, folder_feed, line_rules, ndjson_feed
 
 pytestmark = pytest.mark.privacy
 
@@ -234,7 +234,7 @@ class Arriving(io.RawIOBase):
         self._lines = iter(sorted(lines.items()))
         self._minute = 0
         now = lambda: EIGHT + (60 + self._minute) * 60_000_000  # noqa: E731
-        monkeypatch.setattr("sfumato.stream.feeds.machine_clock", now)
+        monkeypatch.setattr("sfumato.stream.input.machine_clock", now)
 
     def read(self, size: int = -1, /) -> bytes:  # noqa: ARG002
         self._minute, line = next(self._lines, (self._minute, b""))

@@ -14,7 +14,7 @@ from tests.io.poison import PLACEMENTS, csv_zoo, gathered, json_zoo, wanted, wri
 
 from sfumato.io.rows import Positions
 from sfumato.model.events import UserEncoding
-from sfumato.stream.feeds import Options, folder_feed, ndjson_feed
+from sfumato.stream.input import Options, folder_feed, ndjson_feed
 
 pytestmark = pytest.mark.privacy
 CSV, JSON = csv_zoo(), json_zoo()

@@ -11,10 +11,9 @@ import pytest
 
 from sfumato.privacy.wall import Wall
 from sfumato.stream.facts import StreamFacts
-from sfumato.stream.meter import Meter
-from sfumato.stream.noise import NoiseKind
 from sfumato.stream.registry import NAMES, stream_scheme
-from sfumato.stream.run import run_on
+from sfumato.stream.replay import run_on
+from sfumato.stream.scheme import Meter, NoiseKind
 
 pytestmark = pytest.mark.privacy
 Facts = Callable[..., StreamFacts]

@@ -11,15 +11,14 @@ from shapely import Point, box
 
 from sfumato.engine.local import LocalSource
 from sfumato.io.events import read_events, resolved
-from sfumato.io.rows import BAD, FAR, Positions
+from sfumato.io.rows import Positions
+from sfumato.io.values import BAD, FAR
 from sfumato.model.places import PlaceKind, Places
-from sfumato.model.time_grid import TimeGrid
+from sfumato.model.time_grid import Calendar, TimeGrid
 from sfumato.privacy.door import open_private
-from sfumato.privacy.units import Unit
-from sfumato.stream.calendar import Calendar
+from sfumato.privacy.events import Unit
 from sfumato.stream.facts import StreamFacts
-from sfumato.stream.intake import Buffer
-from sfumato.stream.source import SlotSource
+from sfumato.stream.slots import Buffer, SlotSource
 
 pytestmark = pytest.mark.privacy
 

@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
+from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Cap, Ledger, Status
-from sfumato.privacy.units import Unit
 
 pytestmark = pytest.mark.privacy
 

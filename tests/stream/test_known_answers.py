@@ -11,17 +11,16 @@ import pytest
 from scipy.linalg import toeplitz
 
 from sfumato.privacy.accounting import event_epsilon
-from sfumato.privacy.charging import Tab
-from sfumato.privacy.events import PrivacyEvent
+from sfumato.privacy.events import PrivacyEvent, Tab
 from sfumato.privacy.wall import Wall
-from sfumato.stream.consistency import nearest_counts, random_decrements
 from sfumato.stream.facts import StreamFacts
-from sfumato.stream.meter import Meter
-from sfumato.stream.run import boxed
+from sfumato.stream.output import nearest_counts, random_decrements
+from sfumato.stream.replay import boxed
+from sfumato.stream.scheme import Meter
 from sfumato.stream.schemes.counters import root_coefficients, root_error, tree_matrix, worst_norm
 from sfumato.stream.schemes.dsat import Dsat
 from sfumato.stream.schemes.fast import Pid
-from sfumato.stream.schemes.rescue.scheme import Rescue
+from sfumato.stream.schemes.rescuedp import Rescue
 from sfumato.stream.schemes.w_event import WEvent
 
 Facts = Callable[..., StreamFacts]

@@ -6,7 +6,7 @@ import numpy as np
 import shapely
 
 from sfumato.model.places import PlaceKind, Places
-from sfumato.stream.lattice import grid_columns
+from sfumato.stream.facts import grid_columns
 
 
 def zones(middles: list[tuple[float, float]]) -> Places:

@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.stream.schemes.rhythm.choice import chosen, whole
-from sfumato.stream.schemes.rhythm.correction import correction
-from sfumato.stream.schemes.rhythm.law import bell, picture
-from sfumato.stream.schemes.rhythm.surroundings import neighbourhood
+from sfumato.stream.schemes.rhythm.levels import bell, picture, spatial_prior
+from sfumato.stream.schemes.rhythm.shrinkage import chosen, correction, whole
 
 pytestmark = pytest.mark.privacy
 
@@ -43,7 +41,7 @@ def test_where_noise_is_all_there_is_nobody_is_shown(sd: float, laplace: bool) -
     rng = np.random.default_rng(3)
     for _ in range(5):
         noise = rng.laplace(0, sd / 2**0.5, 2500) if laplace else rng.normal(0, sd, 2500)
-        around = neighbourhood(noise, 50, sd**2)
+        around = spatial_prior(noise, 50, sd**2)
         level, _ = chosen(picture(noise, around, sd**2, 1, laplace), np.maximum(noise, 0))
         assert whole(level).sum() == 0
 
@@ -96,7 +94,7 @@ def test_levels_are_finite_whatever_comes(
 ) -> None:
     rng = np.random.default_rng(seed)
     noisy = rng.gamma(0.5, people / 0.5, 64) + rng.normal(0, sd, 64)
-    around = neighbourhood(noisy, 8, sd**2)
+    around = spatial_prior(noisy, 8, sd**2)
     fixed = correction(noisy, around, np.maximum(noisy, 0), sd**2, draws, laplace)
     values, variance = fixed.apply(np.maximum(noisy, 0), np.ones(64), np.full(64, 0.5))
     assert np.isfinite(values).all()

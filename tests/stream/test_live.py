@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sfumato.cli.main import app
-from sfumato.model.errors import SfumatoError, UsageError
+from sfumato.errors import SfumatoError, UsageError
 from sfumato.privacy.ledger import Ledger, Status
 from sfumato.stream.vault import packed, seal, unpacked, unseal
 

@@ -17,18 +17,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sfumato.model.time_grid import TimeGrid
-from sfumato.privacy.audit.questions import AskedWall, loss_between, moved_by
-from sfumato.privacy.units import Unit
-from sfumato.stream.calendar import Calendar
-from sfumato.stream.consistency import Consistency
-from sfumato.stream.contract import Publication, StreamScheme
+from sfumato.audit.streams import AskedWall, loss_between, moved_by
+from sfumato.model.time_grid import Calendar, TimeGrid
+from sfumato.privacy.events import Unit
 from sfumato.stream.facts import StreamFacts
-from sfumato.stream.meter import Meter
-from sfumato.stream.noise import NoiseKind
-from sfumato.stream.outputs import line_bytes, table_bytes
+from sfumato.stream.output import Consistency, line_bytes, table_bytes
 from sfumato.stream.registry import NAMES, stream_scheme
-from sfumato.stream.run import Run, run_on
+from sfumato.stream.replay import Run, run_on
+from sfumato.stream.scheme import Meter, NoiseKind, Publication, StreamScheme
 from sfumato.stream.schemes.baselines import Sample
 from sfumato.stream.schemes.hybrid import Hybrid
 

@@ -9,9 +9,9 @@ import pytest
 
 from sfumato.privacy.wall import Wall
 from sfumato.stream.facts import StreamFacts
-from sfumato.stream.meter import Meter
 from sfumato.stream.registry import NAMES, stream_scheme
-from sfumato.stream.run import boxed
+from sfumato.stream.replay import boxed
+from sfumato.stream.scheme import Meter
 from sfumato.stream.vault import packed
 
 ONLINE = [n for n in NAMES if n not in ("static-hybrid", "mean", "profile", "tree", "toeplitz")]

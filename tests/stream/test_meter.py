@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import pytest
 
-from sfumato.model.errors import BudgetRefused, UsageError
+from sfumato.errors import BudgetRefused, UsageError
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent
 from sfumato.stream.facts import StreamFacts
-from sfumato.stream.meter import Account, Meter
+from sfumato.stream.scheme import Account, Meter
 
 pytestmark = pytest.mark.privacy
 Facts = Callable[..., StreamFacts]

@@ -16,13 +16,13 @@ import pytest
 from typer.testing import CliRunner
 
 from sfumato.cli.main import app
-from sfumato.engine.asked import Asked
+from sfumato.engine.base import CountSource
+from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.model.counts import Counts
-from sfumato.model.errors import InputError, SfumatoError, UsageError
 from sfumato.model.private import Private
 from sfumato.privacy.door import open_private
-from sfumato.stream.contract import Publication
 from sfumato.stream.live import LiveStream
+from sfumato.stream.scheme import Publication
 
 pytestmark = pytest.mark.privacy
 
@@ -212,7 +212,9 @@ def test_a_stream_begun_by_an_earlier_version_goes_on(
     events = home / "history.csv"
     events.write_text(lines())
     with monkeypatch.context() as before:
-        before.setattr(Asked, "fingerprint", lambda self, key: min(self.earlier_fingerprints(key)))
+        before.setattr(
+            CountSource, "fingerprint", lambda self, key: min(self.earlier_fingerprints(key))
+        )
         run(str(events), "--name", "week", "--out", str(home / "week"))
     assert run(str(events), "--name", "week", "--out", str(home / "week"), "--resume") == []
     events.write_text(lines(f"p,{TIME},z1"))

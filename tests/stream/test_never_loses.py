@@ -13,10 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sfumato.stream.study.cities import City, cabspotting_city, crowd_city
-from sfumato.stream.study.compare import corrected, finished
-from sfumato.stream.study.elsewhere import hangzhou_city
-from sfumato.stream.study.scores import Score
+from sfumato.lab.moving.cities import City, cabspotting_city, crowd_city, hangzhou_city
+from sfumato.lab.moving.study import Score, corrected, finished
 
 CHANCE = 1.02
 KNOWN = 1.04

@@ -12,16 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.model.errors import SfumatoError, UsageError
-from sfumato.model.time_grid import TimeGrid
-from sfumato.privacy.ledger import Cap, Ledger, ReservationRefused
-from sfumato.privacy.units import Unit
-from sfumato.stream.calendar import Calendar
+from sfumato.errors import ReservationRefused, SfumatoError, UsageError
+from sfumato.model.time_grid import Calendar, TimeGrid
+from sfumato.privacy.events import Unit
+from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.stream.facts import StreamFacts
 from sfumato.stream.live import LiveStream, StreamRequest
 from sfumato.stream.registry import stream_scheme
-from sfumato.stream.run import boxed
-from sfumato.stream.store import Store, parts
+from sfumato.stream.replay import boxed
+from sfumato.stream.state import Store, parts
 
 pytestmark = pytest.mark.privacy
 

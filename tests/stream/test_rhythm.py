@@ -11,16 +11,20 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
-from sfumato.stream.contract import StreamScheme
 from sfumato.stream.facts import StreamFacts
 from sfumato.stream.registry import default_name, stream_scheme
-from sfumato.stream.run import run_scheme
-from sfumato.stream.schemes.rhythm.bands import Bands
-from sfumato.stream.schemes.rhythm.covariance import Hours, factored, learned
-from sfumato.stream.schemes.rhythm.noise_law import log_density
-from sfumato.stream.schemes.rhythm.process import Kernel, Times
-from sfumato.stream.schemes.rhythm.schedule import due, samples
-from sfumato.stream.schemes.rhythm.surroundings import median_counts, neighbourhood
+from sfumato.stream.replay import run_scheme
+from sfumato.stream.scheme import StreamScheme
+from sfumato.stream.schemes.rhythm.gaussian_process import (
+    Bands,
+    Hours,
+    Kernel,
+    Times,
+    factored,
+    learned,
+)
+from sfumato.stream.schemes.rhythm.levels import log_density, median_counts, spatial_prior
+from sfumato.stream.schemes.rhythm.scheme import due, samples
 
 Facts = Callable[..., StreamFacts]
 Counts = NDArray[np.int64]
@@ -137,7 +141,7 @@ def test_medians_of_counts() -> None:
 @settings(deadline=None, max_examples=25)
 @given(arrays.arrays(np.float64, 20, elements=st.floats(-50, 1e4)))
 def test_surroundings_are_levels(mean: NDArray[np.float64]) -> None:
-    found = neighbourhood(mean, 5)
+    found = spatial_prior(mean, 5)
     assert (found >= 0).all()
     assert np.isfinite(found).all()
 
@@ -145,9 +149,9 @@ def test_surroundings_are_levels(mean: NDArray[np.float64]) -> None:
 def test_noise_says_nothing_of_its_neighbours() -> None:
     rng = np.random.default_rng(6)
     noise = 5 + rng.normal(0, 1, 900)
-    assert np.ptp(neighbourhood(noise, 30)) < 1
+    assert np.ptp(spatial_prior(noise, 30)) < 1
     field = np.add.outer(np.arange(30.0), np.arange(30.0)).ravel()
-    assert np.abs(neighbourhood(field + rng.normal(0, 1, 900), 30) - field).mean() < 2
+    assert np.abs(spatial_prior(field + rng.normal(0, 1, 900), 30) - field).mean() < 2
 
 
 def test_bands_give_every_cell_its_own() -> None:

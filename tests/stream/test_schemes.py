@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.privacy.wall import Wall
-from sfumato.stream.contract import Finished
-from sfumato.stream.facts import StreamFacts
-from sfumato.stream.meter import Meter
+from sfumato.stream.facts import StreamFacts, begins_window, window_end
 from sfumato.stream.registry import NAMES, default_name, stream_scheme
-from sfumato.stream.run import boxed, run_scheme
+from sfumato.stream.replay import boxed, run_scheme
+from sfumato.stream.scheme import Finished, Meter
 from sfumato.stream.vault import packed, unpacked
-from sfumato.stream.windows import begins_window, window_end
 
 pytestmark = pytest.mark.privacy
 

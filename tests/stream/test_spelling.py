@@ -9,21 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.model.errors import UsageError
-from sfumato.model.time_grid import TimeGrid
-from sfumato.privacy.ledger.canonical import spelled
+from sfumato.errors import UsageError
+from sfumato.model.time_grid import Calendar, TimeGrid
+from sfumato.privacy.events import Unit, UnitKind
+from sfumato.privacy.ledger.chain import spelled
 from sfumato.privacy.ledger.nesting import steps
-from sfumato.privacy.units import Unit, UnitKind
-from sfumato.stream.calendar import Calendar
-from sfumato.stream.facts import StreamFacts
+from sfumato.privacy.noise.planar import Strength
+from sfumato.stream.facts import StreamFacts, charged_unit, unit_in_slots
 from sfumato.stream.live import StreamRequest
-from sfumato.stream.registry import NAMES, stream_scheme
-from sfumato.stream.spelling import FROZEN, settings_text
-from sfumato.stream.windows import charged_unit, unit_in_slots
-from sfumato.traces.level import Strength
-from sfumato.traces.mechanisms.gaussian import GaussianTraces
-from sfumato.traces.mechanisms.predictive import Prediction
-from sfumato.traces.outside import Box
+from sfumato.stream.registry import FROZEN, NAMES, settings_text, stream_scheme
+from sfumato.traces.mechanisms import GaussianTraces, Prediction
+from sfumato.traces.region import Box
 from sfumato.traces.request import FROZEN as TRACES
 
 BEST = "noise=<NoiseKind.BEST: 'best'>"

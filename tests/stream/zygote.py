@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.model.time_grid import TimeGrid
+from sfumato.model.time_grid import Calendar, TimeGrid
+from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Cap, Ledger
-from sfumato.privacy.units import Unit
-from sfumato.stream.calendar import Calendar
 from sfumato.stream.facts import StreamFacts
 from sfumato.stream.live import LiveStream, StreamRequest
 from sfumato.stream.registry import stream_scheme
-from sfumato.stream.run import boxed
+from sfumato.stream.replay import boxed
 
 KILLER = Path(__file__).parents[1] / "faults" / "zygote.py"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sfumato.traces.model import MICROSECONDS, Traces, make_traces
+from sfumato.model.traces import MICROSECONDS, Traces, make_traces
 
 NOON_US = 1_225_540_800 * MICROSECONDS  # 2008-11-01 12:00 UTC
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.model.errors import UsageError
-from sfumato.traces.model import (
+from sfumato.errors import UsageError
+from sfumato.model.traces import (
     MICROSECONDS,
     NO_TRIP,
     Fixes,

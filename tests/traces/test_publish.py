@@ -17,24 +17,21 @@ import typer
 from typer.testing import CliRunner
 
 from sfumato.cli.sanitise import sanitise as command
-from sfumato.model.errors import BudgetRefused, SfumatoError, UsageError
-from sfumato.privacy.charging import Tab
-from sfumato.privacy.claims import check_claim
-from sfumato.privacy.ledger import Cap, Ledger, ReservationRefused
+from sfumato.errors import BudgetRefused, ReservationRefused, SfumatoError, UsageError
+from sfumato.io.traces import to_frame
+from sfumato.model.traces import Traces
+from sfumato.privacy.events import Tab, Unit
+from sfumato.privacy.ledger import Cap, Ledger
+from sfumato.privacy.ledger.rolling import RollingBudget
 from sfumato.privacy.noise import SeededStream
-from sfumato.privacy.units import Unit
-from sfumato.traces import disclosure
+from sfumato.privacy.noise.planar import Strength
+from sfumato.published.statement import check_claim
+from sfumato.traces import publish
 from sfumato.traces import publish as publishing
-from sfumato.traces.budget import RollingBudget
-from sfumato.traces.draw import draw_reports, eligible, pseudonyms
-from sfumato.traces.frames import to_frame
-from sfumato.traces.level import Strength
-from sfumato.traces.mechanisms.gaussian import GaussianTraces
-from sfumato.traces.mechanisms.predictive import Prediction
-from sfumato.traces.model import Traces
-from sfumato.traces.outside import Box, Outside
+from sfumato.traces.mechanisms import GaussianTraces, Prediction
 from sfumato.traces.publish import sanitise
-from sfumato.traces.request import Kind, SanitiseRequest
+from sfumato.traces.region import Box, Outside
+from sfumato.traces.request import Kind, SanitiseRequest, draw_reports, eligible, pseudonyms
 
 pytestmark = pytest.mark.privacy
 
@@ -318,7 +315,7 @@ def test_every_kind_lists_what_it_claims(
 def test_traces_are_not_published_where_the_list_does_not_add_up(
     tmp_path: Path, ledger: Ledger, walkers: Walkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disclosure, "_measurements", lambda *_: [])
+    monkeypatch.setattr(publish, "_measurements", lambda *_: [])
     with pytest.raises(SfumatoError, match="do not add up"):
         sanitise(walkers(), asked(), ledger, tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -7,14 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
+from sfumato.model.sphere import great_circle
+from sfumato.model.traces import Traces
 from sfumato.privacy.noise import SeededStream
-from sfumato.traces.cells import Cells
-from sfumato.traces.kernels import great_circle
-from sfumato.traces.level import Strength
-from sfumato.traces.mechanisms.independent import independent
-from sfumato.traces.model import Traces
-from sfumato.traces.remap import Loss, remap
+from sfumato.privacy.noise.planar import Strength
+from sfumato.traces.mechanisms import independent
+from sfumato.traces.remap import Cells, Loss, remap
 
 CELLS = Cells(116.28, 39.88, 40, 70, 100.0, 39.9)
 

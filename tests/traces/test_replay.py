@@ -14,14 +14,13 @@ from datetime import date
 import numpy as np
 import pytest
 
-from sfumato.privacy.charging import Tab
+from sfumato.model.traces import Traces
+from sfumato.privacy.events import Tab
 from sfumato.privacy.noise import KeyedStream
-from sfumato.traces.draw import draw_reports, eligible
-from sfumato.traces.level import Strength
-from sfumato.traces.mechanisms.gaussian import GaussianTraces
-from sfumato.traces.model import Traces
-from sfumato.traces.outside import Box
-from sfumato.traces.request import Kind, SanitiseRequest
+from sfumato.privacy.noise.planar import Strength
+from sfumato.traces.mechanisms import GaussianTraces
+from sfumato.traces.region import Box
+from sfumato.traces.request import Kind, SanitiseRequest, draw_reports, eligible
 
 pytestmark = pytest.mark.privacy
 Walkers = Callable[..., Traces]

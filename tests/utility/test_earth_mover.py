@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.model.errors import UsageError
-from sfumato.utility.earth_mover import earth_mover_distance, earth_mover_series
+from sfumato.errors import UsageError
+from sfumato.utility.density import earth_mover_distance, earth_mover_series
 
 LINE = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0))) * 100
 

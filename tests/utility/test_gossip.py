@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.traces.model import MICROSECONDS, Traces
-from sfumato.utility.contacts import Contacts, find_contacts
-from sfumato.utility.gossip import Slot, gossip
+from sfumato.model.traces import MICROSECONDS, Traces
+from sfumato.utility.contacts import Contacts, Slot, find_contacts, gossip
 
 NOON = 1_225_540_800
 

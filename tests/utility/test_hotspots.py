@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.utility.hotspots import greedy_cover, top_k_score
 
 

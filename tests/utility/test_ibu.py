@@ -7,19 +7,12 @@ import time
 import numpy as np
 import pytest
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.privacy.noise import SeededStream
-from sfumato.traces.cells import HOTSPOT_SIDE_M, Cells, noise_kernel
-from sfumato.traces.level import Strength
-from sfumato.traces.planar_laplace import planar_laplace
+from sfumato.privacy.noise.planar import Strength, planar_laplace
+from sfumato.traces.remap import HOTSPOT_SIDE_M, Cells, noise_kernel
 from sfumato.utility.hotspots import top_k_score
-from sfumato.utility.ibu import (
-    Channel,
-    Observation,
-    iterative_bayesian_update,
-    margin_for,
-    origins,
-)
+from sfumato.utility.ibu import Channel, Observation, iterative_bayesian_update, margin_for, origins
 
 SMALL = Cells(116.3, 39.9, 20, 17, HOTSPOT_SIDE_M, 39.9)
 

@@ -1,10 +1,13 @@
 """`sfumato attack`: what an adversary makes of a release, before one does. INTERNAL.
 
 `sfumato attack RELEASE --events …` is short for `sfumato attack recovery RELEASE --events …`.
+
+`sfumato attack traces`: what an adversary makes of sanitised traces. Internal results.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,19 +18,66 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 from typer.core import TyperGroup
 
-from sfumato.cli import internal
-from sfumato.cli.attack_traces import traces
-from sfumato.cli.options import Columns, EventsTz, TimeUnit, columns_of
-from sfumato.model.errors import InputError, UsageError
+from sfumato.cli import options
+from sfumato.cli.options import Columns, EventsTz, Quiet, TimeUnit, columns_of, tell
+from sfumato.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from sfumato.attacks.membership import Membership
-    from sfumato.attacks.recovery.people import People
-    from sfumato.cli.attack_inputs import Attackable
+    from sfumato.attacks.run import Attackable
+    from sfumato.attacks.trajectories import People
     from sfumato.model.places import Places
+
+traces_app = typer.Typer(help="Attacks on sanitised traces; results are internal.")
+
+
+@traces_app.command()
+def traces(
+    source: Annotated[
+        Path, typer.Argument(help="True traces: CSV, Parquet, GPX, Geolife or Cabspotting.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for the internal page and numbers.")],
+    expected_noise: Annotated[str, typer.Option(help="Noise to attack: 100m.")] = "100m",
+    window: Annotated[str, typer.Option(help="Windows of the time-dependent noise.")] = "5min",
+    region: Annotated[
+        str | None, typer.Option(help="west,south,east,north; default: where most fixes are.")
+    ] = None,
+    tz: Annotated[str | None, typer.Option(help="Zone of times that carry none.")] = None,
+    column: Columns = None,
+    time_unit: TimeUnit = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same attack.")] = 1,
+    classifier: Annotated[
+        bool, typer.Option("--classifier", help="Train the recurrent network too (extra `rnn`).")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Sanitise the traces as a release would, then take the noise off and recognise people."""
+    from sfumato.attacks.traces.run import attack_traces, page
+    from sfumato.io.datasets import read_traces
+    from sfumato.io.write import write_bytes
+    from sfumato.privacy.noise.planar import parse_metres, parse_seconds
+    from sfumato.traces.region import Box
+
+    read, _ = read_traces(source, columns=columns_of(column), tz=tz, time_unit=time_unit)
+    if not len(read):
+        raise InputError("there is not a single usable fix.", file=str(source))
+    noise, window_s = parse_metres(expected_noise), parse_seconds(window)
+    box = None if region is None else Box.parse(region)
+    found = attack_traces(read, noise, window_s=window_s, box=box, seed=seed)
+    if classifier:
+        from sfumato.attacks.traces.classifier import classify
+
+        found["classifier"] = classify(read, noise, window_s=window_s, seed=seed)
+    out.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(found, indent=2).encode()
+    write_bytes(out / "traces-attack.internal.json", text, 0o600)
+    write_bytes(out / "traces-attack.internal.html", page(found).encode(), 0o600)
+    if not quiet:
+        tell([f"do not publish {out / 'traces-attack.internal.html'}"])
+
 
 DEFAULT = "recovery"
 UNPROTECTED = "no protection"
@@ -87,11 +137,12 @@ def recovery(
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Recover trajectories from the counts alone, with and without protection."""
-    from sfumato.attacks.recovery import Link, Method, Solver, suppressed
+    from sfumato.attacks.recovery import Link, Method, Solver
     from sfumato.attacks.recovery.study import attack_tables
     from sfumato.attacks.report import as_json as plain
-    from sfumato.cli.attack_inputs import load
-    from sfumato.cli.attack_output import show, write
+    from sfumato.attacks.report import show, write
+    from sfumato.attacks.run import load
+    from sfumato.attacks.trajectories import suppressed
 
     try:
         method = Method(predict=predict, link=Link(link), solver=Solver(solver))
@@ -131,10 +182,10 @@ def recovery(
     folder = out or releases[0].absolute().parent / f"internal-{releases[0].absolute().name}"
     written = write(study, membership, allowed, folder, console if not quiet else None)
     if as_json:
-        internal.print_json({}, plain(study, membership, allowed))
+        options.print_json({}, plain(study, membership, allowed))
     elif not quiet:
         show(study, membership, allowed)
-        internal.tell([f"do not publish {', '.join(str(path) for path in written)}"])
+        options.tell([f"do not publish {', '.join(str(path) for path in written)}"])
         typer.echo("On the map: sfumato evaluate with the same --out shows recovered trajectories.")
 
 
@@ -155,7 +206,7 @@ def play_all(
     Also what each guarantee allows at most, where it is about somebody's whole record.
     """
     from sfumato.attacks.membership import Game, allowed, play, publish_counts
-    from sfumato.release_request import parse_bound
+    from sfumato.density.request import parse_bound
 
     size = min(group, len(people.cells) // 2)
     if size < 2:
@@ -177,6 +228,6 @@ def play_all(
 def _below(k: int, counts: NDArray[np.int64], _rng: np.random.Generator) -> NDArray[np.float64]:
     import numpy as np
 
-    from sfumato.attacks.recovery import suppressed
+    from sfumato.attacks.trajectories import suppressed
 
     return suppressed(counts, k).astype(np.float64)

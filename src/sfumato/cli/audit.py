@@ -16,23 +16,16 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sfumato.api import parse_bound
-from sfumato.cli.audit_schemes import (
-    EXPECTED_USERS,
-    exact_rows,
-    other_rows,
-    scheme_subjects,
-    world_of,
-)
+from sfumato.audit.mechanisms import mechanism_subjects
+from sfumato.audit.report import as_json, as_markdown, as_table, save_plot
+from sfumato.audit.run import Audit, Row
+from sfumato.audit.run import audit as run_audit
+from sfumato.audit.schemes import EXPECTED_USERS, exact_rows, other_rows, scheme_subjects, world_of
 from sfumato.cli.options import Parameters, parameters_of
 from sfumato.density.registry import SCHEMES, scheme_named
-from sfumato.model.bound import Counting
-from sfumato.model.errors import UsageError
-from sfumato.privacy.audit.mechanisms import mechanism_subjects
-from sfumato.privacy.audit.plot import save_plot
-from sfumato.privacy.audit.report import as_json, as_markdown, as_table
-from sfumato.privacy.audit.run import Audit, Row
-from sfumato.privacy.audit.run import audit as run_audit
+from sfumato.density.request import parse_bound
+from sfumato.errors import UsageError
+from sfumato.model.counts import Counting
 
 MECHANISMS = "mechanisms"
 _SCOUTING_SHARE, _LEAST_SCOUTING = 20, 200

@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from sfumato.city import CityPlan, Fixes, Geometry, IdKind, Match, write_city
-from sfumato.city.crowd import CrowdPlan, write_crowd
-from sfumato.model.errors import UsageError
+from sfumato.city.crowd import CrowdPlan
+from sfumato.city.write import write_crowd
+from sfumato.errors import UsageError
 
 
 class Kind(StrEnum):

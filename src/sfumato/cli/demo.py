@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 
 DATASET = "demo city"
 
@@ -22,9 +22,10 @@ def demo(
     ] = False,
 ) -> None:
     """Make a city, publish its hourly density, compare it with the truth, say where to look."""
-    from sfumato import api, holder
     from sfumato.city import CityPlan, write_city
     from sfumato.cli.evaluate import show
+    from sfumato.density import evaluate as holder
+    from sfumato.density import publish as api
     from sfumato.privacy.ledger import Cap, Ledger
 
     if users < 1000:

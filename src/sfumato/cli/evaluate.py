@@ -10,10 +10,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from sfumato.cli.config import Config
-from sfumato.cli.internal import RowsRead, print_json, tell
 from sfumato.cli.options import (
     Columns,
+    Config,
     DropBadTowers,
     Engine,
     EventsTz,
@@ -22,6 +21,7 @@ from sfumato.cli.options import (
     Pipeline,
     Quiet,
     RepairZones,
+    RowsRead,
     SparkConf,
     TimeUnit,
     ZoneId,
@@ -29,12 +29,14 @@ from sfumato.cli.options import (
     columns_of,
     opened,
     pipeline_inputs,
+    print_json,
     spark_settings,
+    tell,
 )
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from sfumato.holder import Comparison
+    from sfumato.density.evaluate import Comparison
 
 SHOWN = {
     "mean_relative_error": "mean relative error",
@@ -80,7 +82,7 @@ def evaluate(
     config: Config = None,  # noqa: ARG001 - read by its callback
 ) -> None:
     """Compare releases with the truth. The results are for the holder's eyes only."""
-    from sfumato import holder
+    from sfumato.density import evaluate as holder
 
     console = Console(stderr=True)
     places: dict[str, Any] = {"towers": towers, "zones": zones}

@@ -21,7 +21,7 @@ def export(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Write a release as multimno or FlowKit would have. No events are read, nothing is spent."""
-    from sfumato.adapters.registry import export_release
+    from sfumato.published.export import export_release
 
     written = export_release(release, to, out, zoning=zoning, geojson=geojson)
     if not quiet:

@@ -10,8 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sfumato.cli.options import AsJson, KeyFile, Where, open_ledger
+
 if TYPE_CHECKING:
-    from sfumato.privacy.ledger import Ledger
     from sfumato.privacy.ledger.records import Book
 
 app = typer.Typer(
@@ -20,17 +21,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Where = Annotated[
-    str | None,
-    typer.Option(
-        "--ledger", help="File or postgresql:// address. Default: a file in your data folder."
-    ),
-]
-KeyFile = Annotated[
-    Path | None,
-    typer.Option("--ledger-key", help="File of the ledger's key. Default: beside the ledger."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Dataset = Annotated[str, typer.Option("--dataset", help="Whose people these are, in your words.")]
 MaybeDataset = Annotated[
     str | None, typer.Option("--dataset", help="Only this data set and those linked to it.")
@@ -43,20 +33,13 @@ UnitName = Annotated[
 ]
 
 
-def open_ledger(where: str | None, key: Path | None) -> Ledger:
-    """The ledger that the options name."""
-    from sfumato.privacy.ledger import Ledger
-
-    return Ledger(where, key)
-
-
 def _print_json(data: Any) -> None:
     typer.echo(json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False))
 
 
 def _book(where: str | None, key: Path | None, dataset: str | None) -> Book:
     """What the ledger's rows add up to; a data set that is named must be in it."""
-    from sfumato.model.errors import UsageError
+    from sfumato.errors import UsageError
 
     book = open_ledger(where, key).book()
     if dataset is not None and dataset not in book.caps:
@@ -79,8 +62,8 @@ def init(
     ledger_key: KeyFile = None,
 ) -> None:
     """Name a data set and cap what may ever be released about its people."""
+    from sfumato.privacy.events import Unit, UnitKind
     from sfumato.privacy.ledger import Cap
-    from sfumato.privacy.units import Unit, UnitKind
 
     cap, of = Cap(cap_epsilon, cap_delta, cap_rho), Unit.parse(unit)
     found = open_ledger(ledger, ledger_key)
@@ -202,9 +185,9 @@ def plan(
     ledger_key: KeyFile = None,
 ) -> None:
     """How many more releases of this size fit under the cap?"""
+    from sfumato.privacy.events import Unit
     from sfumato.privacy.ledger import views
-    from sfumato.privacy.ledger.filter import MOST_RELEASES
-    from sfumato.privacy.units import Unit
+    from sfumato.privacy.ledger.limits import MOST_RELEASES
 
     book = _book(ledger, ledger_key, dataset)
     data = views.plan(book, dataset, Unit.parse(unit), epsilon, delta, releases)
@@ -234,7 +217,7 @@ def verify(
     ledger_key: KeyFile = None,
 ) -> None:
     """Was any row edited, removed, reordered or cut off? Exit code 1 if so."""
-    from sfumato.privacy.ledger.verify import verify as look
+    from sfumato.privacy.ledger.views import verify as look
 
     report = look(open_ledger(ledger, ledger_key), manifests)
     if as_json:
@@ -267,8 +250,8 @@ def trust(
     ledger_key: KeyFile = None,
 ) -> None:
     """Introduce this machine to a ledger, or accept one whose noted head was lost."""
-    from sfumato.privacy.ledger import LedgerBroken
-    from sfumato.privacy.ledger.verify import verify as look
+    from sfumato.errors import LedgerBroken
+    from sfumato.privacy.ledger.views import verify as look
 
     found = open_ledger(ledger, ledger_key)
     if manifests is not None:
@@ -292,7 +275,7 @@ def export(
     ledger_key: KeyFile = None,
 ) -> None:
     """Every row with its seal, one JSON object a line. Holds no key; internal all the same."""
-    from sfumato.privacy.ledger.keyring import write_private
+    from sfumato.privacy.ledger.chain import write_private
 
     rows = open_ledger(ledger, ledger_key).entries()
     lines = (
@@ -325,7 +308,7 @@ def abandon(
     ledger_key: KeyFile = None,
 ) -> None:
     """Give up a release that was begun. It stays charged: its noise may have been seen."""
-    from sfumato.model.errors import UsageError
+    from sfumato.errors import UsageError
     from sfumato.privacy.transaction import abandon as give_up
 
     found = open_ledger(ledger, ledger_key)

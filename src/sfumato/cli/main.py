@@ -1,13 +1,18 @@
-"""`sfumato`: the command. Each command lives in a file of its own."""
+"""`sfumato`: the command. Each command lives in a file of its own.
+
+A command that does not repeat an address when it complains about its arguments.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from typer.core import TyperGroup
 
 from sfumato import __version__
 from sfumato.cli.attack import app as attack
@@ -19,13 +24,30 @@ from sfumato.cli.export import export
 from sfumato.cli.inspect import inspect
 from sfumato.cli.ledger import app as ledger
 from sfumato.cli.plan import plan
-from sfumato.cli.quiet import Quiet
 from sfumato.cli.release import release
 from sfumato.cli.report import report
 from sfumato.cli.reproduce import app as reproduce
 from sfumato.cli.sanitise import sanitise
 from sfumato.cli.stream import stream
-from sfumato.model.errors import SfumatoError
+from sfumato.errors import SfumatoError
+
+_ADDRESS = re.compile(r"\b([A-Za-z][A-Za-z0-9+.:-]+):/\S*")
+_PASSWORD = re.compile(r"(password\s*=).*", re.IGNORECASE | re.DOTALL)
+
+
+class Quiet(TyperGroup):
+    """The parser quotes what it cannot place, and an address may hold a password."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            message = getattr(error, "message", None)
+            if isinstance(message, str):
+                told = _PASSWORD.sub(r"\1…", _ADDRESS.sub(r"\1:…", message))
+                error.message = told  # type: ignore[attr-defined]
+            raise
+
 
 app = typer.Typer(
     name="sfumato",

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli.config import Config
 from sfumato.cli.options import (
+    Config,
     DropBadTowers,
     Layer,
     Parameters,
@@ -22,12 +22,12 @@ from sfumato.cli.options import (
     ZoneId,
     parameters_of,
 )
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from sfumato.density.planning import Cost
+    from sfumato.density.plan import Cost
     from sfumato.density.scheme import PublicFacts, Scheme
-    from sfumato.model.bound import Bound
+    from sfumato.model.counts import Bound
     from sfumato.model.events import Events
     from sfumato.model.places import Places
     from sfumato.model.source import Source
@@ -76,9 +76,9 @@ def plan(
     """Say what a release will cost and how good it will be. Spends nothing, reads no events."""
     from dataclasses import replace
 
-    from sfumato.density.planning import cost, period_days, releases_within
+    from sfumato.density.plan import cost, period_days, releases_within
     from sfumato.density.registry import scheme_named
-    from sfumato.privacy.units import Unit
+    from sfumato.privacy.events import Unit
 
     recipe = scheme_named(scheme)
     facts, released = _facts(
@@ -130,9 +130,9 @@ def _facts(
     """The public facts, from files where there are any, and the number of released places."""
     import numpy as np
 
-    from sfumato import api
+    from sfumato.density import publish as api
     from sfumato.density.scheme import PublicFacts
-    from sfumato.model.bound import Counting
+    from sfumato.model.counts import Counting
     from sfumato.model.time_grid import TimeGrid as Grid
 
     if towers is not None or zones is not None:
@@ -198,11 +198,11 @@ def _forecast(
     target: float | None,
 ) -> None:
     """Adds what a rehearsal says."""
-    from sfumato.density.planning_rehearsal import Rehearsal
+    from sfumato.audit.pipeline import RecallingSource
+    from sfumato.density.plan import Rehearsal
     from sfumato.density.registry import OWN_BOUNDS
     from sfumato.engine.local import LocalSource
-    from sfumato.privacy.audit.recall import RecallingSource
-    from sfumato.utility.metrics import relative_error
+    from sfumato.utility.density import relative_error
 
     def remembered(events: Events, places: Places, grid: TimeGrid) -> Source:
         return RecallingSource(LocalSource(events, places, grid), samples=1)
@@ -227,7 +227,7 @@ def _forecast(
 
 
 def _candidates(facts: PublicFacts) -> list[Bound]:
-    from sfumato.model.bound import SampleBound, WeightBound
+    from sfumato.model.counts import SampleBound, WeightBound
 
     if isinstance(facts.bound, SampleBound):
         tried = sorted({facts.bound.slots, 5, 10, 30, 60})
@@ -236,7 +236,7 @@ def _candidates(facts: PublicFacts) -> list[Bound]:
 
 
 def _bound_text(bound: Bound) -> str:
-    from sfumato.api import bound_text
+    from sfumato.density.request import bound_text
 
     return bound_text(bound)
 

@@ -11,15 +11,15 @@ import typer
 from rich.console import Console
 from rich.progress import Progress as Bar
 
-from sfumato.cli.config import Config
-from sfumato.cli.internal import RowsRead, print_json
-from sfumato.cli.ledger import AsJson, KeyFile, Where, open_ledger
 from sfumato.cli.options import (
+    AsJson,
     Columns,
+    Config,
     DropBadTowers,
     DryRun,
     Engine,
     EventsTz,
+    KeyFile,
     Layer,
     Master,
     Parameters,
@@ -27,23 +27,28 @@ from sfumato.cli.options import (
     Quiet,
     ReleaseName,
     RepairZones,
+    RowsRead,
     SparkConf,
     TimeUnit,
+    Where,
     ZoneId,
     ZoneName,
     ZoningOf,
     columns_of,
+    open_ledger,
     opened,
     parameters_of,
     pipeline_inputs,
+    print_json,
     spark_settings,
 )
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from sfumato.api import Release, Request
+    from sfumato.density.request import Request
     from sfumato.model.source import Progress
     from sfumato.privacy.ledger import Ledger
+    from sfumato.published.release import Release
 
 
 def release(
@@ -108,7 +113,7 @@ def release(
     config: Config = None,  # noqa: ARG001 - read by its callback
 ) -> None:
     """Publish a density. Killed and run again, it finishes the same release and pays once."""
-    from sfumato import api
+    from sfumato.density import publish as api
 
     settings: dict[str, Any] = {
         "towers": towers,
@@ -170,9 +175,8 @@ def release(
 
 
 def _dry(asked: Request, book: Ledger, as_json: bool) -> None:
-    from sfumato.model.errors import BudgetRefused
-    from sfumato.privacy.ledger.filter import Room
-    from sfumato.privacy.ledger.spending import compose
+    from sfumato.errors import BudgetRefused
+    from sfumato.privacy.ledger.limits import Room, compose
 
     plan = asked.plan()
     state = book.book()

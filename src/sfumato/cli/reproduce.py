@@ -1,14 +1,329 @@
-"""`sfumato reproduce`: the published studies, made again. Each study lives in a file of its own."""
+"""`sfumato reproduce`: the published studies, made again. Each study lives in a file of its own.
+
+`sfumato reproduce frontier`: every scheme and outside baseline against the possible.
+
+`sfumato reproduce paris`: the figures of the Paris release, the paper's numbers beside ours.
+
+`sfumato reproduce recovery`: Figures 5 and 6 of Chen et al., ours beside the paper's.
+
+Internal by nature, though the crowd is synthetic: every figure compares with the truth. The
+crowd was fitted on seed 1; figures are of other seeds.
+"""
 
 from __future__ import annotations
 
-import typer
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from sfumato.cli.reproduce_frontier import frontier
-from sfumato.cli.reproduce_geoind import geoind
-from sfumato.cli.reproduce_moving import moving
-from sfumato.cli.reproduce_paris import paris
-from sfumato.cli.reproduce_recovery import recovery
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from sfumato.cli.reproduce_moving import geoind, moving
+from sfumato.errors import UsageError
+
+if TYPE_CHECKING:
+    from sfumato.lab.recovery.study import Size, Tell
+
+
+def frontier(
+    out: Annotated[Path, typer.Option(help="Folder for cities, numbers, table and plot.")],
+    users: Annotated[str, typer.Option(help="Sizes of the cities.")] = "2000000,200000",
+    cities: Annotated[
+        str, typer.Option(help="Kinds: ordinary, other, place, events, small.")
+    ] = "ordinary,other,place,events,small",
+    epsilons: Annotated[str, typer.Option(help="Values of epsilon.")] = "0.1,0.3,1",
+    draws: Annotated[int, typer.Option(help="Draws in the ordinary city.")] = 5,
+    draws_elsewhere: Annotated[int, typer.Option(help="Draws in the other cities.")] = 2,
+    emd_every: Annotated[int, typer.Option(help="Earth mover's distance every so many hours.")] = 7,
+    towers: Annotated[int, typer.Option(help="Towers of the ordinary city.")] = 1_303,
+    zones: Annotated[int, typer.Option(help="Zones of the ordinary city.")] = 989,
+    again: Annotated[
+        list[str] | None, typer.Option(help="Draw this method again; may be repeated.")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(envvar="SFUMATO_DATA", help="Folder with c2tm/, for real aggregates."),
+    ] = None,
+    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the PNG.")] = True,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+) -> None:
+    """Compare all methods on made-up people: one table, one plot. Internal results.
+
+    The whole takes about 40 CPU-minutes. A run that was stopped goes on where it was.
+    """
+    from sfumato.lab.frontier.cities import Kind
+    from sfumato.lab.frontier.methods import LABELS
+    from sfumato.lab.frontier.output import Record
+    from sfumato.lab.frontier.study import NUMBERS, TABLE, Settings, finish, study
+
+    known = {"ordinary": Kind.ORDINARY, "other": Kind.OTHER, "place": Kind.PLACE}
+    known |= {"events": Kind.EVENTS, "small": Kind.SMALL}
+    chosen = [name.strip() for name in cities.split(",")]
+    if any(name not in known for name in chosen):
+        raise UsageError(
+            "There is no such kind of city.", remedy=f"Choose from {', '.join(known)}."
+        )
+    unknown = sorted(set(again or []) - set(LABELS))
+    if unknown:
+        raise UsageError(
+            f"There is no method {', '.join(unknown)}.", remedy=f"Choose from {', '.join(LABELS)}."
+        )
+    if min(draws, draws_elsewhere, emd_every) < 1:
+        raise UsageError("Draws and the step between hours are at least 1.")
+    settings = Settings(
+        users=tuple(int(n) for n in _positive_numbers(users)),
+        kinds=tuple(known[name] for name in chosen),
+        epsilons=_positive_numbers(epsilons),
+        draws=draws,
+        draws_elsewhere=draws_elsewhere,
+        emd_every=emd_every,
+        towers=towers,
+        zones=zones,
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    record = Record(out / NUMBERS)
+    record.forget(again or [], settings.covers)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
+        task = bar.add_task("cities", total=1.0)
+
+        def tell(what: str, share: float) -> None:
+            bar.update(task, description=what, completed=share)
+
+        study(settings, out, record, tell)
+        finish(record, out, data, tell, figures=figures)
+    if not quiet:
+        typer.echo(f"INTERNAL: {out / TABLE}")
+
+
+def _positive_numbers(text: str) -> tuple[float, ...]:
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or any(not value > 0 for value in found):
+        raise UsageError(f"{text!r} is not a list of positive numbers.", remedy="Write 0.1,0.3,1.")
+    return found
+
+
+def paris(
+    out: Annotated[Path, typer.Option(help="Folder for the city, numbers, tables and figures.")],
+    users: Annotated[int, typer.Option(help="People of the synthetic city.")] = 2_000_000,
+    towers: Annotated[int, typer.Option(help="Towers of a generated map.")] = 1_303,
+    zones: Annotated[int, typer.Option(help="Zones of a generated map.")] = 989,
+    geometry: Annotated[str, typer.Option(help="generated, or paris for the real map.")] = (
+        "generated"
+    ),
+    data: Annotated[
+        Path | None,
+        typer.Option(envvar="SFUMATO_DATA", help="Folder with the real map, for --geometry paris."),
+    ] = None,
+    repetitions: Annotated[int, typer.Option(help="Draws of samples and noise.")] = 20,
+    other_repetitions: Annotated[
+        int | None, typer.Option(help="Draws away from epsilon 0.3 and of variants; as many.")
+    ] = None,
+    slow_repetitions: Annotated[
+        int | None,
+        typer.Option(help="Draws of bayes, which reads the records every time; as many."),
+    ] = None,
+    epsilons: Annotated[str, typer.Option(help="Values of epsilon.")] = "0.1,0.3,0.5,1",
+    emd_every: Annotated[int, typer.Option(help="Earth mover's distance every so many hours.")] = 7,
+    studies: Annotated[
+        str, typer.Option(help="Some of main, corrected, variants, samples, chapter, …; or all.")
+    ] = "all",
+    seed: Annotated[int, typer.Option(help="The same seed gives the same study.")] = 1,
+    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw PNGs.")] = True,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+) -> None:
+    """Repeat the study of Acs & Castelluccia (2014) on made-up people. Internal results."""
+    from sfumato.city import CityPlan, Geometry
+    from sfumato.lab.paris.setup import make_city, open_city
+    from sfumato.lab.paris.study import STUDIES, TABLE, Settings, study
+
+    draws = (repetitions, other_repetitions, slow_repetitions)
+    if any(n is not None and n < 1 for n in draws) or emd_every < 0:
+        raise UsageError("There is at least one repetition, and no negative number of hours.")
+    if geometry not in tuple(Geometry):
+        raise UsageError(
+            f"There is no geometry {geometry!r}.", remedy=f"Choose from {', '.join(Geometry)}."
+        )
+    wanted = STUDIES if studies == "all" else tuple(studies.split(","))
+    if unknown := sorted(set(wanted) - set(STUDIES)):
+        raise UsageError(
+            f"There is no study {', '.join(unknown)}.", remedy=f"Choose from {', '.join(STUDIES)}."
+        )
+    settings = Settings(_epsilons(epsilons), *draws, emd_every, studies=wanted)
+
+    def say(text: str) -> None:
+        if not quiet:
+            typer.echo(text, err=True)
+
+    say("the city")
+    plan = CityPlan(
+        users=users, towers=towers, zones=zones, seed=seed, geometry=Geometry(geometry), data=data
+    )
+    make_city(plan, out / "city")
+    stage = open_city(out / "city", seed)
+    found = study(stage, settings, out, say)
+    if figures:
+        from sfumato.lab.paris.figures import draw_all
+
+        say("figures")
+        draw_all(stage, found, out)
+    if not quiet:
+        typer.echo(f"INTERNAL: {out / TABLE}")
+
+
+def _epsilons(text: str) -> tuple[float, ...]:
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or any(not 0 < value < 100 for value in found):
+        raise UsageError(
+            f"{text!r} is not a list of epsilons.", remedy="Write --epsilons 0.1,0.3,1."
+        )
+    return found
+
+
+PARTS = (
+    "crowd",
+    "taxis",
+    "protected",
+    "readings",
+    "schemes",
+    "whole-map",
+    "left-out",
+    "left-out-whole-map",
+    "noise",
+    "suppression",
+    "membership",
+)
+FIRST = 401
+"""Seed of the first crowd that figures are reported for."""
+
+
+def recovery(
+    out: Annotated[Path, typer.Option(help="Folder for tables and figures.")],
+    cabspotting: Annotated[
+        Path | None, typer.Option(help="Cabspotting as one Parquet file.")
+    ] = None,
+    tdrive: Annotated[Path | None, typer.Option(help="T-Drive: the folder of text files.")] = None,
+    people: Annotated[int, typer.Option(help="People of a crowd.")] = 1_000,
+    crowds: Annotated[int, typer.Option(help="Crowds to average over.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Tie-breaking seeds and draws of noise a crowd.")] = 4,
+    first: Annotated[int, typer.Option(help="Seed of the first crowd.")] = FIRST,
+    epsilon: Annotated[list[float] | None, typer.Option(help="Default 0.1, 0.3, 1.")] = None,
+    scheme: Annotated[
+        list[str] | None,
+        typer.Option(help="Schemes to attack; default: all, and both default streams."),
+    ] = None,
+    part: Annotated[list[str] | None, typer.Option(help=f"Only {', '.join(PARTS)}.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+) -> None:
+    """Trajectories recovered from counts: by number of points, and after each scheme."""
+    from sfumato.density.registry import scheme_named
+    from sfumato.lab.recovery.output import as_markdown
+    from sfumato.lab.recovery.schemes import DENSITY, STREAMS
+    from sfumato.lab.recovery.study import Size
+
+    if people < 4 or crowds < 1 or seeds < 1:
+        raise UsageError("A study needs four people, a crowd and a seed.")
+    parts = part or list(PARTS)
+    if not set(parts) <= set(PARTS):
+        raise UsageError("There is no such part.", remedy=f"Choose from {', '.join(PARTS)}.")
+    names = scheme if scheme is not None else [*DENSITY, *STREAMS]
+    for name in names:
+        if name not in STREAMS:
+            scheme_named(name)
+    out.mkdir(parents=True, exist_ok=True)
+    fleets = {"cabspotting": cabspotting, "tdrive": tdrive}
+    size = Size(people, crowds, seeds, first)
+    found: dict[str, Any] = {"size": asdict(size), "cpu_s": {}}
+    with Bar(console=Console(stderr=True), transient=True, disable=quiet) as bar:
+        task = bar.add_task("crowd", total=1.0)
+
+        def tell(what: str, share: float) -> None:
+            bar.update(task, description=what, completed=share)
+
+        for key, run in works(size, fleets, names, epsilon or [0.1, 0.3, 1.0], out, tell).items():
+            if key in parts or (key in fleets and "taxis" in parts):
+                tell(key, 0.0)
+                start = time.process_time()
+                found[key] = run()
+                found["cpu_s"][key] = round(time.process_time() - start, 1)
+    text = json.dumps(found, indent=2, ensure_ascii=False)
+    (out / "recovery.internal.json").write_text(f"{text}\n", "utf-8")
+    page = as_markdown(found)
+    (out / "recovery.internal.md").write_text(page, "utf-8")
+    if not quiet:
+        typer.echo(page)
+
+
+def works(
+    size: Size,
+    fleets: dict[str, Path | None],
+    names: Sequence[str],
+    budgets: Sequence[float],
+    out: Path,
+    tell: Tell,
+) -> dict[str, Callable[[], Any]]:
+    """The parts by name, to be run in this order; a fleet that is not given is none."""
+    from sfumato.lab.recovery import points as taxis
+    from sfumato.lab.recovery import study as figures
+
+    facts = {"cabspotting": taxis.CABSPOTTING, "tdrive": taxis.T_DRIVE}
+
+    def fleet(name: str, path: Path) -> Callable[[], Any]:
+        picture = out / f"recovery-{name}.png"
+        return lambda: figures.taxi_fleet(size, facts[name], path, picture, tell)
+
+    return {
+        "crowd": lambda: figures.crowd(size, out, tell),
+        **{name: fleet(name, path) for name, path in fleets.items() if path is not None},
+        "protected": lambda: figures.printed(size, budgets, out, tell),
+        "readings": lambda: figures.figure6(size, budgets, tell),
+        "schemes": lambda: figures.schemes(size, names, budgets, figures.SIDE, tell),
+        "whole-map": lambda: figures.schemes(size, names, budgets, None, tell),
+        "left-out": lambda: figures.without(size, names, budgets, figures.SIDE, tell),
+        "left-out-whole-map": lambda: figures.without(size, names, budgets, None, tell),
+        "noise": lambda: figures.noise(size, out, tell),
+        "suppression": lambda: figures.suppression(size),
+        "membership": lambda: membership_tables(size, names, tell),
+    }
+
+
+def membership_tables(size: Size, names: Sequence[str], tell: Tell) -> dict[str, Any]:
+    """AUC on true and suppressed counts and after each scheme; and where counts are large."""
+    from sfumato.attacks.membership import Game, allowed
+    from sfumato.lab.recovery.schemes import play_schemes
+    from sfumato.lab.recovery.study import DELTA, NOISE_SIDE, SIDE
+
+    plan, dense = size.plans(1, NOISE_SIDE)[0], size.plans(20, SIDE)[0]
+    told = {
+        "sparse": play_schemes(
+            plan, 1.0, DELTA, Game(group=size.people // 2), schemes=names,
+            progress=lambda share: tell("membership", share),
+        ),
+        "dense": play_schemes(
+            dense, 1.0, DELTA, Game(group=10 * size.people), schemes=[], suppress=(5, 15)
+        ),
+    }  # fmt: skip
+    return {
+        key: {
+            name: {side: asdict(getattr(made, side)) for side in ("knows", "trained", "blind")}
+            | {"allowed": allowed(1.0, DELTA) if name in names else None}
+            for name, made in found.items()
+        }
+        for key, found in told.items()
+    }
+
 
 app = typer.Typer(help="Make published studies again. Internal results.", no_args_is_help=True)
 app.command()(frontier)

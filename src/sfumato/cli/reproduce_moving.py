@@ -1,4 +1,7 @@
-"""`sfumato reproduce moving`: publishing while people move, as printed and as it should be."""
+"""`sfumato reproduce moving`: publishing while people move, as printed and as it should be.
+
+`sfumato reproduce geoind`: Figures 1 to 6 of the study of sanitised traces on Geolife.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,90 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sfumato.cli.options import Quiet
+
 if TYPE_CHECKING:
-    from sfumato.stream.study.cities import City
-    from sfumato.stream.study.compare import Row
+    from sfumato.lab.moving.cities import City
+    from sfumato.lab.moving.study import Row
+
+
+def geoind(
+    data: Annotated[
+        Path, typer.Option(help="Your Geolife folder, or the folder of the public data sets.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for the page, figures and numbers.")],
+    seed: Annotated[int, typer.Option(help="The same seed gives the same study.")] = 1,
+    draws: Annotated[int, typer.Option(help="Draws of noise to average the spreading over.")] = 3,
+    noise: Annotated[
+        list[float] | None, typer.Option(help="Expected noise in metres; default 50 to 1000.")
+    ] = None,
+    classifier: Annotated[
+        bool, typer.Option(help="Train the recurrent network where torch is installed.")
+    ] = True,
+    quiet: Quiet = False,
+) -> None:
+    """Placement of hot spots, gossip and recognition with sanitised traces. Internal results."""
+    from sfumato.lab.geoind.study import NOISES
+
+    def say(text: str) -> None:
+        if not quiet:
+            typer.echo(text, err=True)
+
+    chosen = tuple(noise) if noise else NOISES
+    run(data, out, seed=seed, draws=draws, noises=chosen, classifier=classifier, say=say)
+    if not quiet:
+        typer.echo(f"Read {out / 'geoind.internal.html'}.")
+
+
+def run(
+    data: Path,
+    out: Path,
+    *,
+    seed: int,
+    draws: int,
+    noises: tuple[float, ...],
+    classifier: bool,
+    say: Any,
+) -> list[dict[str, Any]]:
+    """The study on every data set of the folder; returns what the page shows."""
+    from sfumato.attacks.traces.classifier import available, classify
+    from sfumato.io.write import write_bytes
+    from sfumato.lab.geoind import output as figures
+    from sfumato.lab.geoind.output import page
+    from sfumato.lab.geoind.study import hotspots, linking, sources, spreading
+
+    out.mkdir(parents=True, exist_ok=True)
+    results = []
+    for source in sources(data):
+        placed = hotspots(source, noises, seed, say)
+        spread = spreading(source.groups, noises, seed, draws, say)
+        linked = linking(source, seed)
+        network: dict[str, Any] = {}
+        if classifier and available():
+            say(f"{source.name}: the recurrent network")
+            network = classify(source.traces, 100.0, seed=seed)
+        elif classifier:
+            say("torch is not installed (extra `rnn`): the recurrent network is left out")
+        drawn = []
+        if figures.available():
+            drawn = figures.draw_all(out, source, placed, spread, linked, network, seed)
+        else:
+            say("matplotlib is not installed (extra `plots`): the figures are left out")
+        results.append(
+            {
+                "name": source.name,
+                "notes": list(source.notes),
+                "hotspots": placed.to_json(),
+                "gossip": spread.to_json(),
+                "linking": linked.to_json(),
+                "classifier": network,
+                "figures": drawn,
+            }
+        )
+    write_bytes(out / "geoind.internal.json", json.dumps(results, indent=2).encode(), 0o600)
+    write_bytes(out / "geoind.internal.html", page(results).encode(), 0o600)
+    return results
+
 
 Say = Callable[[str], None]
 
@@ -44,8 +128,14 @@ def moving(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Streams of a crowd and of taxis: every scheme, printed and corrected. Internal results."""
-    from sfumato.stream.study.cities import cabspotting_city, crowd_city, tdrive_city
-    from sfumato.stream.study.elsewhere import c2tm_city, hangzhou_city, masts_city
+    from sfumato.lab.moving.cities import (
+        c2tm_city,
+        cabspotting_city,
+        crowd_city,
+        hangzhou_city,
+        masts_city,
+        tdrive_city,
+    )
 
     def say(text: str) -> None:
         if not quiet:
@@ -90,7 +180,7 @@ def _write(stem: Path, rows: list[Row]) -> None:
 def _table(
     city: City, epsilons: tuple[float, ...], seeds: int, few: int, peers: bool, say: Say
 ) -> list[Row]:
-    from sfumato.stream.study.compare import (
+    from sfumato.lab.moving.study import (
         BASELINES,
         CORRECTED,
         DEFAULTS,
@@ -117,7 +207,7 @@ def _table(
 def _finished(
     city: City, epsilons: tuple[float, ...], seeds: int, peers: bool, say: Say
 ) -> list[Row]:
-    from sfumato.stream.study.compare import finished
+    from sfumato.lab.moving.study import finished
 
     names = ("zeros", "mean", "profile", *(("sample", "uniform", "rhythm") if peers else ()))
     rows = []
@@ -131,9 +221,9 @@ def _finished(
 def _figures(
     city: City, rows: list[Row], epsilons: tuple[float, ...], seeds: int, out: Path, say: Say
 ) -> None:
-    from sfumato.stream.study import moving as study
-    from sfumato.stream.study import plots
-    from sfumato.stream.study.compare import by_day
+    from sfumato.lab.moving import study
+    from sfumato.lab.moving import study as plots
+    from sfumato.lab.moving.study import by_day
 
     found = {
         "distances": study.distances_by_hour(city),

@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli.internal import print_json, tell
-from sfumato.cli.ledger import AsJson, KeyFile, Where, open_ledger
-from sfumato.cli.options import DryRun, Quiet, ReleaseName, TimeUnit, columns_of
-from sfumato.model.errors import UsageError
+from sfumato.cli.options import (
+    AsJson,
+    DryRun,
+    KeyFile,
+    Quiet,
+    ReleaseName,
+    TimeUnit,
+    Where,
+    columns_of,
+    open_ledger,
+    print_json,
+    tell,
+)
+from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
     from sfumato.traces.publish import Sanitised
@@ -70,9 +80,9 @@ def sanitise(
     as_json: AsJson = False,
 ) -> None:
     """Publish sanitised traces. Killed and run again, it finishes the same release, paid once."""
-    from sfumato.traces.level import parse_seconds
+    from sfumato.io.datasets import read_traces
+    from sfumato.privacy.noise.planar import parse_seconds
     from sfumato.traces.publish import sanitise as publish
-    from sfumato.traces.read import read_traces
 
     asked = _request(
         dataset=dataset,
@@ -119,11 +129,16 @@ def sanitise(
 def _request(**given: Any) -> SanitiseRequest:
     from datetime import date
 
-    from sfumato.traces.lattice import Lattice
-    from sfumato.traces.level import Strength, parse_level, parse_metres, parse_seconds, strength
-    from sfumato.traces.mechanisms.gaussian import GaussianTraces
-    from sfumato.traces.mechanisms.predictive import Prediction
-    from sfumato.traces.outside import Box, Outside
+    from sfumato.privacy.noise.planar import (
+        Lattice,
+        Strength,
+        parse_level,
+        parse_metres,
+        parse_seconds,
+        strength,
+    )
+    from sfumato.traces.mechanisms import GaussianTraces, Prediction
+    from sfumato.traces.region import Box, Outside
     from sfumato.traces.request import Kind, SanitiseRequest
 
     try:

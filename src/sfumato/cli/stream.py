@@ -12,19 +12,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from sfumato.cli.internal import RowsRead, print_json, tell
-from sfumato.cli.ledger import AsJson, KeyFile, Where, open_ledger
-from sfumato.cli.options import EventsTz, TimeUnit
-from sfumato.model.errors import UsageError
+from sfumato.cli.options import (
+    AsJson,
+    EventsTz,
+    KeyFile,
+    RowsRead,
+    TimeUnit,
+    Where,
+    open_ledger,
+    print_json,
+    tell,
+)
+from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
     from sfumato.model.places import Places
     from sfumato.model.time_grid import TimeGrid
     from sfumato.privacy.ledger import Ledger
-    from sfumato.stream.contract import Publication
     from sfumato.stream.facts import StreamFacts
-    from sfumato.stream.feeds import Item, Options
+    from sfumato.stream.input import Item, Options
     from sfumato.stream.live import LiveStream, StreamRequest
+    from sfumato.stream.scheme import Publication
 
 _ENDLESS_DAYS = 3653
 
@@ -142,7 +150,7 @@ def _privacy(out: Path) -> dict[str, Any]:
 
 def _say_unit(facts: StreamFacts) -> None:
     """Whose contribution is hidden, before anything is reserved: epsilon means nothing without."""
-    from sfumato.privacy.statement import adds_up, whose
+    from sfumato.published.statement import adds_up, whose
 
     unit = str(facts.unit)
     text = f"unit {unit}: epsilon {facts.epsilon:g} hides {whose(unit)}. {adds_up(unit)}"
@@ -185,7 +193,7 @@ def _options(
     fed_clock: bool,
 ) -> Options:
     from sfumato.model.places import PlaceKind
-    from sfumato.stream.feeds import Options
+    from sfumato.stream.input import Options
 
     return Options(places.kind is PlaceKind.ZONES, names, tz, time_unit, grid.period, fed_clock)
 
@@ -198,11 +206,9 @@ def _facts(
     unit: str,
     expected_users: int | None,
 ) -> StreamFacts:
-    from sfumato.privacy.units import Unit
-    from sfumato.stream.calendar import Calendar
-    from sfumato.stream.facts import StreamFacts
-    from sfumato.stream.lattice import grid_columns
-    from sfumato.stream.windows import unit_in_slots
+    from sfumato.model.time_grid import Calendar
+    from sfumato.privacy.events import Unit
+    from sfumato.stream.facts import StreamFacts, grid_columns, unit_in_slots
 
     return StreamFacts(
         len(places),
@@ -228,8 +234,8 @@ def _request(
     delay: str,
 ) -> StreamRequest:
     from sfumato.model.time_grid import parse_step
-    from sfumato.stream.consistency import Consistency
     from sfumato.stream.live import StreamRequest
+    from sfumato.stream.output import Consistency
     from sfumato.stream.registry import stream_scheme
 
     if whole not in list(Consistency):
@@ -287,8 +293,8 @@ def _follow(
 ) -> dict[str, Any]:
     """Publish what a feed brings; returns what was read and dropped, for the holder alone."""
     from sfumato.io.rows import Positions
-    from sfumato.stream.feeds import Unfit, folder_feed, ndjson_feed
-    from sfumato.stream.intake import Buffer
+    from sfumato.stream.input import Unfit, folder_feed, ndjson_feed
+    from sfumato.stream.slots import Buffer
 
     buffer = Buffer(request.grid, places, request.facts, next_slot=live.next_slot)
     if live.finished:
@@ -335,9 +341,9 @@ def _replay(
     from sfumato.engine.local import LocalSource
     from sfumato.io.events import read_events
     from sfumato.privacy.transaction import names_of_input
+    from sfumato.stream.facts import begins_window, window_end
     from sfumato.stream.live import LiveStream
-    from sfumato.stream.source import SlotSource
-    from sfumato.stream.windows import begins_window, window_end
+    from sfumato.stream.slots import SlotSource
 
     described = read_events(
         events,

@@ -20,17 +20,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.density.parameters import flag, no_others, number, user_period, whole
+from sfumato.density.common import (
+    bounded_counts,
+    flag,
+    no_others,
+    number,
+    released,
+    released_variance,
+    user_period,
+    whole,
+)
 from sfumato.density.scheme import Density, Plan, PlannedMeasurement, PublicFacts
-from sfumato.density.zoning import bounded_counts, released, released_variance
-from sfumato.model.bound import SampleBound
-from sfumato.model.counts import Counts
+from sfumato.model.counts import Counts, SampleBound
 from sfumato.model.private import Private
 from sfumato.model.source import Source
 from sfumato.privacy.calibration import laplace_scale
 from sfumato.privacy.events import LaplaceEvent
 from sfumato.privacy.exact import exact, rounded_up
-from sfumato.privacy.mechanisms.addition import laplace_variance
+from sfumato.privacy.mechanisms.additive import laplace_variance
 from sfumato.privacy.wall import Wall
 
 GUIDE, GROUPS = "guide", "groups"

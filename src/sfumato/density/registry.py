@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from sfumato.density import gaussian, grouping, laplace
+from sfumato.density import baselines, grouping
+from sfumato.density.baselines import Gaussian, Laplace
 from sfumato.density.bayes import Bayes
 from sfumato.density.bayes import scheme as bayes
-from sfumato.density.gaussian import Gaussian
 from sfumato.density.grouping import Grouping
-from sfumato.density.laplace import Laplace
 from sfumato.density.paris import Paris
 from sfumato.density.paris import settings as paris
 from sfumato.density.scheme import Scheme
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 
 SCHEMES: Mapping[str, Scheme] = MappingProxyType(
     {scheme.name: scheme for scheme in (Laplace(), Gaussian(), Grouping(), Paris(), Bayes())}
 )
 PARAMETERS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        "laplace": laplace.WORDS,
-        "gaussian": gaussian.WORDS,
+        "laplace": baselines.WORDS,
+        "gaussian": baselines.WORDS,
         "grouping": grouping.WORDS,
         "paris": paris.WORDS,
         "bayes": bayes.PARAMETERS,

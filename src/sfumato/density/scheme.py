@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.density.layout import Layout
-from sfumato.model.bound import Bound, Counting, WeightBound
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
+from sfumato.geography.overlay import Layout
+from sfumato.model.counts import Bound, Counting, WeightBound
 from sfumato.model.source import Source
 from sfumato.model.time_grid import TimeGrid
-from sfumato.privacy.events import PrivacyEvent
-from sfumato.privacy.measurement import Measurement
-from sfumato.privacy.units import USER_PERIOD, Unit
+from sfumato.privacy.events import USER_PERIOD, Measurement, PrivacyEvent, Unit
 
 if TYPE_CHECKING:
     from sfumato.geography.overlay import Overlay

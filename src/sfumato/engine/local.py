@@ -5,32 +5,273 @@ the grouping; the grouped rows stay for the next question, so a scheme that asks
 margins reads its files once. Counts are sums of integers over users: threads, row order, file
 splits and spilling cannot change them. The bound is checked inside each pass on what was
 counted, and a user above it stops the program.
+
+`DropLog`: which rows did not count and why, for the holder's internal log only.
+
+How many rows were dropped is a fact about people's records, so it is on the private side like
+the counts: printing the object shows nothing, and `internal_lines` is named for where its
+answer may go. Dropping everything is a valid private answer (an error would tell), which the
+log says loudly.
+
+From rows as read to grouped rows: every batch judged, coded, packed and put away.
+
+How a row is read is `sfumato.io.rows`; here it is judged against period and places, and dropped
+with a reason or packed with its user. No row stops the reading, and a file of a folder that
+turns out to be damaged gives no rows at all: what was read of it is forgotten.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.engine import answers
-from sfumato.engine.asked import Asked
-from sfumato.engine.compiled import Compiled
-from sfumato.engine.connection import open_connection
-from sfumato.engine.drops import DropLog
-from sfumato.engine.ids.tables import Ids
-from sfumato.engine.intake.grouped import Block, Grouping, in_threads
-from sfumato.engine.intake.reading import read_events
-from sfumato.engine.order import STRIDE
-from sfumato.engine.sampling.kernels import sampled
-from sfumato.engine.sampling.seeding import seeds_of
-from sfumato.engine.tally import kernels
-from sfumato.model.bound import SampleBound
-from sfumato.model.counts import Counts
+from sfumato.engine import base, intake, tally
+from sfumato.engine.base import Compiled, CountSource
+from sfumato.engine.intake import (
+    Block,
+    Grouping,
+    LocatedPlaces,
+    NamedPlaces,
+    PlaceFinder,
+    in_threads,
+)
+from sfumato.engine.sampling import STRIDE, sampled, seeds_of
+from sfumato.engine.user_ids import Ids, ids_for
+from sfumato.geography.locate import Locator
+from sfumato.io.events import expected_rows, rows_of, without_damaged
+from sfumato.io.files import open_connection
+from sfumato.io.formats import Damaged
+from sfumato.io.rows import Positions
+from sfumato.io.values import BAD, validity
+from sfumato.model.counts import Counts, SampleBound
+from sfumato.model.events import Events
+from sfumato.model.places import PlaceKind, Places
 from sfumato.model.private import Private
+from sfumato.model.source import Progress
+from sfumato.model.time_grid import TimeGrid
+
+
+class DropReason(StrEnum):
+    """Why a row did not count; a row with several faults has the first of these."""
+
+    UNREADABLE = "not a record of its format, or longer than a megabyte"
+    NO_USER = "no user"
+    NO_TIME = "no time"
+    NOT_A_TIME = "not a time"
+    OUTSIDE_PERIOD = "outside the period"
+    NO_PLACE = "no place"
+    UNKNOWN_PLACE = "unknown tower or zone"
+    NOT_VALID_THEN = "tower not valid at that time"
+    BAD_COORDINATES = "missing or impossible coordinates"
+    OUTSIDE_ZONES = "outside all zones"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DropLog:
+    """Rows read, kept, and dropped by reason, with the number of the first row of each.
+
+    Row numbers count data rows from 1 in the order of the files; `None` where not known.
+    """
+
+    rows: int
+    dropped: dict[DropReason, int]
+    first_row: dict[DropReason, int | None]
+    unfit: int = 0
+    """Files of a folder that gave no rows: damaged, or of another kind."""
+
+    @property
+    def kept(self) -> int:
+        return self.rows - sum(self.dropped.values())
+
+    def __repr__(self) -> str:
+        return "<internal drop log>"
+
+    def internal_counts(self) -> dict[str, Any]:
+        """The same as numbers, for what is marked internal. Never publish them."""
+        return {
+            "rows_read": self.rows,
+            "rows_counted": self.kept,
+            "rows_dropped": {str(reason): number for reason, number in self.dropped.items()},
+            "files_without_rows": self.unfit,
+        }
+
+    def internal_lines(self) -> list[str]:
+        """Lines for the holder's internal log. Never publish them."""
+        lines = [f"{self.rows} rows read, {self.kept} counted"]
+        if self.rows and not self.kept:
+            lines.insert(
+                0,
+                "WARNING: every row was dropped, all counts are zero (`sfumato inspect` shows how "
+                "the rows could be read)",
+            )
+        if not self.rows:
+            lines.insert(0, "WARNING: there were no rows, all counts are zero")
+        if self.unfit:
+            lines.append(f"WARNING: {self.unfit} files gave no rows (`sfumato inspect` says why)")
+        for reason, number in self.dropped.items():
+            first = self.first_row.get(reason)
+            where = f", first in row {first}" if first is not None else ""
+            lines.append(f"{number} rows dropped: {reason}{where}")
+        return lines
+
+
+_REASONS = tuple(DropReason)
+_Item = TypeVar("_Item")
+
+
+def uniform_step(grid: TimeGrid) -> int:
+    """Length of the slots in microseconds where all are equal, else 0."""
+    steps = np.diff(grid.edges)
+    return int(steps[0]) if bool((steps == steps[0]).all()) else 0
+
+
+@lru_cache(maxsize=2)
+def place_finder(places: Places) -> PlaceFinder:
+    """How rows find their place: by name, or by coordinates in zones.
+
+    Kept, because a live stream counts every slot anew with the same places.
+    """
+    located = None
+    if places.kind is PlaceKind.ZONES:
+        located = LocatedPlaces(places, Locator(places))
+    return PlaceFinder(NamedPlaces(places), located)
+
+
+class Judge:
+    """Cells of rows, and a tally of why the others have none."""
+
+    def __init__(self, places: Places, grid: TimeGrid, place_bits: int) -> None:
+        self._places = places
+        self._grid = grid
+        self._bits = place_bits
+        self._step = uniform_step(grid)
+        self._finder = place_finder(places)
+        self._tally = np.zeros(intake.REASONS, np.int64)
+        self._first = np.zeros(intake.REASONS, np.int64)
+        self._unreadable = 0
+        self.rows = 0
+
+    def cells(self, found: Positions) -> NDArray[np.int64]:
+        """`slot << place_bits | place` of every row, -1 where it does not count."""
+        where, groups = self._finder.find(found)
+        cells = np.empty(found.rows, np.int64)
+        intake.judge(
+            found.time,
+            found.time_valid,
+            validity(found.user),
+            where,
+            groups,
+            self._places.valid_from,
+            self._places.valid_to,
+            self._grid.edges,
+            self._step,
+            BAD,
+            self._bits,
+            self.rows + 1,
+            self._tally,
+            self._first,
+            cells,
+        )
+        self.rows += found.rows + found.unreadable
+        self._unreadable += found.unreadable
+        return cells
+
+    def log(self, unfit: int = 0) -> DropLog:
+        """What was dropped and why."""
+        seen = [(reason, k) for k, reason in enumerate(_REASONS[1:]) if self._tally[k]]
+        dropped = {DropReason.UNREADABLE: self._unreadable} if self._unreadable else {}
+        dropped |= {reason: int(self._tally[k]) for reason, k in seen}
+        first = {reason: int(self._first[k]) if self._first[k] else None for reason, k in seen}
+        return DropLog(self.rows, dropped, first, unfit)
+
+
+def ahead(items: Iterator[_Item], most: int = 4) -> Iterator[_Item]:
+    """The same items in the same order, made by a thread that is a few of them ahead.
+
+    Unpacking and cutting let go of the lock, so they go on while rows are judged and grouped.
+    """
+    made: queue.Queue[tuple[_Item | None, BaseException | None]] = queue.Queue(most)
+    stopped = threading.Event()
+
+    def put(item: _Item | None, error: BaseException | None) -> None:
+        while not stopped.is_set():
+            try:
+                made.put((item, error), timeout=0.1)
+                return
+            except queue.Full:
+                continue
+
+    def work() -> None:
+        try:
+            for item in items:
+                put(item, None)
+                if stopped.is_set():
+                    return
+        except BaseException as error:
+            put(None, error)
+        else:
+            put(None, StopIteration())
+
+    thread = threading.Thread(target=work, name="sfumato-reading", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, error = made.get()
+            if isinstance(error, StopIteration):
+                return
+            if error is not None:
+                raise error
+            assert item is not None
+            yield item
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def read_events(
+    events: Events,
+    places: Places,
+    grid: TimeGrid,
+    *,
+    place_bits: int,
+    threads: int,
+    memory: int,
+    progress: Progress | None,
+) -> tuple[Grouping, Ids, DropLog]:
+    """Read everything once: grouped rows, the table of ids, and what was dropped."""
+    slot_bits = max(1, (grid.slots - 1).bit_length())
+    while True:
+        grouping = Grouping(place_bits + slot_bits, memory // 2, threads)
+        ids = ids_for(events.user)
+        judge = Judge(places, grid, place_bits)
+        try:
+            expected = expected_rows(events) if progress is not None else 0
+            found_rows = rows_of(events, period=grid.period, dictionaries=True)
+            for found in ahead(found_rows) if threads > 1 else found_rows:
+                cells = judge.cells(found)
+                packed = np.empty(cells.size, grouping.dtype)
+                grouping.add(ids.encode(found.user, cells, packed), packed)
+                if progress is not None:
+                    progress("reading events", judge.rows / expected if expected else -1.0)
+        except Damaged as error:
+            grouping.close()
+            events = without_damaged(events, error)
+            continue
+        except BaseException:
+            grouping.close()
+            raise
+        grouping.finish(ids.count)
+        return grouping, ids, judge.log(len(events.unfit))
+
 
 _THREAD_CELLS = 1 << 24
 """Larger arrays are not copied for every thread."""
@@ -43,7 +284,7 @@ def _default_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
-class LocalSource(Asked, Compiled):
+class LocalSource(CountSource, Compiled):
     """Bounded counts by the compiled pass. Reads its events at the first question."""
 
     _loaded: tuple[Grouping, Ids, DropLog] | None = None
@@ -60,7 +301,7 @@ class LocalSource(Asked, Compiled):
             self._loaded = None
 
     def sampled(self, bound: SampleBound, key: bytes) -> Private[Counts]:
-        key = answers.checked_key(key)
+        key = base.checked_key(key)
         limit = min(bound.slots, self._grid.slots)
         _, ids, _ = self._rows()
         with open_connection(threads=self._threads, memory_limit=self._memory // 4) as connection:
@@ -78,7 +319,7 @@ class LocalSource(Asked, Compiled):
                 return limit, *seeds, STRIDE
 
             values = self._count(self._shape, sampled, arguments)
-        return answers.sampled_counts(values, bound, self._grid)
+        return base.sampled_counts(values, bound, self._grid)
 
     @property
     def _memory(self) -> int:
@@ -100,7 +341,7 @@ class LocalSource(Asked, Compiled):
     def _ask(
         self, kernel: str, shape: tuple[int, ...], arguments: tuple[Any, ...]
     ) -> NDArray[np.int64]:
-        return self._count(shape, getattr(kernels, kernel), lambda _: arguments)
+        return self._count(shape, getattr(tally, kernel), lambda _: arguments)
 
     def _count(
         self,
@@ -128,7 +369,7 @@ class LocalSource(Asked, Compiled):
         def part(low: int, high: int) -> NDArray[np.int64]:
             own = total if alone else np.zeros_like(total)
             if kernel(rows, low, high, *arguments, own):
-                raise answers.BoundBroken("A user counted above the bound; nothing is given.")
+                raise base.BoundBroken("A user counted above the bound; nothing is given.")
             return own
 
         parts = in_threads(part, block.users, 1 if alone else self._threads)

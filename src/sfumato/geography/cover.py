@@ -23,8 +23,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
+from sfumato.errors import UsageError
 from sfumato.geography.overlay import Overlay, exact_shares
-from sfumato.model.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,8 +13,8 @@ import shapely
 from numpy.typing import NDArray
 from pyproj.exceptions import CRSError
 
+from sfumato.errors import InputError, UsageError
 from sfumato.geography.projection import Projection
-from sfumato.model.errors import InputError, UsageError
 from sfumato.model.places import PlaceKind, Places
 
 MAX_CELLS = 1 << 20

@@ -12,6 +12,10 @@ cell lies inside the zones.
 order. Areas are floating point and zones have hairline gaps: a cell that is covered but for
 one part in a million counts as covered (its shares are scaled to sum to 1), overlapping zones
 are scaled down to 1, and shares below 1e-9 are rounding noise and dropped.
+
+Distances in metres between places: geodesic for pairs, on the equal-area plane for all.
+
+`Layout`: where places are and how large. Public geometry that a scheme may lean on.
 """
 
 from __future__ import annotations
@@ -19,13 +23,40 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyproj
 import scipy.sparse as sp
 import shapely
 from numpy.typing import NDArray
 
+from sfumato.errors import UsageError
+from sfumato.geography.projection import Projection
 from sfumato.geography.voronoi import Cells
-from sfumato.model.errors import UsageError
 from sfumato.model.places import PlaceKind, Places
+
+
+def geodesic(
+    lon: NDArray[np.float64],
+    lat: NDArray[np.float64],
+    other_lon: NDArray[np.float64],
+    other_lat: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Metres along the WGS84 ellipsoid between pairs of points."""
+    _, _, metres = pyproj.Geod(ellps="WGS84").inv(lon, lat, other_lon, other_lat)
+    return np.asarray(metres, dtype=np.float64)
+
+
+def centres(places: Places, projection: Projection | None = None) -> NDArray[np.float64]:
+    """n x 2 metres: the centroid of each place on the plane."""
+    plane = projection or Projection.around(places)
+    return shapely.get_coordinates(shapely.centroid(plane.shapes(places.geometry)))
+
+
+def between_centres(places: Places, projection: Projection | None = None) -> NDArray[np.float64]:
+    """n x n metres between centroids. Quadratic: for some thousand places at most."""
+    at = centres(places, projection)
+    apart = at[:, None, :] - at[None, :, :]
+    return np.asarray(np.hypot(apart[:, :, 0], apart[:, :, 1]), dtype=np.float64)
+
 
 SHARE_UNITS = 1 << 52
 """Shares are whole numbers of 2^-52."""
@@ -173,3 +204,62 @@ def _row_sums(units: sp.csr_array) -> NDArray[np.int64]:
     """Integer sums, without a detour over floating point."""
     running = np.concatenate((np.zeros(1, np.int64), np.cumsum(units.data, dtype=np.int64)))
     return running[units.indptr[1:]] - running[units.indptr[:-1]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Centres (n x 2, metres on one plane) and areas (square metres) of n places."""
+
+    centres: NDArray[np.float64]
+    areas: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        n = self.areas.size
+        if self.areas.shape != (n,) or self.centres.shape != (n, 2):
+            raise UsageError("A layout has one centre and one area for each place.")
+        if not (np.isfinite(self.centres).all() and (self.areas > 0).all()):
+            raise UsageError("Centres are finite and areas are positive.")
+
+    @classmethod
+    def in_order(cls, places: int) -> Layout:
+        """Places on a line, one after the other: for places whose position is not known."""
+        centres = np.column_stack((np.arange(places, dtype=np.float64), np.zeros(places)))
+        return cls(centres, np.ones(places))
+
+    def take(self, rows: NDArray[np.bool_]) -> Layout:
+        return Layout(self.centres[rows], self.areas[rows])
+
+    def then(self, other: Layout) -> Layout:
+        """These places followed by the others."""
+        return Layout(
+            np.concatenate((self.centres, other.centres)),
+            np.concatenate((self.areas, other.areas)),
+        )
+
+
+def layout_of_cells(cells: Cells) -> Layout:
+    """Towers: their own positions, and the area of their cells averaged over the period.
+
+    A tower without a cell has the smallest area there is: it weighs nothing in a cluster.
+    """
+    import shapely
+
+    at = cells.projection.points(*shapely.get_coordinates(cells.towers.geometry).T)
+    total, length = np.zeros(len(cells.towers)), 0.0
+    for epoch in cells.epochs:
+        total += shapely.area(epoch.polygons) * epoch.length
+        length += epoch.length
+    # A tower far off the plane has no finite position there.
+    known = np.where(np.isfinite(at), at, 1e9)
+    return Layout(known, np.maximum(total / length, 1.0))
+
+
+def layout_of_zones(zones: Places) -> Layout:
+    """Zones: centroids and areas on the plane around them. Towers: positions, areas 1."""
+    import shapely
+
+    from sfumato.geography.projection import Projection
+
+    plane = Projection.around(zones)
+    areas = shapely.area(plane.shapes(zones.geometry))
+    return Layout(centres(zones, plane), np.maximum(areas, 1.0))

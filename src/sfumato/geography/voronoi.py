@@ -27,8 +27,8 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
+from sfumato.errors import InputError, UsageError
 from sfumato.geography.projection import Projection
-from sfumato.model.errors import InputError, UsageError
 from sfumato.model.places import ALWAYS_FROM, ALWAYS_TO, PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
 

@@ -5,25 +5,25 @@ change how another is read. Each file has a reading of its own by the same publi
 that the holder named and that does not fit is refused; one that was found in a folder gives no
 rows and is counted, because whether it is there may be a fact about one person. What the rows
 themselves lack is judged row by row (`sfumato.io.rows`).
+
+`Inputs`: what a release needs, found in a pipeline's own places. Events are opened last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sfumato.io.aliases import check_keys
-from sfumato.io.event_columns import ROLES, describe, placed
-from sfumato.io.event_time import EPOCHS, check_time_options
+from sfumato.errors import SfumatoError, UsageError
+from sfumato.io.columns import EPOCHS, ROLES, check_time_options, describe, placed
+from sfumato.io.files import Located, Unreadable, format_of, is_address, is_path, locate
 from sfumato.io.formats import BATCH, FORMATS, Damaged, FileSchema
-from sfumato.io.locate import Located, Unreadable, format_of, is_path, locate
-from sfumato.io.postgres.address import is_address, parse_address
+from sfumato.io.names import check_keys
+from sfumato.io.postgres.connect import parse_address
 from sfumato.io.postgres.events import read_database
 from sfumato.io.rows import SWOLLEN, Positions, RowRules
-from sfumato.io.schema import Column, arrow_columns
-from sfumato.io.tables import LABEL, as_table
-from sfumato.model.errors import SfumatoError, UsageError
+from sfumato.io.tables import LABEL, Column, arrow_columns, as_table
 from sfumato.model.events import (
     EventColumns,
     EventFile,
@@ -33,7 +33,18 @@ from sfumato.model.events import (
     Reading,
     UserEncoding,
 )
+from sfumato.model.places import Places
 from sfumato.model.source import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Antennas, zones where some were asked for, and how to get at the events."""
+
+    towers: Places
+    zones: Places | None
+    open_events: Callable[[Progress | None], Events]
+    """Not called for a plan or a dry run: those read no events."""
 
 
 def read_events(
@@ -50,7 +61,7 @@ def read_events(
     """Describe a source of events.
 
     `source`: a path (file, folder, glob, hive-partitioned folder), a list of paths, the address
-    of a table in PostgreSQL (`sfumato.io.postgres.address`; this one is read here, so close what
+    of a table in PostgreSQL (`sfumato.io.postgres.connect`; this one is read here, so close what
     comes back), an Arrow table or reader, a pandas, geopandas or polars DataFrame, or a DuckDB
     relation.
     `columns`: maps user, time, place, lon, lat to column names where the names alone do not

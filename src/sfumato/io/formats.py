@@ -17,13 +17,12 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.io.csv_dialect import CsvDialect, open_text, read_dialect, read_piece
+from sfumato.errors import InputError
+from sfumato.io.files import CsvDialect, Unreadable, open_text, read_dialect, read_piece, unreadable
 from sfumato.io.json_lines import json_values
 from sfumato.io.lines import cut_csv, whole_lines
-from sfumato.io.locate import Unreadable, unreadable
 from sfumato.io.rows import SWOLLEN, Positions, RowRules, longest_entry
-from sfumato.io.schema import INT96, Column, arrow_columns, refuse_repeated
-from sfumato.model.errors import InputError
+from sfumato.io.tables import INT96, Column, arrow_columns, refuse_repeated
 from sfumato.model.events import EventFile, FileFormat
 
 BATCH = 1 << 15

@@ -16,22 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.engine.ids.tables import ByteIds
-from sfumato.engine.intake.places import PlaceFinder
-from sfumato.engine.intake.reading import place_finder
-from sfumato.io import aliases
-from sfumato.io.arrow import validity
-from sfumato.io.event_columns import ROLES, describe, placed
-from sfumato.io.event_time import EPOCHS, check_time_options
+from sfumato.engine.intake import PlaceFinder
+from sfumato.engine.local import place_finder
+from sfumato.engine.user_ids import ByteIds
+from sfumato.errors import SfumatoError, UsageError
+from sfumato.io import names as aliases
+from sfumato.io.columns import EPOCHS, ROLES, check_time_options, describe, placed
 from sfumato.io.events import open_names, rows_of
+from sfumato.io.files import format_of, is_path, locate, members, roles_of
 from sfumato.io.formats import FORMATS, Damaged
 from sfumato.io.inspection import MATCHED, UNREADABLE, Inspection
-from sfumato.io.locate import format_of, is_path, locate
-from sfumato.io.ndjson_members import members, roles_of
-from sfumato.io.rows import BAD, Positions, names_of
-from sfumato.io.schema import Column, arrow_columns
-from sfumato.io.tables import LABEL, as_table
-from sfumato.model.errors import SfumatoError, UsageError
+from sfumato.io.rows import Positions, names_of
+from sfumato.io.tables import LABEL, Column, arrow_columns, as_table
+from sfumato.io.values import BAD, validity
 from sfumato.model.events import (
     EventFile,
     Events,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from sfumato.engine.drops import DropReason
+from sfumato.engine.local import DropReason
 
 UNREADABLE = str(DropReason.UNREADABLE)
 MATCHED = "of known places"

@@ -24,7 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.io.lines import LONGEST, Array, Int
-from sfumato.model.compiling import compiled
+from sfumato.model.compiled import compiled
 
 _MISSING, _TEXT, _DIGITS, _NUMBER, _OTHER = range(5)
 _DEEPEST = 60

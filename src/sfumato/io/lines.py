@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.model.compiling import compiled
+from sfumato.model.compiled import compiled
 
 LONGEST = 1 << 20
 """Bytes of the longest record that is read, its line end not counted."""

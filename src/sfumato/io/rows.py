@@ -27,10 +27,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sfumato.io import values
-from sfumato.io.arrow import bytes_of, numbers, validity, without_rows
-from sfumato.io.values import BAD, FAR
+from sfumato.io.values import BAD, FAR, bytes_of, numbers, validity, without_rows
 from sfumato.model.events import Reading, TimeEncoding, UserEncoding
-from sfumato.model.wall_clock import clock_offsets
+from sfumato.model.time_grid import clock_offsets
 
 __all__ = ["BAD", "FAR", "Positions", "RowRules"]
 

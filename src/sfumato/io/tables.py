@@ -5,22 +5,246 @@ it, so none of these packages is imported here but pandas, which geopandas bring
 
 A pandas column of Python objects has no type: it is text, and each object becomes the text of
 itself. If Arrow guessed, one person's odd value would change the type of everybody's column.
+
+Longitude and latitude: reading, reprojecting and judging them.
+
+Everything in memory is WGS84 degrees. A coordinate system that is not stated is taken for
+WGS84 only where the numbers can be degrees.
+
+Column names and types of a source: what decides how its rows are read.
+
+Types go by DuckDB's names on every path (Arrow's, PostgreSQL's and Spark's are translated), so
+that one set of rules judges them. Only footers and headers are read here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import shapely
+from numpy.typing import NDArray
+from pyproj import CRS, Transformer
 
-from sfumato.io.coordinates import point_degrees
-from sfumato.io.schema import refuse_repeated
-from sfumato.model.errors import InputError, UsageError
+from sfumato.errors import InputError, UsageError, csv_error, parquet_error
+
+Floats = NDArray[np.float64]
+Tell = Callable[[str], None]
+
+
+def no_one(note: str) -> None:
+    """The listener where nobody listens."""
+
+
+def numbers(column: pa.ChunkedArray, name: str, label: str) -> Floats:
+    """A column of coordinates as doubles, missing ones as NaN."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+    try:
+        cast = column if pa.types.is_floating(column.type) else column.cast(pa.float64())
+    except pa.ArrowException:
+        row = _first_non_number(column)
+        raise InputError(
+            "the coordinate is not a number.", file=label, column=name, row=row
+        ) from None
+    filled = pc.fill_null(cast.cast(pa.float64()), float("nan"))
+    return np.asarray(filled.to_numpy(), dtype=np.float64)
+
+
+def _first_non_number(column: pa.ChunkedArray) -> int | None:
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return None
+    for row, value in enumerate(column.to_pylist(), start=1):
+        try:
+            float(value if value is not None else 0)
+        except ValueError:
+            return row
+    return None
+
+
+def point_degrees(points: NDArray[np.object_]) -> tuple[Floats, Floats]:
+    """x and y of points, NaN where a point is missing or empty (GEOS refuses to look there)."""
+    x, y = np.full(points.size, np.nan), np.full(points.size, np.nan)
+    there = np.asarray(~(shapely.is_missing(points) | shapely.is_empty(points)))
+    x[there], y[there] = shapely.get_x(points[there]), shapely.get_y(points[there])
+    return x, y
+
+
+def in_range(lon: Floats, lat: Floats) -> NDArray[np.bool_]:
+    """Which pairs can be degrees at all. NaN cannot."""
+    with np.errstate(invalid="ignore"):
+        return (np.abs(lon) <= 180.0) & (np.abs(lat) <= 90.0)
+
+
+def to_wgs84(shapes: NDArray[np.object_], crs: Any, label: str, tell: Tell) -> NDArray[np.object_]:
+    """Shapes in two dimensions and WGS84."""
+    flat = shapely.force_2d(shapes)
+    if crs is None:
+        points = shapely.get_coordinates(flat)
+        finite = points[np.isfinite(points).all(axis=1)]
+        if finite.size and not in_range(finite[:, 0], finite[:, 1]).all():
+            if in_range(finite[:, 1], finite[:, 0]).all():
+                raise swapped(label)
+            raise InputError(
+                "it does not state its coordinate system and its numbers are not degrees.",
+                file=label,
+                remedy="Store it with its coordinate system (EPSG code).",
+            )
+        tell(f"{label} states no coordinate system; its numbers are read as WGS84 degrees")
+        return np.asarray(flat, dtype=object)
+    system = CRS.from_user_input(crs)
+    if system.equals(CRS.from_epsg(4326), ignore_axis_order=True):
+        return np.asarray(flat, dtype=object)
+    change = Transformer.from_crs(system, CRS.from_epsg(4326), always_xy=True)
+
+    def project(points: Floats) -> Floats:
+        return np.column_stack(change.transform(points[:, 0], points[:, 1]))
+
+    tell(f"{label} is reprojected from {system.name} to WGS84")
+    return np.asarray(shapely.transform(flat, project), dtype=object)
+
+
+def swapped(label: str) -> InputError:
+    """The error for coordinates that only make sense the other way round."""
+    return InputError(
+        "longitude and latitude look swapped.",
+        file=label,
+        remedy="Longitude is x (east), latitude is y (north): exchange the two.",
+    )
+
+
+INT96 = "INT96"
+"""Parquet's old timestamp, an instant by the custom of its writers; Arrow calls it a clock's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's name and DuckDB type, or `INT96`."""
+
+    name: str
+    type: str
+
+    @property
+    def is_text(self) -> bool:
+        return self.type in ("VARCHAR", "UUID", "JSON") or self.type.startswith("ENUM")
+
+
+_ARROW = {
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.uint8(): "UTINYINT",
+    pa.uint16(): "USMALLINT",
+    pa.uint32(): "UINTEGER",
+    pa.uint64(): "UBIGINT",
+    pa.float16(): "FLOAT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.bool_(): "BOOLEAN",
+    pa.date32(): "DATE",
+    pa.date64(): "DATE",
+    pa.null(): "VARCHAR",
+}
+_STAMPS = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTAMP", "ns": "TIMESTAMP_NS"}
+
+
+def type_name(kind: Any) -> str:
+    """The name by which the rules know an Arrow type."""
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return "UUID" if kind.extension_name == "arrow.uuid" else type_name(kind.storage_type)
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return type_name(kind.value_type)
+    if types.is_timestamp(kind):
+        return _STAMPS[kind.unit] if kind.tz is None else "TIMESTAMP WITH TIME ZONE"
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "VARCHAR"
+    if (
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_binary_view(kind)
+        or types.is_fixed_size_binary(kind)
+    ):
+        return "BLOB"
+    if types.is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    return _ARROW.get(kind) or str(kind).upper()
+
+
+def arrow_columns(schema: Any) -> list[Column]:
+    """Columns of an Arrow schema."""
+    return [Column(str(field.name), type_name(field.type)) for field in schema]
+
+
+@contextmanager
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A private DuckDB that fetches no extensions and uses one thread. Opening takes a while."""
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "threads": 1,
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
+    with duckdb.connect(":memory:", config=settings) as opened:
+        yield opened
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def refuse_repeated(names: list[str], label: str) -> None:
+    """Two columns of one name, as SQL compares names, cannot be told apart."""
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            raise InputError(
+                "two columns have the same name (upper and lower case are the same here).",
+                file=label,
+                column=name,
+                remedy="Rename one of them.",
+            )
+        seen.add(name.lower())
+
+
+def read_public_table(path: Path, delimiter: str | None, header: tuple[str, ...] = ()) -> Any:
+    """A whole small file of public facts (towers, zones) as an Arrow table; CSV as text.
+
+    Public files may be refused for a bad row: nobody's record is in them.
+    """
+    file = literal(str(path))
+    scan = f"read_parquet({file}, hive_partitioning=false)"
+    if delimiter is not None:
+        columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
+        scan = (
+            f"read_csv({file}, auto_detect=false, header=true, strict_mode=true, "
+            f"delim={literal(delimiter)}, quote='\"', escape='\"', columns={{{columns}}}, "
+            "hive_partitioning=false)"
+        )
+    with connection() as db:
+        try:
+            return db.sql(f"SELECT * FROM {scan}").to_arrow_table()
+        except duckdb.Error as error:
+            made = csv_error if delimiter is not None else parquet_error
+            raise made(error, [str(path)]) from None
+        except Exception as error:
+            raise parquet_error(error, [str(path)]) from None
+
 
 LABEL = "table"
 

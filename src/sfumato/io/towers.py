@@ -3,18 +3,27 @@
 A tower that moved has several rows with one id and disjoint validity. Two rows of one id that
 say the same are merged with a note; two that contradict each other are an error. A validity
 ends *before* its `valid_to`; a plain date means its local midnight; an empty one is open.
+
+Between which instants a tower's row holds: dates, timestamps or text to epoch microseconds.
+
+Do towers and zones lie in the same part of the world? A swapped pair of columns does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import shapely
 from numpy.typing import NDArray
 
-from sfumato.io import aliases
-from sfumato.io.coordinates import (
+from sfumato.errors import InputError
+from sfumato.io import names
+from sfumato.io.places import PlaceTable, id_texts, load_places
+from sfumato.io.tables import (
     Floats,
     Tell,
     in_range,
@@ -24,13 +33,113 @@ from sfumato.io.coordinates import (
     swapped,
     to_wgs84,
 )
-from sfumato.io.place_table import PlaceTable, id_texts, load_places
-from sfumato.io.region import check_same_region
-from sfumato.io.validity import validity
-from sfumato.model.errors import InputError
-from sfumato.model.places import PlaceKind, Places
+from sfumato.model.places import ALWAYS_FROM, ALWAYS_TO, PlaceKind, Places
+from sfumato.model.time_grid import zone
 
-_ROLES = (aliases.TOWER, aliases.LON, aliases.LAT, aliases.VALID_FROM, aliases.VALID_TO)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TICK = timedelta(microseconds=1)
+
+
+def validity(
+    table: PlaceTable, chosen: Mapping[str, str], tz: str | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Start (included) and end (excluded) of each row; open where nothing is said."""
+    rows = table.attributes.num_rows or (0 if table.shapes is None else table.shapes.size)
+    start = _instants(table, names.VALID_FROM, chosen, tz, ALWAYS_FROM, rows)
+    end = _instants(table, names.VALID_TO, chosen, tz, ALWAYS_TO, rows)
+    backwards = end <= start
+    if backwards.any():
+        raise InputError(
+            "the tower's validity ends before it starts.",
+            file=table.label,
+            row=int(np.argmax(backwards)) + 1,
+        )
+    return start, end
+
+
+def _instants(
+    table: PlaceTable,
+    role: names.Role,
+    chosen: Mapping[str, str],
+    tz: str | None,
+    empty: int,
+    rows: int,
+) -> NDArray[np.int64]:
+    found = np.full(rows, empty, np.int64)
+    name = names.pick(table.names, role, chosen, table.label)
+    if name is None:
+        return found
+    column = table.attributes[name]
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    known: dict[Any, int] = {}
+    for row, value in enumerate(column.to_pylist()):
+        if value is None or value == "":
+            continue
+        if value not in known:
+            known[value] = _instant(value, tz, table.label, name, row + 1)
+        found[row] = known[value]
+    return found
+
+
+def _instant(value: Any, tz: str | None, label: str, name: str, row: int) -> int:
+    moment: Any = value
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value.strip())
+        except ValueError:
+            moment = None
+    if isinstance(moment, date) and not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day)
+    if not isinstance(moment, datetime):
+        raise InputError(
+            "the validity is not a date.",
+            file=label,
+            column=name,
+            row=row,
+            remedy="Write it as 2024-01-31 or 2024-01-31T00:00:00Z.",
+        )
+    if moment.tzinfo is None:
+        if tz is None:
+            raise InputError(
+                "the validity dates carry no time zone.",
+                file=label,
+                column=name,
+                remedy="Say whose clock they are with --tz, for example --tz Europe/Paris.",
+            )
+        moment = moment.replace(tzinfo=zone(tz))
+    try:
+        return int((moment.astimezone(UTC) - _EPOCH) // _TICK)
+    except OverflowError:
+        raise InputError(
+            "the validity is outside the calendar.", file=label, column=name, row=row
+        ) from None
+
+
+NEAR = 0.5
+"""Degrees around the zones' box that still count as near, some 50 km."""
+
+
+def check_same_region(towers: Places, zones: Places) -> None:
+    """Raise where no tower is near the zones, and say so if swapping would bring them there."""
+    west, south, east, north = shapely.total_bounds(zones.geometry)
+    lon, lat = shapely.get_x(towers.geometry), shapely.get_y(towers.geometry)
+
+    def near(x: NDArray[np.float64], y: NDArray[np.float64]) -> int:
+        inside = (x >= west - NEAR) & (x <= east + NEAR) & (y >= south - NEAR) & (y <= north + NEAR)
+        return int(np.count_nonzero(inside))
+
+    here, there = near(lon, lat), near(lat, lon)
+    if here == 0 and there == 0:
+        raise InputError(
+            "no tower lies within 50 km of the zones.",
+            remedy="Check that towers and zones are of the same place.",
+        )
+    if there > 2 * here:
+        raise swapped("the towers or the zones")
+
+
+_ROLES = (names.TOWER, names.LON, names.LAT, names.VALID_FROM, names.VALID_TO)
 FAR = 20.0
 """Degrees from the middle of all towers beyond which a lonely one is taken for a mistake."""
 
@@ -56,7 +165,7 @@ def read_towers(
     has none. `tell` hears what was assumed and dropped.
     """
     chosen = dict(columns or {})
-    aliases.check_keys(chosen, _ROLES)
+    names.check_keys(chosen, _ROLES)
     table = load_places(source, layer)
     if table.attributes.num_rows == 0 and (table.shapes is None or not table.shapes.size):
         raise InputError("there are no towers.", file=table.label)
@@ -92,13 +201,13 @@ def read_towers(
 
 
 def _ids(table: PlaceTable, chosen: Mapping[str, str], number_rows: bool) -> list[str]:
-    name = aliases.pick(table.names, aliases.TOWER, chosen, table.label)
+    name = names.pick(table.names, names.TOWER, chosen, table.label)
     if name is not None:
         return id_texts(table.attributes[name], name, table.label)
     if number_rows:
         rows = table.attributes.num_rows or (0 if table.shapes is None else table.shapes.size)
         return [str(row) for row in range(1, rows + 1)]
-    raise aliases.missing(table.names, aliases.TOWER, table.label)
+    raise names.missing(table.names, names.TOWER, table.label)
 
 
 def _coordinates(table: PlaceTable, chosen: Mapping[str, str], tell: Tell) -> tuple[Floats, Floats]:
@@ -113,15 +222,15 @@ def _coordinates(table: PlaceTable, chosen: Mapping[str, str], tell: Tell) -> tu
             )
         points = to_wgs84(table.shapes, table.crs, table.label, tell)
         return point_degrees(points)
-    lon = aliases.pick(table.names, aliases.LON, chosen, table.label)
-    lat = aliases.pick(table.names, aliases.LAT, chosen, table.label)
+    lon = names.pick(table.names, names.LON, chosen, table.label)
+    lat = names.pick(table.names, names.LAT, chosen, table.label)
     if lon is None:
-        raise aliases.missing(table.names, aliases.LON, table.label)
+        raise names.missing(table.names, names.LON, table.label)
     if lat is None:
-        raise aliases.missing(table.names, aliases.LAT, table.label)
+        raise names.missing(table.names, names.LAT, table.label)
     return (
-        numbers(table.attributes[lon], lon, table.label) / aliases.degrees_scale(lon),
-        numbers(table.attributes[lat], lat, table.label) / aliases.degrees_scale(lat),
+        numbers(table.attributes[lon], lon, table.label) / names.degrees_scale(lon),
+        numbers(table.attributes[lat], lat, table.label) / names.degrees_scale(lat),
     )
 
 

@@ -1,18 +1,101 @@
 """`Counts`: a bounded integer array and what one user can change in it.
 
 It travels inside `Private` until a measurement has been paid for.
+
+`Bound`: how much one user may contribute, fixed before the data is seen.
+
+Two forms (Acs & Castelluccia 2014, section 5, with the corrected sensitivities of the
+contribution theorem in docs/guarantees.md):
+
+* `SampleBound(slots=l)`: keep one visit per slot and at most l slots, both uniformly at
+  random by a keyed order. One user moves the counts by at most l in L1 and sqrt(l) in L2.
+* `WeightBound(limit=C)`: every visit of user u counts w_u = min(1, C / norm_u), where
+  norm_u is the L2 norm over slots of the user's mass per slot. In L2 one user moves the
+  counts by at most C, and in L1 by at most C * sqrt(slots) (Cauchy-Schwarz over slots).
+
+Both L2 figures bound the *mass per slot*, so they hold after any map of places whose
+columns sum to at most one (identity, area shares, clusters).
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.model.bound import Counting
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
+
+WEIGHT_UNITS = 1 << 16
+"""Fixed-point units of a whole weight: w_u is stored as floor(2^16 * w_u)."""
+
+
+class Counting(StrEnum):
+    """What one unit of a count is."""
+
+    VISITS = "visits"
+    """A user counts once per place and slot: the papers' density."""
+    PEOPLE = "people"
+    """One unit per user and slot, split evenly over the places visited in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleBound:
+    """One visit per slot, at most `slots` slots, by keyed uniform sampling."""
+
+    slots: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.slots, int) or isinstance(self.slots, bool) or self.slots < 1:
+            raise UsageError(
+                "The sampling bound needs a whole number of slots, at least 1.",
+                remedy="Give for example --bound sample:30.",
+            )
+
+    @property
+    def units_per_count(self) -> int:
+        return 1
+
+    def l1(self, grid_slots: int) -> float:
+        """L1 sensitivity in lattice units: one unit in each of at most l slots."""
+        return float(min(self.slots, grid_slots))
+
+    def l2(self, grid_slots: int) -> float:
+        """L2 sensitivity in lattice units: l unit entries in different slots."""
+        return math.sqrt(min(self.slots, grid_slots))
+
+
+@dataclass(frozen=True, slots=True)
+class WeightBound:
+    """Weights min(1, limit / norm) in fixed point, rounded down."""
+
+    limit: float
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.limit, int | float) and not isinstance(self.limit, bool)
+        if not (number and math.isfinite(self.limit) and self.limit > 0):
+            raise UsageError(
+                "The weight bound needs a finite positive limit.",
+                remedy="Give for example --bound weight:3.",
+            )
+
+    @property
+    def units_per_count(self) -> int:
+        return WEIGHT_UNITS
+
+    def l1(self, grid_slots: int) -> float:
+        """L1 sensitivity in lattice units: mass sums to at most sqrt(slots) * its L2 norm."""
+        return self.limit * math.sqrt(grid_slots) * WEIGHT_UNITS
+
+    def l2(self, grid_slots: int) -> float:  # noqa: ARG002 - same signature for both bounds
+        """L2 sensitivity in lattice units: the weighted mass has norm at most `limit`."""
+        return self.limit * WEIGHT_UNITS
+
+
+Bound = SampleBound | WeightBound
 
 
 def norms_digest(norms: NDArray[np.int64]) -> str:

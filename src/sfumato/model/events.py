@@ -25,7 +25,7 @@ EPOCH_S …NS   no              integer, exact (ns: floor division by 1000), or 
 EPOCH_S …NS   yes             a plain decimal number, fractions count
 ============  ==============  =============================================================
 
-The clock of `tz` becomes an instant by `sfumato.model.wall_clock`, the earlier reading of an
+The clock of `tz` becomes an instant by `sfumato.model.time_grid`, the earlier reading of an
 hour that the clock repeats.
 """
 
@@ -36,7 +36,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 
 
 class FileFormat(StrEnum):

@@ -15,7 +15,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from sfumato.model.errors import InputError
+from sfumato.errors import InputError
 
 ALWAYS_FROM = np.iinfo(np.int64).min
 ALWAYS_TO = np.iinfo(np.int64).max

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Generic, NoReturn, TypeVar
 
-from sfumato.model.errors import PrivateNumbers, SfumatoError
+from sfumato.errors import PrivateNumbers, SfumatoError
 
 T = TypeVar("T")
 S = TypeVar("S")

@@ -5,6 +5,27 @@ and every event falls in the right one. Steps below a day start afresh at each l
 midnight; where a day's length is no multiple of the step, its last slot is shorter. A last
 slot of several days ends with the period. A local day that a change of the date line skips
 has no slots; where the clock passes midnight twice, the day begins at the first one.
+
+From a reading of a wall clock to an instant, the same on every engine.
+
+A clock that is set back shows an hour twice, one that is set forward skips an hour. The rule
+here is that of PEP 495 with fold 0: a repeated reading is its *first* instant, a skipped one is
+read with the offset before the change. Engines disagree on the first case, so they are given
+the offsets as a short table instead of the zone's name.
+
+`Calendar`: which day each slot belongs to, where in the day it is, and whether that day is free.
+
+All of it is public: it follows from the time grid alone.
+
+The public calendar of a grid: hour of day, day, and kind of day of every slot.
+
+Everything known about rhythms before any data is seen hangs on these: what repeats from
+day to day, from weekday to weekday, from weekend to weekend.
+
+`Clock`: to which day each slot belongs, and whether it is night.
+
+Night is midnight to six by the local clock (Xu et al. 2017): people stay then, and a step is
+judged by its distance alone.
 """
 
 from __future__ import annotations
@@ -12,13 +33,13 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 
 MICROSECONDS = 1_000_000
 _DAY = 86_400
@@ -163,3 +184,198 @@ class TimeGrid:
     def _local(self, edge: np.int64) -> datetime:
         instant = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(edge))
         return instant.astimezone(zone(self.tz))
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_STEP = 6 * 3600
+_MARGIN = 3 * 86_400  # more than any clock was ever moved at once (Samoa skipped a day)
+_FIRST = -62_135_596_800 + 2 * _MARGIN  # what `datetime` can hold, years 1 to 9999
+_LAST = 253_402_300_799 - 2 * _MARGIN
+
+
+def _offset(second: int, tz: tzinfo) -> int:
+    """Seconds east of UTC at an instant."""
+    local = (_EPOCH + timedelta(seconds=second)).astimezone(tz)
+    shift = local.utcoffset()
+    return 0 if shift is None else int(shift.total_seconds())
+
+
+def clock_offsets(
+    tz: str, first_us: int, last_us: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Table of offsets that holds for every reading of an instant in [first_us, last_us].
+
+    Returns `(breaks, offsets)` in microseconds with one more offset than breaks: a reading r
+    (its digits taken as if they were UTC) is the instant r - offsets[k], k the number of breaks
+    at or before r. Readings outside the range stay outside it.
+    """
+    local = zone(tz)
+    second = max(_FIRST, first_us // MICROSECONDS - _MARGIN)
+    stop = min(_LAST, last_us // MICROSECONDS + _MARGIN)
+    offset = _offset(second, local)
+    breaks: list[int] = []
+    offsets = [offset]
+    while second < stop:
+        ahead = second + _STEP
+        if _offset(ahead, local) != offset:
+            low, high = second, ahead
+            while high - low > 1:
+                middle = (low + high) // 2
+                if _offset(middle, local) == offset:
+                    low = middle
+                else:
+                    high = middle
+            # The change happens at `high`. Until its later reading the old offset holds.
+            after = _offset(high, local)
+            breaks.append(high + max(offset, after))
+            offsets.append(after)
+            second, offset = high, after
+        else:
+            second = ahead
+    return (
+        np.array(breaks, np.int64) * MICROSECONDS,
+        np.array(offsets, np.int64) * MICROSECONDS,
+    )
+
+
+def apply_offsets(
+    readings: NDArray[np.int64], breaks: NDArray[np.int64], offsets: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Instants of readings by a table of `clock_offsets`: the definition engines agree with."""
+    return (readings - offsets[np.searchsorted(breaks, readings, side="right")]).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calendar:
+    """For every slot: `day` (0, 1, …), `phase` (slot of the day) and `free` (a weekend day)."""
+
+    day: NDArray[np.int64]
+    phase: NDArray[np.int64]
+    free: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        if not self.day.size or not (self.day.shape == self.phase.shape == self.free.shape):
+            raise UsageError("A calendar needs at least one slot.")
+        for array in (self.day, self.phase, self.free):
+            array.setflags(write=False)
+
+    @classmethod
+    def of(cls, grid: TimeGrid) -> Calendar:
+        """The local days of a grid. Steps of a day or more are phase 0 throughout.
+
+        Where a clock is set back over midnight, the grid's new day has begun at the first one
+        and goes on: a day that came back would have its budget twice.
+        """
+        dates: list[date] = [start.date() for start in grid.starts()]
+        read = np.array([(when - dates[0]).days for when in dates], dtype=np.int64)
+        day = np.maximum.accumulate(read)
+        first = np.searchsorted(day, day)
+        free = (day + dates[0].weekday()) % 7 >= 5
+        return cls(day, np.arange(day.size) - first, free)
+
+    @classmethod
+    def regular(cls, slots: int, per_day: int, first_weekday: int = 0) -> Calendar:
+        """Days of equally many slots, the first one a Monday (0) unless said otherwise."""
+        slot = np.arange(slots)
+        day = slot // per_day
+        return cls(day, slot % per_day, (day + first_weekday) % 7 >= 5)
+
+    @property
+    def slots(self) -> int:
+        return int(self.day.size)
+
+    @property
+    def longest_day(self) -> int:
+        """The most slots of any day."""
+        return int(self.phase.max()) + 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HourCalendar:
+    """Arrays over slots. `hour` is the local hour of the slot's middle, 0 to 24."""
+
+    hour: NDArray[np.float64]
+    length: NDArray[np.float64]
+    """Length of each slot in hours."""
+    day: NDArray[np.int64]
+    """Day of the period, from 0."""
+    weekday: NDArray[np.int64]
+    """Monday is 0."""
+    at: NDArray[np.float64]
+    """Hours since the start of the period, of the slot's middle."""
+
+    @classmethod
+    def of(cls, starts: list[datetime], ends: list[datetime]) -> HourCalendar:
+        """From the local starts and ends of the slots."""
+        first = starts[0]
+        length = np.array(
+            [(e - s).total_seconds() / 3600 for s, e in zip(starts, ends, strict=True)]
+        )
+        clock = np.array([s.hour + s.minute / 60 + s.second / 3600 for s in starts])
+        return cls(
+            hour=np.mod(clock + length / 2, 24.0),
+            length=length,
+            day=np.array([(s.date() - first.date()).days for s in starts]),
+            weekday=np.array([s.weekday() for s in starts]),
+            at=np.array([(s - first).total_seconds() / 3600 for s in starts]) + length / 2,
+        )
+
+    @property
+    def weekend(self) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = self.weekday >= 5
+        return found
+
+    @property
+    def slots_per_day(self) -> float:
+        return float(24.0 / np.median(self.length))
+
+    @property
+    def same_time_of_day(self) -> NDArray[np.int64]:
+        """A number for each slot, equal where the time of day and the kind of day are equal."""
+        clock = np.rint(self.hour * 12).astype(np.int64)
+        _, group = np.unique(clock + 10_000 * self.weekend, return_inverse=True)
+        return np.asarray(group, dtype=np.int64)
+
+
+NIGHT_ENDS = 6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clock:
+    """`day[t]` counts up from 0; `night[t]` says whether slot t begins before six."""
+
+    day: NDArray[np.int64]
+    night: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        if self.day.shape != self.night.shape or not self.day.size:
+            raise UsageError("A clock has a day and a night flag for every slot.")
+        if self.day[0] != 0 or not np.isin(np.diff(self.day), (0, 1)).all():
+            raise UsageError("Days count up from the first slot, without gaps.")
+
+    @classmethod
+    def of(cls, grid: TimeGrid) -> Clock:
+        """The clock of a grid, by its own time zone."""
+        starts = grid.starts()
+        _, day = np.unique([start.toordinal() for start in starts], return_inverse=True)
+        hours = np.array([start.hour for start in starts])
+        return cls(day.astype(np.int64), hours < NIGHT_ENDS)
+
+    @classmethod
+    def plain(cls, days: int, slots: int, first_hour: float = 0.0, step: float = 1.0) -> Clock:
+        """`days` days of `slots` readings each, `step` hours apart from `first_hour` on."""
+        hours = np.tile(first_hour + step * np.arange(slots), days) % 24
+        return cls(np.repeat(np.arange(days), slots), hours < NIGHT_ENDS)
+
+    @property
+    def slots(self) -> int:
+        return int(self.day.size)
+
+    @property
+    def days(self) -> list[NDArray[np.int64]]:
+        """The slots of each day."""
+        return np.split(np.arange(self.slots), np.flatnonzero(np.diff(self.day)) + 1)
+
+    def first(self, slots: int) -> Clock:
+        """The clock of the first slots only."""
+        return Clock(self.day[:slots], self.night[:slots])

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.privacy.accounting import (
     Guarantee,
     discrete_delta,
@@ -25,11 +25,10 @@ from sfumato.privacy.accounting import (
     variation,
     zcdp_rho,
 )
-from sfumato.privacy.budget import Budget, Notion
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent
 from sfumato.privacy.exact import Number, decimal_up, exact, rounded_up, total
 from sfumato.privacy.noise import representable_scale, representable_sigma2
-from sfumato.privacy.noise.scale import SMALLEST_SCALE
+from sfumato.privacy.noise.discrete import SMALLEST_SCALE
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,37 +100,6 @@ def _calibrated(epsilon: float, delta: float, parts: tuple[GaussianPart, ...]) -
         if found is not None:
             return found
     raise UsageError("No noise that can be drawn reaches this target.")
-
-
-def gaussians_within(budget: Budget, parts: Sequence[GaussianPart]) -> Calibration:
-    """The least noise for several Gaussian measurements together within a budget.
-
-    A budget with a delta is met at its (epsilon, delta), by the exact curve where that may be
-    claimed; one without is met in rho.
-    """
-    whole = budget.for_release()
-    if whole.notion is not Notion.ZCDP or whole.amount is None:
-        raise UsageError(
-            "Gaussian noise has no pure epsilon.", remedy="Give a delta, or use Laplace noise."
-        )
-    if whole.delta is not None:
-        return calibrate_gaussians(whole.epsilon, whole.delta, parts)
-    rhos = whole.split([part.share for part in parts])
-    sigma2 = tuple(
-        gaussian_sigma2(part.l2, share.amount or 0) for part, share in zip(parts, rhos, strict=True)
-    )
-    return Calibration(sigma2, guarantee(_events(parts, sigma2), 0.0))
-
-
-def laplace_within(budget: Budget, l1: float) -> Fraction:
-    """The least Laplace scale for one measurement that may spend the whole budget."""
-    whole = budget.for_release()
-    assert whole.amount is not None
-    if whole.notion is Notion.PURE:
-        return laplace_scale(l1, whole.amount)
-    # epsilon^2 / 2 <= rho, the root taken downwards.
-    epsilon = math.sqrt(2 * whole.amount) * (1 - 1e-15)
-    return laplace_scale(l1, epsilon)
 
 
 def _events(parts: Sequence[GaussianPart], sigma2: Sequence[Fraction]) -> list[GaussianEvent]:

@@ -21,19 +21,20 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.errors import PrivateNumbers
 from sfumato.model.counts import Counts
-from sfumato.model.errors import PrivateNumbers
 from sfumato.model.private import Private
 
 T = TypeVar("T")
 
 OPENERS = (
     "sfumato.privacy.mechanisms",
-    "sfumato.privacy.audit.transcript",
-    "sfumato.privacy.audit.questions",
+    "sfumato.audit.transcript",
+    "sfumato.audit.streams",
     "sfumato.stream.vault",
-    "sfumato.holder",
-    "sfumato.reproduction",
+    "sfumato.density.evaluate",
+    "sfumato.lab.frontier",
+    "sfumato.lab.paris",
 )
 """Modules, with what lies below them, that may open a box."""
 _PACKAGE = __name__.partition(".")[0]

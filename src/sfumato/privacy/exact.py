@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 
 Number = int | float | Fraction
 

@@ -26,11 +26,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sfumato.model.errors import InputError, SfumatoError, UsageError
-from sfumato.privacy.ledger import Charge, Claim, Ledger, Reservation, ReservationRefused, Status
-from sfumato.privacy.ledger.filter import Replan
-from sfumato.privacy.ledger.keyring import sync_folder
-from sfumato.privacy.manifest import MANIFEST_NAME, Manifest, read_manifest
+from sfumato.errors import InputError, ReservationRefused, SfumatoError, UsageError
+from sfumato.privacy.ledger import Charge, Claim, Ledger, Reservation, Status
+from sfumato.privacy.ledger.chain import sync_folder
+from sfumato.privacy.ledger.limits import Replan
+from sfumato.published.manifest import MANIFEST_NAME, Manifest, read_manifest
 
 TEMPORARY = ".sfumato-"
 

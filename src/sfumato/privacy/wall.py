@@ -18,12 +18,10 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.errors import UsageError
 from sfumato.model.counts import Counts
-from sfumato.model.errors import UsageError
 from sfumato.model.private import Private
-from sfumato.privacy.charging import Charger, Tab
-from sfumato.privacy.events import PrivacyEvent
-from sfumato.privacy.measurement import Measurement, Selection, Selections
+from sfumato.privacy.events import Charger, Measurement, PrivacyEvent, Selection, Selections, Tab
 from sfumato.privacy.mechanisms import (
     NoisyDistances,
     SparseVector,

@@ -16,13 +16,11 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from sfumato.io.writers import write_atomically
-from sfumato.model.errors import UsageError
-from sfumato.report.clock import local_start
-from sfumato.report.facts import label_facts, upward
-from sfumato.report.folder import ReleaseFolder, read_folder
-from sfumato.report.outlines import areas_km2, project
-from sfumato.report.words import load_words
+from sfumato.errors import UsageError
+from sfumato.io.write import write_atomically
+from sfumato.published.folder import ReleaseFolder, read_folder
+from sfumato.report.encode import areas_km2, project
+from sfumato.report.privacy_label import label_facts, load_words, local_start, upward
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -2,26 +2,187 @@
 
 The page shows true counts, so it says INTERNAL in its title, on a banner that stays in sight
 and across every printed sheet. It works offline like the public page and from the same parts.
+
+`InternalEvaluation`: what an evaluation hands to the internal page. It holds the truth.
+
+    InternalEvaluation(
+        title="Week 37, three schemes", zone_ids=ids, zone_names=names, geometry=shapes,
+        edges=grid.edges, tz=grid.tz, counting="visits", truth=truth,
+        contenders=(Contender("bayes", 0.3, values, lower, upper, error=relative_error(...)),),
+    )
+
+Tables are zone x slot. The report only averages and draws; what an error is, the evaluation says.
+
+What `sfumato attack` leaves for the internal page: figures, and some people's trajectories.
+
+INTERNAL: `true` is where real people were. The file lies beside the evaluation's own, readable
+by its owner alone, and the page that shows it says what it is.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.io.writers import write_bytes
-from sfumato.report.clock import encode_clock
-from sfumato.report.document import render
-from sfumato.report.internal_data import Contender, InternalEvaluation
-from sfumato.report.numbers import encode_numbers
-from sfumato.report.outlines import encode_outlines
-from sfumato.report.words import load_words
+from sfumato.errors import InputError, UsageError
+from sfumato.io.write import write_bytes
+from sfumato.report.encode import encode_numbers, encode_outlines
+from sfumato.report.page import render
+from sfumato.report.privacy_label import encode_clock, load_words
+
+PANEL = "internal-attack-panel.json"
+"""Where an attack leaves its results for the page of an evaluation in the same folder."""
+Trajectory = Sequence[int]
+"""The place of each slot, as its row in the table; -1 where none is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttackResult:
+    """What an adversary reached against a contender, beside what guessing reaches."""
+
+    attack: str
+    contender: str
+    measure: str
+    reached: float
+    guessing: float
+    bound: float | None = None
+    """What the guarantee allows at most, where that can be said."""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AttackTracks:
+    """Some people where they were and where the attack has them, and its accuracy by slot."""
+
+    contender: str
+    by_slot: Sequence[float]
+    guessing: Sequence[float]
+    """By slot, what is reached by who knows everybody else, and nothing of the person."""
+    true: Sequence[Trajectory]
+    found: Sequence[Trajectory]
+
+    def check(self, places: int, slots: int) -> None:
+        """Refuse trajectories of another map or another period."""
+        rows = (*self.true, *self.found)
+        lengths = {len(self.by_slot), len(self.guessing), *(len(row) for row in rows)}
+        inside = all(-1 <= place < places for row in rows for place in row)
+        if lengths != {slots} or len(self.true) != len(self.found) or not inside:
+            raise UsageError(
+                "The attack in this folder is about other places or another period.",
+                remedy="Run sfumato attack on the same release, or choose another --out.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class AttackPanel:
+    """Everything the page shows of attacks."""
+
+    results: tuple[AttackResult, ...] = ()
+    tracks: tuple[AttackTracks, ...] = field(default=())
+
+
+def write_panel(panel: AttackPanel, folder: Path) -> Path:
+    """Leave the panel where the page will look for it."""
+    path = folder / PANEL
+    text = json.dumps(asdict(panel), ensure_ascii=False, separators=(",", ":"))
+    write_bytes(path, f"{text}\n".encode(), mode=0o600)
+    return path
+
+
+def read_panel(folder: Path) -> AttackPanel:
+    """What an attack left in the folder; nothing where there was none."""
+    try:
+        found = json.loads((folder / PANEL).read_text("utf-8"))
+        return AttackPanel(
+            tuple(AttackResult(**one) for one in found["results"]),
+            tuple(AttackTracks(**one) for one in found["tracks"]),
+        )
+    except FileNotFoundError:
+        return AttackPanel()
+    except (OSError, ValueError, TypeError, KeyError):
+        raise InputError(
+            "the results of the attack cannot be read.",
+            file=str(folder / PANEL),
+            remedy="Run sfumato attack again, or remove the file.",
+        ) from None
+
+
+__all__ = ["AttackPanel", "AttackResult", "AttackTracks", "Contender", "InternalEvaluation"]
+Table = NDArray[np.float64]
+_NOTHING: Mapping[str, Table] = MappingProxyType({})
+_NO_FIGURES: Mapping[str, float] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contender:
+    """One scheme at one budget: its table, its errors, its figures."""
+
+    name: str
+    epsilon: float | None
+    values: Table
+    lower: Table | None = None
+    upper: Table | None = None
+    error: Table | None = None
+    """Relative error of every cell; |values - truth| / max(1, truth) where not given."""
+    by_hour: Mapping[str, Table] = field(default_factory=lambda: _NOTHING)
+    """One number a slot; `emd`, `top_k` and `pearson` have names on the page."""
+    overall: Mapping[str, float] = field(default_factory=lambda: _NO_FIGURES)
+    """One number for the whole; the same keys and `mre`, `coverage`."""
+    note: str = ""
+    """Said beside the name: for example that a printed calibration guarantees nothing."""
+
+    @property
+    def label(self) -> str:
+        return self.name if self.epsilon is None else f"{self.name}, ε {self.epsilon:g}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InternalEvaluation:
+    """The truth, the contenders, and how they were judged. Never for publication."""
+
+    title: str
+    zone_ids: tuple[str, ...]
+    zone_names: tuple[str, ...]
+    geometry: NDArray[np.object_] | None
+    edges: NDArray[np.int64]
+    tz: str
+    counting: str
+    truth: Table
+    contenders: tuple[Contender, ...]
+    districts: tuple[str, ...] = ()
+    attacks: tuple[AttackResult, ...] = ()
+    tracks: tuple[AttackTracks, ...] = ()
+    quality_bar: float = 0.3
+    """A zone fails where its mean relative error is above this."""
+
+    def __post_init__(self) -> None:
+        zones, slots = self.truth.shape
+        if not self.contenders:
+            raise UsageError("An evaluation needs at least one release to judge.")
+        if len(self.edges) != slots + 1 or len(self.zone_ids) != zones:
+            raise UsageError("The truth does not have the zones and slots it is said to have.")
+        if len(self.zone_names) != zones or len(self.districts) not in (0, zones):
+            raise UsageError("There must be a name for every zone.")
+        for track in self.tracks:
+            track.check(zones, slots)
+        for one in self.contenders:
+            tables = (one.values, one.lower, one.upper, one.error)
+            if any(t is not None and t.shape != self.truth.shape for t in tables):
+                raise UsageError(
+                    f"{one.label}: its tables do not have the truth's zones and slots."
+                )
+            if any(np.shape(series) != (slots,) for series in one.by_hour.values()):
+                raise UsageError(f"{one.label}: a series does not have one number a slot.")
+
 
 INTERNAL_NAME = "internal.html"
-Table = NDArray[np.float64]
 _WHISKERS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _SIZES = 10
 

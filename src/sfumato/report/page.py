@@ -5,25 +5,137 @@
 
 The same folders give the same bytes. The manifest's list of file digests is left out, so that
 the page's own digest can be added to that list afterwards.
+
+The scripts as one inline module: each file becomes a closure, in order of its imports.
+
+The files are ordinary ES modules, so that editors, type checkers and test runners read them
+as they are. Only two forms are allowed, and checked: `import { a, b } from "./file.js";` and
+`export` before `function`, `async function`, `class` or `const`.
+
+One HTML file: a template, the style, the data as inert JSON, the script, and a policy.
+
+The content-security policy allows this style and this script by their hashes and nothing
+else: no network, no other script, not even one that a hostile zone name would bring along.
+The data is a JSON block in which every `<`, `>` and `&` is escaped, so no text can end it, and
+the script puts texts on the page as text only.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+import re
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import numpy as np
+from markupsafe import Markup
 
-from sfumato.io.writers import write_bytes
-from sfumato.model.errors import UsageError
-from sfumato.report.clock import encode_clock
-from sfumato.report.document import inert_json, render
-from sfumato.report.facts import label_facts
-from sfumato.report.folder import ReleaseFolder, read_folder
-from sfumato.report.numbers import encode_numbers
-from sfumato.report.outlines import encode_outlines
-from sfumato.report.words import Words, load_words
+from sfumato.errors import UsageError
+from sfumato.io.write import write_bytes
+from sfumato.published.folder import ReleaseFolder, read_folder
+from sfumato.report.encode import encode_numbers, encode_outlines
+from sfumato.report.privacy_label import Words, encode_clock, label_facts, load_words
+
+_IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+)\.js";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)
+_LEFT = re.compile(r"^(?:import|export)\b", re.MULTILINE)
+
+
+def bundle(entry: str) -> str:
+    """The text of one script that runs `entry` (a file's name without `.js`)."""
+    order: list[str] = []
+    texts: dict[str, str] = {}
+
+    def visit(name: str, above: tuple[str, ...]) -> None:
+        if name in above:
+            raise ValueError(f"scripts import each other in a circle: {name}")
+        if name in texts and name in order:
+            return
+        texts[name] = asset(f"js/{name}.js")
+        for match in _IMPORT.finditer(texts[name]):
+            visit(match[2], (*above, name))
+        order.append(name)
+
+    visit(entry, ())
+    return '"use strict";\n' + "\n".join(_closure(name, texts[name]) for name in order)
+
+
+def asset(path: str) -> str:
+    """A file of the report's assets, as text."""
+    return resources.files("sfumato.report").joinpath(f"assets/{path}").read_text("utf-8")
+
+
+def _closure(name: str, text: str) -> str:
+    names = _EXPORT.findall(text)
+    body = _IMPORT.sub(lambda m: f"const {{{m[1]}}} = module_{m[2]};\n", text)
+    body = _EXPORT.sub("", body)
+    if _LEFT.search(body):
+        raise ValueError(f"{name}.js has an import or export of a form that is not allowed")
+    if "</script" in body.lower() or "<!--" in body:
+        raise ValueError(f"{name}.js holds text that would end the script element")
+    body = re.sub(r"^\s*(//[^\n]*|/\*\*?(?:[^*]|\*(?!/))*\*/)\n", "", body, flags=re.MULTILINE)
+    body = re.sub(r"\n\s*\n+", "\n", body)
+    return f"const module_{name} = (() => {{\n{body}return {{ {', '.join(names)} }};\n}})();"
+
+
+_INERT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}) | {
+    0x2028: "\\u2028",
+    0x2029: "\\u2029",
+}
+
+
+class _ByKey(jinja2.Environment):
+    """`words.page.copy` is the word, never a method of the dictionary that holds it."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        return self.getitem(obj, attribute)
+
+
+def render(template: str, script: str, data: dict[str, Any], words: Words, **more: Any) -> str:
+    """The whole file. `template` and `script` name assets; `data` is what the script reads."""
+    style = "\n".join(asset(f"css/{name}.css") for name in more.pop("styles"))
+    code = bundle(script)
+    environment = _ByKey(
+        loader=jinja2.FunctionLoader(lambda name: asset(f"html/{name}")),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(
+        words=words,
+        policy=policy(style, code),
+        style=Markup(style),
+        script=Markup(code),
+        data=Markup(inert_json({"words": words, **data})),
+        **more,
+    )
+
+
+def policy(style: str, script: str) -> str:
+    """Nothing from anywhere, this style and this script apart."""
+    return (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def inert_json(data: object) -> str:
+    """JSON that may stand inside a script element whatever the texts in it are."""
+    text = json.dumps(
+        data, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+    )
+    return text.translate(_INERT)
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
 
 PAGE_NAME = "index.html"
 Folders = str | Path | Sequence[str | Path]

@@ -14,6 +14,16 @@ unit           one unit is                                         window
 In each slot a person counts once, in one place, so a unit moves a slot's counts by 1 (L1 and
 L2). For `event` the person may have other records in the slot: taking one away can move the
 count to another place, which is 2 in L1 and the root of 2 in L2.
+
+Windows of a stream: disjoint ones, and the window as the ledger knows it.
+
+A scheme that samples, or needs a window as a whole, starts anew at a disjoint window.
+
+Whether places are the cells of a full grid in row order: public geometry, and nothing else.
+
+Schemes that look at a cell's surroundings need to know who its neighbours are. Where the
+middles of the zones, in the order of their ids, step evenly along rows of one length, the
+length of a row is found here; towers and statistical areas are no grid.
 """
 
 from __future__ import annotations
@@ -21,10 +31,42 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sfumato.model.errors import UsageError
+import numpy as np
+import shapely
+
+from sfumato.errors import UsageError
+from sfumato.model.places import PlaceKind, Places
+from sfumato.model.time_grid import MICROSECONDS, Calendar, TimeGrid
 from sfumato.privacy.accounting import zcdp_rho
-from sfumato.privacy.units import USER_PERIOD, Unit, UnitKind
-from sfumato.stream.calendar import Calendar
+from sfumato.privacy.events import USER_PERIOD, Unit, UnitKind
+
+_UNEVEN = 0.2
+"""Share of a step by which steps may differ: squares of a plane are not quite even in degrees."""
+
+
+def grid_columns(places: Places) -> int | None:
+    """Cells in a row, or None where the places are no full rectangle in row order."""
+    if places.kind is not PlaceKind.ZONES or len(places) < 4:
+        return None
+    middles = shapely.get_coordinates(shapely.centroid(places.geometry))
+    steps = np.diff(middles, axis=0)
+    turns = np.flatnonzero(~_even(steps, steps[0]))
+    if not turns.size or len(middles) % (turns[0] + 1):
+        return None
+    columns = int(turns[0]) + 1
+    if columns < 2:
+        return None
+    grid = middles.reshape(-1, columns, 2)
+    along, down = np.diff(grid, axis=1), np.diff(grid, axis=0)
+    (ax, ay), (bx, by) = along[0, 0], down[0, 0]
+    upright = abs(ax * by - ay * bx) > 0.5 * np.hypot(ax, ay) * np.hypot(bx, by)
+    if not (upright and _even(along, along[0, 0]).all() and _even(down, down[0, 0]).all()):
+        return None
+    return columns
+
+
+def _even(steps: np.ndarray, first: np.ndarray) -> np.ndarray:
+    return np.asarray(np.hypot(*np.moveaxis(steps - first, -1, 0)) <= _UNEVEN * np.hypot(*first))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,3 +146,63 @@ class StreamFacts:
         if self.unit.kind is UnitKind.USER_DAY:
             return bool(self.calendar.day[earlier] == self.calendar.day[later])
         return later - earlier < self.window
+
+
+def window_begin(facts: StreamFacts, slot: int) -> int:
+    """The first slot of the disjoint window that `slot` is in."""
+    if facts.unit.kind is UnitKind.USER_DAY:
+        return int(np.searchsorted(facts.calendar.day, facts.calendar.day[slot]))
+    return slot - slot % facts.window
+
+
+def begins_window(facts: StreamFacts, slot: int) -> bool:
+    return window_begin(facts, slot) == slot
+
+
+def window_end(facts: StreamFacts, slot: int) -> int:
+    """The first slot after the disjoint window that `slot` is in."""
+    if facts.unit.kind is UnitKind.USER_DAY:
+        return int(np.searchsorted(facts.calendar.day, facts.calendar.day[slot], side="right"))
+    return min(window_begin(facts, slot) + facts.window, facts.slots)
+
+
+def unit_in_slots(unit: Unit, grid: TimeGrid) -> Unit:
+    """The unit as a scheme needs it: a window in slots, a day of the grid's own clock."""
+    if unit.clock is not None and unit.clock != grid.tz:
+        raise UsageError(
+            f"The days of this stream are those of {grid.tz}, not of {unit.clock}.",
+            remedy="Write --unit user-day, or give --tz the same zone.",
+        )
+    if unit.clock is not None:
+        return Unit(unit.kind)
+    if unit.span_s is None:
+        return unit
+    slot = int(grid.step.total_seconds())
+    if unit.span_s % slot or unit.slot_s not in (None, slot):
+        raise UsageError(
+            "The window is no whole number of slots.", remedy="Choose a window that --slot divides."
+        )
+    return Unit(unit.kind, unit.span_s // slot)
+
+
+def charged_unit(unit: Unit, grid: TimeGrid) -> Unit:
+    """The unit as it is charged: a day with its clock, a window as a length of time.
+
+    Where slots are not all of one length, w of them last at least as long as the shortest run
+    of w: that is what the ledger may take a window to be. A run is not cut off by the ends of
+    the stream, outside which there is nothing to count. Such a span is no whole number of slots, by
+    which the ledger knows that slot edges do not lie a step apart; a second less if need be.
+    """
+    if unit.kind is UnitKind.USER_DAY:
+        return Unit(unit.kind, clock=grid.tz)
+    if unit.kind is not UnitKind.W_EVENT:
+        return unit
+    assert unit.window is not None
+    slot, edges = int(grid.step.total_seconds()), grid.edges
+    span = unit.window * slot
+    if unit.window < grid.slots:
+        runs = edges[unit.window :] - edges[: -unit.window]
+        span = min(span, int(runs.min()) // MICROSECONDS)
+    if (np.diff(edges) != slot * MICROSECONDS).any() and span % slot == 0:
+        span -= 1
+    return Unit(unit.kind, None, span, slot)

@@ -20,25 +20,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import __version__
+from sfumato.errors import ReservationRefused, SfumatoError, UsageError
 from sfumato.model.counts import Counts
-from sfumato.model.errors import SfumatoError, UsageError
 from sfumato.model.private import Private
 from sfumato.model.time_grid import TimeGrid
-from sfumato.privacy.claims import check_claim
 from sfumato.privacy.events import event_to_json
-from sfumato.privacy.ledger import Charge, Claim, Ledger, Reservation, ReservationRefused, Status
-from sfumato.privacy.ledger.spending import compose
-from sfumato.privacy.manifest import MANIFEST_NAME, manifest_text
+from sfumato.privacy.ledger import Charge, Claim, Ledger, Reservation, Status
+from sfumato.privacy.ledger.limits import compose
 from sfumato.privacy.wall import Wall
-from sfumato.stream.consistency import Consistency, consistent
-from sfumato.stream.contract import Finished, Publication, StreamScheme
-from sfumato.stream.disclosure import stream_manifest, stream_statement
-from sfumato.stream.facts import StreamFacts
-from sfumato.stream.meter import Meter
-from sfumato.stream.outputs import Outputs, line_bytes, table_bytes
-from sfumato.stream.spelling import settings_text
-from sfumato.stream.store import Standing, Store
-from sfumato.stream.windows import charged_unit
+from sfumato.published.manifest import MANIFEST_NAME, manifest_text
+from sfumato.published.statement import check_claim
+from sfumato.stream.facts import StreamFacts, charged_unit
+from sfumato.stream.output import (
+    Consistency,
+    Outputs,
+    consistent,
+    line_bytes,
+    stream_manifest,
+    stream_statement,
+    table_bytes,
+)
+from sfumato.stream.registry import settings_text
+from sfumato.stream.scheme import Finished, Meter, Publication, StreamScheme
+from sfumato.stream.state import Standing, Store
 
 LIVE = "live"
 

@@ -1,23 +1,29 @@
-"""The schemes by name. Everything here may be published; the printed forms are not here."""
+"""The schemes by name. Everything here may be published; the printed forms are not here.
+
+How reservations spell the settings of a stream's scheme: frozen, see `ledger.canonical`.
+
+The names and fields are those of the first version. A class that is renamed keeps its row here;
+a new scheme gets a row with the name and the fields it has when it is first released.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from sfumato.model.errors import UsageError
-from sfumato.privacy.units import UnitKind
-from sfumato.stream.contract import StreamScheme
+from sfumato.errors import UsageError
+from sfumato.privacy.events import UnitKind
+from sfumato.privacy.ledger.chain import Frozen, spelled
 from sfumato.stream.facts import StreamFacts
-from sfumato.stream.schemes.baselines import Mean, Sample, Zeros
+from sfumato.stream.scheme import NoiseKind, StreamScheme
+from sfumato.stream.schemes.baselines import Direct, Mean, Sample, Zeros
 from sfumato.stream.schemes.counters import Counter
-from sfumato.stream.schemes.direct import Direct
 from sfumato.stream.schemes.dsat import Dsat
 from sfumato.stream.schemes.fan import FanSpatial, FanTemporal
-from sfumato.stream.schemes.fast import Fast
+from sfumato.stream.schemes.fast import Fast, Pid
 from sfumato.stream.schemes.hybrid import Hybrid
 from sfumato.stream.schemes.profile import Profile
-from sfumato.stream.schemes.rescue.scheme import Rescue
+from sfumato.stream.schemes.rescuedp import Rescue
 from sfumato.stream.schemes.rhythm.scheme import Rhythm
 from sfumato.stream.schemes.threshold import Threshold
 from sfumato.stream.schemes.w_event import WEvent
@@ -68,3 +74,38 @@ def default_name(facts: StreamFacts, finished: bool) -> str:
     """
     fixed = facts.unit.kind is not UnitKind.W_EVENT
     return FINISHED if finished and fixed and facts.windows < _FEW_WINDOWS else DEFAULT
+
+
+FROZEN: Frozen = {
+    NoiseKind: ("NoiseKind", ()),
+    Rhythm: ("Rhythm", ("snapshots", "whole", "noise", "name", "finished")),
+    Profile: ("Profile", ("parts", "whole", "noise", "name", "finished")),
+    Zeros: ("Zeros", ("name", "finished")),
+    Sample: ("Sample", ("noise", "name", "finished")),
+    Mean: ("Mean", ("noise", "name", "finished")),
+    Direct: ("Direct", ("noise", "name", "finished")),
+    Threshold: ("Threshold", ("threshold", "cutoff", "noise", "name", "finished")),
+    Hybrid: ("Hybrid", ("finished", "cutoff", "noise", "by_score")),
+    WEvent: ("WEvent", ("absorb", "finished")),
+    Fast: ("Fast", ("ratio", "process", "particles", "pid", "noise", "finished")),
+    Pid: ("Pid", ("proportional", "integral", "derivative", "theta", "setpoint", "memory")),
+    Dsat: (
+        "Dsat",
+        ("adaptive", "threshold", "tolerance", "theta", "share", "skip", "compare", "finished"),
+    ),
+    Rescue: (
+        "Rescue",
+        (
+            *("proportional", "integral", "theta", "growth", "most_share", "most_of_all"),
+            *("alone_above", "alike", "near", "process", "name", "finished"),
+        ),
+    ),
+    FanTemporal: ("FanTemporal", ("process", "noise", "name", "finished")),
+    FanSpatial: ("FanSpatial", ("noise", "name", "finished")),
+    Counter: ("Counter", ("root", "finished")),
+}
+
+
+def settings_text(scheme: StreamScheme) -> str:
+    """What a reservation holds of the scheme's settings."""
+    return spelled(scheme, FROZEN)

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.model.errors import PrivateNumbers, SfumatoError
+from sfumato.errors import PrivateNumbers, SfumatoError
 from sfumato.model.private import Private
 from sfumato.privacy.door import open_private
 
 _NONCE = 16
 _TAG = 32
-_STORE = "sfumato.stream.store"
+_STORE = "sfumato.stream.state"
 """The one module of the package that packs: it seals what it gets."""
 
 

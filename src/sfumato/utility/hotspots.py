@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

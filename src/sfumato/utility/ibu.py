@@ -31,9 +31,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.model.errors import UsageError
-from sfumato.traces.cells import Cells, Convolution, noise_kernel
-from sfumato.traces.level import Strength
+from sfumato.errors import UsageError
+from sfumato.privacy.noise.planar import Strength
+from sfumato.traces.remap import Cells, Convolution, noise_kernel
 
 Floats = NDArray[np.float64]
 _TINY = 1e-300

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.attacks.recovery import Ground
+from sfumato.attacks.trajectories import Ground
 
 
 @pytest.fixture

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.attacks.recovery import Clock, Ground, accuracy, uniqueness
+from sfumato.attacks.recovery import accuracy, uniqueness
+from sfumato.attacks.trajectories import Ground
+from sfumato.model.time_grid import Clock
 
 
 def rows(*people: list[int]) -> np.ndarray:

@@ -9,13 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.attacks.recovery import Clock, Ground
-from sfumato.attacks.recovery.accuracy import greedy_pairing
-from sfumato.attacks.recovery.beside import beside, others
-from sfumato.attacks.recovery.everybody_else import guessed_from_others, paired_homes
+from sfumato.attacks.recovery.attack import Method
+from sfumato.attacks.recovery.baselines import (
+    greedy_pairing,
+    leave_fold_out_map,
+    others,
+    paired_homes,
+    score_baselines,
+)
 from sfumato.attacks.recovery.linking import Visits
-from sfumato.attacks.recovery.people import People
-from sfumato.attacks.recovery.recover import Method
+from sfumato.attacks.trajectories import Ground, People
+from sfumato.model.time_grid import Clock
 
 
 def staying(*homes: int, slots: int = 6) -> np.ndarray:
@@ -39,12 +43,12 @@ def test_people_who_all_stay_in_one_cell_always_are(square: Ground) -> None:
 
 def test_one_who_is_alone_is_not_guessed_among_many_who_are_not() -> None:
     cells = staying(*[7] * 50, 99)
-    found = guessed_from_others(cells, 144, np.random.default_rng(0))
+    found = leave_fold_out_map(cells, 144, np.random.default_rng(0))
     assert found[-1] == 7, "taken to be where all others are"
 
 
 def test_two_people_are_each_guessed_from_the_other(line: Ground) -> None:
-    assert guessed_from_others(staying(3, 8), 10, np.random.default_rng(0)).tolist() == [8, 3]
+    assert leave_fold_out_map(staying(3, 8), 10, np.random.default_rng(0)).tolist() == [8, 3]
     assert scored(staying(3, 8), line) == 0.0
 
 
@@ -83,7 +87,7 @@ def test_nobody_is_guessed_from_a_map_that_contains_them(seed: int, people: int)
     """Whoever's cells nobody else visits is not guessed in any slot, however many folds."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, 60, (people, 3)).astype(np.int32)
-    found = guessed_from_others(truth, 60, rng, folds=int(rng.integers(2, 25)))
+    found = leave_fold_out_map(truth, 60, rng, folds=int(rng.integers(2, 25)))
     for i, row in enumerate(truth):
         if not np.isin(row, np.delete(truth, i, axis=0)).any():
             assert found[i] not in row
@@ -95,14 +99,14 @@ def test_a_study_shows_two_more_and_a_holder_does_not(square: Ground) -> None:
     clock = Clock.plain(1, 4)
     holder = People(cells, square, clock)
     study = People(cells, square, clock, others=strangers)
-    names = [set(beside(people, people.counts, Method())[0]) for people in (holder, study)]
+    names = [set(score_baselines(people, people.counts, Method())[0]) for people in (holder, study)]
     assert names == [{"random", "stay", "map", "others"}, names[0] | {"census", "halves"}]
 
 
 def test_many_people_take_no_time() -> None:
     rng = np.random.default_rng(0)
     truth = np.repeat(rng.integers(0, 8_000, (20_000, 6)), 8, axis=1).astype(np.int32)
-    guessed_from_others(truth[:10], 8_000, rng)  # compiled before the clock starts
+    leave_fold_out_map(truth[:10], 8_000, rng)  # compiled before the clock starts
     start = time.process_time()
-    guessed_from_others(truth, 8_000, rng)
+    leave_fold_out_map(truth, 8_000, rng)
     assert time.process_time() - start < 12, "100,000 people have a CPU-minute"

@@ -5,19 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.attacks.recovery import (
-    Clock,
-    Fill,
-    Ground,
-    Link,
-    Method,
-    Solver,
-    accuracy,
-    counts_of,
-    recover,
-)
+from sfumato.attacks.recovery import Link, Method, Solver, accuracy, recover
+from sfumato.attacks.trajectories import Fill, Ground, counts_of
 from sfumato.city import crowd
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
+from sfumato.model.time_grid import Clock
 
 SOLVERS = (Solver.PEOPLE, Solver.CELLS)
 

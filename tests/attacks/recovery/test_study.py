@@ -9,15 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.attacks.plot import save_study
-from sfumato.attacks.recovery import Method, Solver, suppressed
-from sfumato.attacks.recovery.beside import census, halves, others
-from sfumato.attacks.recovery.identify import identify
-from sfumato.attacks.recovery.people import People
+from sfumato.attacks.recovery import Method, Solver
+from sfumato.attacks.recovery.baselines import census, halves, others
+from sfumato.attacks.recovery.linking import identify
 from sfumato.attacks.recovery.study import Study, attack_tables
-from sfumato.attacks.report import INTERNAL, as_json, as_markdown
-from sfumato.attacks.studies.points import first_points, truth_of
+from sfumato.attacks.report import INTERNAL, as_json, as_markdown, save_study
+from sfumato.attacks.trajectories import People, suppressed
 from sfumato.city.crowd import CrowdPlan
+from sfumato.lab.recovery.points import first_points, truth_of
 
 METHOD = Method(solver=Solver.CELLS)
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sfumato.attacks.recovery import Fill, counts_of, suppressed, whole_people
-from sfumato.model.errors import UsageError
+from sfumato.attacks.trajectories import Fill, counts_of, suppressed, whole_people
+from sfumato.errors import UsageError
 
 RNG = np.random.default_rng(0)
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from sfumato.attacks.recovery import Ground
-from sfumato.attacks.recovery.assignment import assign_people
+from sfumato.attacks.recovery.attack import assign_people
 from sfumato.attacks.recovery.transport import deal, transport
+from sfumato.attacks.trajectories import Ground
 
 
 def instance(seed: int) -> tuple[Ground, np.ndarray, np.ndarray]:

@@ -5,10 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.attacks.traces.classifier import _nearest, available, evaluate
-from sfumato.attacks.traces.windows_of_trips import FEATURES, choose_targets, windows_of
-from sfumato.model.errors import UsageError
-from sfumato.traces.model import MICROSECONDS, Traces
+from sfumato.attacks.traces.classifier import (
+    FEATURES,
+    _nearest,
+    available,
+    choose_targets,
+    evaluate,
+    windows_of,
+)
+from sfumato.errors import UsageError
+from sfumato.model.traces import MICROSECONDS, Traces
 
 NOON_US = 1_225_540_800 * MICROSECONDS
 

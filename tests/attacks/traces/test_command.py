@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from typer.testing import CliRunner
 
-from sfumato.cli.attack_traces import app
+from sfumato.cli.attack import traces_app
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_the_command(tmp_path: Path) -> None:
     ).to_parquet(tmp_path / "traces.parquet")
     out = tmp_path / "out"
     done = CliRunner().invoke(
-        app, [str(tmp_path / "traces.parquet"), "--out", str(out), "--tz", "UTC"]
+        traces_app, [str(tmp_path / "traces.parquet"), "--out", str(out), "--tz", "UTC"]
     )
     assert done.exit_code == 0, done.output
     found = json.loads((out / "traces-attack.internal.json").read_text())

@@ -5,21 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.attacks.traces.average import average_after_interpolation, moving_average
-from sfumato.attacks.traces.heat_maps import SIDE_M, halves, link
-from sfumato.attacks.traces.interpolate import interpolate, resample
-from sfumato.attacks.traces.stationary import expected_error_m, most_likely_place
-from sfumato.attacks.traces.top_places import top_places
-from sfumato.attacks.traces.unicity import unicity, wilson
-from sfumato.model.errors import UsageError
+from sfumato.attacks.traces.denoise import (
+    average_after_interpolation,
+    expected_error_m,
+    interpolate,
+    most_likely_place,
+    moving_average,
+    resample,
+)
+from sfumato.attacks.traces.reidentify import SIDE_M, halves, link, top_places, unicity, wilson
+from sfumato.errors import UsageError
+from sfumato.model.sphere import great_circle
+from sfumato.model.traces import MICROSECONDS, Traces
 from sfumato.privacy.noise import SeededStream
-from sfumato.traces.cells import Cells
-from sfumato.traces.kernels import great_circle
-from sfumato.traces.level import Strength
-from sfumato.traces.mechanisms.independent import independent
-from sfumato.traces.mechanisms.windows import on_printed_clock
-from sfumato.traces.model import MICROSECONDS, Traces
-from sfumato.traces.planar_laplace import planar_laplace
+from sfumato.privacy.noise.planar import Strength, planar_laplace
+from sfumato.traces.mechanisms import independent, on_printed_clock
+from sfumato.traces.remap import Cells
 
 NOON_US = 1_225_540_800 * MICROSECONDS
 
@@ -145,8 +146,8 @@ def test_heat_maps_link_users_in_spite_of_noise() -> None:
 
 def test_topsoe_by_the_formula() -> None:
     a, b = crowd(4, 30, 8), crowd(4, 30, 9)
-    from sfumato.attacks.traces.heat_maps import _profiles
     from sfumato.attacks.traces.kernels import topsoe
+    from sfumato.attacks.traces.reidentify import _profiles
 
     _, oa, ca, sa = _profiles(a, CELLS)
     _, ob, cb, sb = _profiles(b, CELLS)

@@ -10,14 +10,15 @@ import pytest
 import shapely
 
 from sfumato.city import crowd
-from sfumato.model.errors import UsageError
+from sfumato.city.write import crowd_events, write_crowd
+from sfumato.errors import UsageError
 
 PLAN = crowd.CrowdPlan(people=300, days=2, columns=30, rows=20)
 
 
 def test_records_lie_in_the_cells_that_were_generated(tmp_path: Path) -> None:
     days: list[int] = []
-    said = crowd.write_crowd(PLAN, tmp_path, days.append)
+    said = write_crowd(PLAN, tmp_path, days.append)
     events = pq.read_table(tmp_path / "events.parquet")
     cells = gpd.read_file(tmp_path / "zones.geojson")
     assert events.column_names == ["user_id", "timestamp", "lon", "lat"]
@@ -33,7 +34,7 @@ def test_records_lie_in_the_cells_that_were_generated(tmp_path: Path) -> None:
 
 
 def test_readings_are_on_the_full_local_hours() -> None:
-    batch = next(crowd.crowd_events(crowd.generate(PLAN)))
+    batch = next(crowd_events(crowd.generate(PLAN)))
     times = np.unique(np.asarray(batch["timestamp"]))
     assert len(times) == 19
     assert times[0] == np.datetime64("2008-02-03T19:00:00"), "03:00 in Beijing"

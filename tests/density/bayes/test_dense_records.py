@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.attacks.recovery.tables import counts_of
-from sfumato.attacks.studies.registered import Stage
+from sfumato.attacks.republish import Stage
+from sfumato.attacks.trajectories import counts_of
 from sfumato.city.crowd import CrowdPlan, generate
 from sfumato.density.bayes.clipping import too_active
 

@@ -10,23 +10,21 @@ import pyarrow as pa
 import pytest
 
 from sfumato.city import City, CityPlan, build_city, generate_events
+from sfumato.density.baselines import Gaussian
 from sfumato.density.bayes import Bayes
-from sfumato.density.gaussian import Gaussian
-from sfumato.density.layout import layout_of_cells, layout_of_zones
-from sfumato.density.refine.calendar import Calendar
-from sfumato.density.refine.earlier import EarlierTable, expected_pattern
+from sfumato.density.refine.margins import EarlierTable, expected_pattern
 from sfumato.density.scheme import Density, PublicFacts
 from sfumato.engine.local import LocalSource
-from sfumato.geography.overlay import Overlay, overlay
+from sfumato.errors import UsageError
+from sfumato.geography.overlay import Overlay, layout_of_cells, layout_of_zones, overlay
 from sfumato.geography.voronoi import voronoi_cells
 from sfumato.io.events import read_events
-from sfumato.model.bound import Counting
-from sfumato.model.errors import UsageError
-from sfumato.model.time_grid import TimeGrid
+from sfumato.model.counts import Counting
+from sfumato.model.time_grid import HourCalendar, TimeGrid
 from sfumato.privacy.accounting import guarantee
-from sfumato.privacy.charging import Tab
+from sfumato.privacy.events import Tab
 from sfumato.privacy.wall import Wall
-from sfumato.utility.metrics import mean_relative_error, pearson
+from sfumato.utility.density import mean_relative_error, pearson
 
 USERS = 30_000
 
@@ -107,7 +105,7 @@ def test_intervals_hold_about_nine_times_in_ten(small: Small) -> None:
 def test_an_earlier_week_helps_the_next_at_no_cost(small: Small) -> None:
     facts = small.facts(0.3)
     before = Bayes().run(small.source, Wall.seeded(21), small.facts(1.0)).values
-    calendar = Calendar.of(facts.grid.starts(), facts.grid.ends())
+    calendar = HourCalendar.of(facts.grid.starts(), facts.grid.ends())
     pattern = expected_pattern([EarlierTable(before, calendar)], calendar)
     knowing = replace(facts, expected=pattern)
     assert Bayes().plan(knowing).events == Bayes().plan(facts).events
@@ -119,7 +117,7 @@ def test_an_earlier_week_helps_the_next_at_no_cost(small: Small) -> None:
 
 def test_an_earlier_week_that_no_longer_holds_does_little_harm(small: Small) -> None:
     facts = small.facts(1.0)
-    calendar = Calendar.of(facts.grid.starts(), facts.grid.ends())
+    calendar = HourCalendar.of(facts.grid.starts(), facts.grid.ends())
     other = np.roll(small.truth, 7, axis=0)  # every place has become another
     pattern = expected_pattern([EarlierTable(other, calendar)], calendar)
     misled = Bayes().run(small.source, Wall.seeded(5), replace(facts, expected=pattern)).values

@@ -8,10 +8,15 @@ from datetime import date
 import numpy as np
 import pytest
 
-from sfumato.density.bayes.scheme import Bayes
-from sfumato.density.bayes.settings import SLOT_SHARE, TOTAL_SHARE, expected_visits, settings_for
+from sfumato.density.bayes.scheme import (
+    SLOT_SHARE,
+    TOTAL_SHARE,
+    Bayes,
+    expected_visits,
+    settings_for,
+)
 from sfumato.density.scheme import PublicFacts
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.model.time_grid import TimeGrid
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sfumato.city import CityPlan
-from sfumato.reproduction.paris.stage import Stage, make_city, open_city
+from sfumato.lab.paris.setup import Stage, make_city, open_city
 
 SEED = 11
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sfumato.density.evaluate import interval_coverage
 from sfumato.density.paris import Paris
-from sfumato.density.published.paris import PublishedParis
+from sfumato.lab.as_printed.paris import PublishedParis
+from sfumato.lab.paris.setup import Stage
 from sfumato.privacy.wall import Wall
-from sfumato.reproduction.paris.stage import Stage
-from sfumato.utility.evaluation import interval_coverage
-from sfumato.utility.metrics import mean_relative_error, pearson
+from sfumato.utility.density import mean_relative_error, pearson
 
 DRAWS = 3
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.density.paris.cut import (
+from sfumato.density.paris.spectrum import (
     UNITS,
     cost_range,
     cut_costs,
@@ -19,8 +19,7 @@ from sfumato.density.paris.cut import (
     row_range,
 )
 from sfumato.density.refine.fourier import Transform, forward
-from sfumato.model.bound import Counting
-from sfumato.model.counts import Counts
+from sfumato.model.counts import Counting, Counts
 from sfumato.model.private import Private
 from sfumato.privacy.door import open_private
 

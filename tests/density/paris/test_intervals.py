@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 import numpy as np
 import pytest
 
-from sfumato.density.paris.intervals import USUAL, Course, neighbour_spread
-from sfumato.density.refine.shapes import Shapes
+from sfumato.density.paris.totals import USUAL, Course, neighbour_spread
+from sfumato.density.refine.fourier import Shapes
 
 HOURS = [datetime(2024, 3, 4) + timedelta(hours=h) for h in range(48)]
 DAY = 100 + 80 * np.sin(np.arange(48) / 24 * 2 * np.pi)

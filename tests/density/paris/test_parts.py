@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.density.paris.series import cluster_counts
+from sfumato.density.paris.scheme import cluster_counts
 from sfumato.density.paris.settings import Space
-from sfumato.density.paris.space import working_space
-from sfumato.density.paris.totals import scaled_totals
-from sfumato.model.bound import WeightBound
+from sfumato.density.paris.totals import scaled_totals, working_space
+from sfumato.model.counts import WeightBound
 from sfumato.privacy.door import open_private
-from sfumato.privacy.events import GaussianEvent
-from sfumato.privacy.measurement import Measurement
+from sfumato.privacy.events import GaussianEvent, Measurement
 
 
 def measured(values: list[int], sd: float) -> Measurement:

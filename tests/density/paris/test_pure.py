@@ -12,15 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.density.paris import Paris
-from sfumato.density.paris.pure import (
-    LATTICE,
-    coefficient_counts,
-    coefficient_sensitivity,
-)
+from sfumato.density.paris.spectrum import LATTICE, coefficient_counts, coefficient_sensitivity
 from sfumato.density.refine.fourier import Transform, forward
-from sfumato.model.bound import Bound, Counting, SampleBound, WeightBound
-from sfumato.model.counts import Counts
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
+from sfumato.model.counts import Bound, Counting, Counts, SampleBound, WeightBound
 from sfumato.model.private import Private
 from sfumato.privacy.accounting import Method, guarantee
 from sfumato.privacy.door import open_private

@@ -12,11 +12,11 @@ import pytest
 from sfumato.density.paris import Paris
 from sfumato.density.paris.scheme import threshold
 from sfumato.engine.local import LocalSource
+from sfumato.errors import UsageError
 from sfumato.io.events import read_events
-from sfumato.model.bound import SampleBound
-from sfumato.model.errors import UsageError
+from sfumato.model.counts import SampleBound
 from sfumato.privacy.accounting import Method, guarantee
-from sfumato.privacy.charging import Tab
+from sfumato.privacy.events import Tab
 from sfumato.privacy.wall import Wall
 
 VARIANTS: list[dict[str, object]] = [

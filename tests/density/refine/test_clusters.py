@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from sfumato.density.refine.clusters import merge_neighbours
-from sfumato.model.errors import UsageError
+from sfumato.density.refine.spatial import merge_neighbours
+from sfumato.errors import UsageError
 
 ONES = np.ones(4)
 ROW = np.array([[0.0, 0.0], [1.0, 0.0], [2.5, 0.0], [10.0, 0.0]])

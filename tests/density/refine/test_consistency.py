@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sfumato.density.refine.consistency import add_up, project_to_simplex, round_keeping_totals
-from sfumato.model.errors import UsageError
+from sfumato.density.refine.margins import add_up, project_to_simplex, round_keeping_totals
+from sfumato.errors import UsageError
 
 
 def test_a_known_projection() -> None:

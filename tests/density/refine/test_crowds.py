@@ -7,15 +7,15 @@ from datetime import datetime, timedelta
 import numpy as np
 import pytest
 
-from sfumato.density.refine.calendar import Calendar
-from sfumato.density.refine.crowds import ordinary, temper_crowds
+from sfumato.density.refine.special_hours import ordinary, temper_crowds
+from sfumato.model.time_grid import HourCalendar
 
 RNG = np.random.default_rng(8)
 
 
-def calendar(days: int) -> Calendar:
+def calendar(days: int) -> HourCalendar:
     starts = [datetime(2024, 3, 4) + timedelta(hours=k) for k in range(24 * days)]
-    return Calendar.of(starts, [s + timedelta(hours=1) for s in starts])
+    return HourCalendar.of(starts, [s + timedelta(hours=1) for s in starts])
 
 
 def quiet_week(days: int = 7) -> np.ndarray:

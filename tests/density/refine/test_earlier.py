@@ -7,18 +7,13 @@ from datetime import datetime, timedelta
 import numpy as np
 import pytest
 
-from sfumato.density.refine.calendar import Calendar
-from sfumato.density.refine.earlier import (
-    LARGEST,
-    EarlierTable,
-    expected_pattern,
-    pattern_digest,
-)
+from sfumato.density.refine.margins import LARGEST, EarlierTable, expected_pattern, pattern_digest
+from sfumato.model.time_grid import HourCalendar
 
 
-def calendar(first: datetime, slots: int) -> Calendar:
+def calendar(first: datetime, slots: int) -> HourCalendar:
     starts = [first + timedelta(hours=k) for k in range(slots)]
-    return Calendar.of(starts, [s + timedelta(hours=1) for s in starts])
+    return HourCalendar.of(starts, [s + timedelta(hours=1) for s in starts])
 
 
 MONDAY = datetime(2024, 3, 4)

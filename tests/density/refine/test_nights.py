@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import numpy as np
 from scipy.optimize import curve_fit
 
-from sfumato.density.refine.nights import fit_exponentials, smooth_nights
+from sfumato.density.refine.special_hours import fit_exponentials, smooth_nights
 
 WEEK = [datetime(2007, 9, 10) + timedelta(hours=h) for h in range(168)]
 

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from sfumato.density.refine.calendar import Calendar
-from sfumato.density.refine.pooling import pool_nights
+from sfumato.density.refine.special_hours import pool_nights
+from sfumato.model.time_grid import HourCalendar
 
 STARTS = [datetime(2024, 3, 4) + timedelta(hours=k) for k in range(168)]
-WEEK = Calendar.of(STARTS, [s + timedelta(hours=1) for s in STARTS])
+WEEK = HourCalendar.of(STARTS, [s + timedelta(hours=1) for s in STARTS])
 
 
 def test_noisy_nights_come_closer_to_the_truth_and_days_stay() -> None:
@@ -30,7 +30,7 @@ def test_nights_that_are_all_alike_do_not_move() -> None:
 
 
 def test_a_single_slot_and_empty_nights_are_left_alone() -> None:
-    one = Calendar.of(STARTS[:1], STARTS[1:2])
+    one = HourCalendar.of(STARTS[:1], STARTS[1:2])
     np.testing.assert_allclose(pool_nights(np.array([[3.0], [1.0]]), one), [[3.0], [1.0]])
     empty = np.zeros((2, 168))
     np.testing.assert_array_equal(pool_nights(empty, WEEK), empty)

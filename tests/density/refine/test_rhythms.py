@@ -7,17 +7,15 @@ from datetime import datetime, timedelta
 import numpy as np
 import pytest
 
-from sfumato.density.refine.calendar import Calendar
-from sfumato.density.refine.margins import clean_places, clean_slots
-from sfumato.density.refine.raking import rake, ratios
-from sfumato.density.refine.rhythms import rhythm_basis
+from sfumato.density.refine.margins import clean_places, clean_slots, rake, ratios
 from sfumato.density.refine.spatial import SpatialFilter
-from sfumato.density.refine.temporal import kernels, wiener
+from sfumato.density.refine.temporal import kernels, rhythm_basis, wiener
+from sfumato.model.time_grid import HourCalendar
 
 
-def calendar(slots: int, minutes: int) -> Calendar:
+def calendar(slots: int, minutes: int) -> HourCalendar:
     starts = [datetime(2007, 9, 10) + timedelta(minutes=minutes * k) for k in range(slots)]
-    return Calendar.of(starts, [s + timedelta(minutes=minutes) for s in starts])
+    return HourCalendar.of(starts, [s + timedelta(minutes=minutes) for s in starts])
 
 
 WEEK = calendar(168, 60)

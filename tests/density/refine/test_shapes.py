@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.density.refine.fourier import Transform
-from sfumato.density.refine.shapes import deviation_variance, first_shapes, shrunk_shapes
+from sfumato.density.refine.fourier import (
+    Transform,
+    deviation_variance,
+    first_shapes,
+    shrunk_shapes,
+)
 
 HOURS = np.arange(48)
 DAY = 50 + 40 * np.sin(HOURS / 24 * 2 * np.pi)

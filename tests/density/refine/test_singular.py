@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.density.refine.singular import (
-    components,
-    effective_noise,
-    middle_of_noise,
-    noise_edge,
-)
+from sfumato.density.refine.temporal import components, effective_noise, middle_of_noise, noise_edge
 
 
 @pytest.mark.parametrize("shape", [(300, 100), (80, 160)])

@@ -13,10 +13,10 @@ import shapely
 
 from sfumato.engine.local import LocalSource
 from sfumato.engine.spark.files import shown
-from sfumato.engine.spark.opening import open_source
+from sfumato.engine.spark.source import open_source
+from sfumato.errors import InputError
 from sfumato.io.events import read_events
-from sfumato.model.bound import Counting
-from sfumato.model.errors import InputError
+from sfumato.model.counts import Counting
 from sfumato.model.places import PlaceKind, Places
 
 pytestmark = pytest.mark.xdist_group("spark")

@@ -14,9 +14,9 @@ from tests.io import poison
 from tests.io.poison import PLACEMENTS, csv_zoo, json_zoo, written
 
 from sfumato.engine.local import LocalSource
-from sfumato.engine.spark.opening import open_source
+from sfumato.engine.spark.source import open_source
 from sfumato.io.events import read_events
-from sfumato.model.bound import Counting
+from sfumato.model.counts import Counting
 
 pytestmark = [pytest.mark.privacy, pytest.mark.xdist_group("spark")]
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.io.scratch import PREFIX
+from sfumato.io.write import PREFIX
 from sfumato.privacy.ledger import Cap, Ledger
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.slow]

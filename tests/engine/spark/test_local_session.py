@@ -11,20 +11,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
+from tests.engine.reference import RelationalSource
 
-from sfumato.density.layout import Layout
 from sfumato.density.registry import SCHEMES
 from sfumato.density.scheme import Density, PublicFacts
-from sfumato.engine.answers import BoundBroken
+from sfumato.engine.base import BoundBroken
 from sfumato.engine.local import LocalSource
-from sfumato.engine.relational import RelationalSource
-from sfumato.engine.spark import errors
-from sfumato.engine.spark.opening import open_source
+from sfumato.engine.spark import session
 from sfumato.engine.spark.session import is_spark_frame, open_session
-from sfumato.engine.spark.source import SparkSource
+from sfumato.engine.spark.source import SparkSource, open_source
+from sfumato.errors import InputError, UsageError
+from sfumato.geography.overlay import Layout
 from sfumato.io.events import read_events
-from sfumato.model.bound import Counting, SampleBound, WeightBound
-from sfumato.model.errors import InputError, UsageError
+from sfumato.model.counts import Counting, SampleBound, WeightBound
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.wall import Wall
@@ -271,7 +270,7 @@ def test_a_user_torn_over_two_tasks_stops_the_count(
 def test_workers_with_another_version_count_nothing(
     town: Any, spark: Any, rows: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(errors, "__version__", "0.0.1")  # here, on the driver, only
+    monkeypatch.setattr(session, "__version__", "0.0.1")  # here, on the driver, only
     source = open_source(spark.createDataFrame(town.table(rows)), town.towers(7), town.grid(2))
     with pytest.raises(UsageError, match="another version"):
         source.exact(Counting.VISITS)

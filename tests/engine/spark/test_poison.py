@@ -15,11 +15,10 @@ import shapely
 
 from sfumato.engine.local import LocalSource
 from sfumato.engine.spark import files
-from sfumato.engine.spark.opening import open_source
-from sfumato.engine.spark.source import SparkSource
+from sfumato.engine.spark.source import SparkSource, open_source
+from sfumato.errors import InputError, UsageError
 from sfumato.io.events import read_events
-from sfumato.model.bound import Counting
-from sfumato.model.errors import InputError, UsageError
+from sfumato.model.counts import Counting
 from sfumato.model.places import PlaceKind, Places
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.privacy]

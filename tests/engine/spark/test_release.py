@@ -18,11 +18,11 @@ import shapely
 from typer.testing import CliRunner
 
 import sfumato
-from sfumato import api
 from sfumato.cli.main import app
+from sfumato.density import publish
 from sfumato.engine.local import LocalSource
-from sfumato.engine.spark.opening import open_source
-from sfumato.model.errors import InputError, UsageError
+from sfumato.engine.spark.source import open_source
+from sfumato.errors import InputError, UsageError
 from sfumato.privacy.ledger import Ledger
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -85,20 +85,20 @@ def test_interrupted_and_run_again_it_is_the_same_release_paid_once(
 ) -> None:
     frame = spark.createDataFrame(shop.table)
     drawn: list[bytes] = []
-    write = api.write_release
+    write = publish.write_release
 
     def write_and_stop(folder: Path, *more: Any) -> None:
         write(folder, *more)
         drawn.append((folder / "density.parquet").read_bytes())
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(api, "write_release", write_and_stop)
+    monkeypatch.setattr(publish, "write_release", write_and_stop)
     out = shop.home / "day"
     with pytest.raises(KeyboardInterrupt):
         sfumato.release(frame, out=out, ledger=shop.ledger, **shop.settings)
     assert not out.exists()
     assert spark._jsc.getPersistentRDDs().size() == 0
-    monkeypatch.setattr(api, "write_release", write)
+    monkeypatch.setattr(publish, "write_release", write)
     shuffled = frame.orderBy("tower").repartition(3)
     made = sfumato.release(shuffled, out=out, ledger=shop.ledger, **shop.settings)
     assert made.how == "resumed"
@@ -113,7 +113,7 @@ def test_changed_rows_are_refused_the_same_noise(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(api, "write_release", stop)
+        patch.setattr(publish, "write_release", stop)
         with pytest.raises(KeyboardInterrupt):
             sfumato.release(
                 spark.createDataFrame(shop.table),
@@ -122,7 +122,7 @@ def test_changed_rows_are_refused_the_same_noise(
                 **shop.settings,
             )
     fewer = spark.createDataFrame(shop.table.slice(1))
-    with pytest.raises(sfumato.model.errors.SfumatoError, match=r"abandon|changed|another"):
+    with pytest.raises(sfumato.errors.SfumatoError, match=r"abandon|changed|another"):
         sfumato.release(fewer, out=shop.home / "day", ledger=shop.ledger, **shop.settings)
 
 
@@ -153,9 +153,9 @@ def test_the_command_counts_on_the_active_session(shop: Shop, spark: Any) -> Non
 CONNECT = """
 import sys, numpy as np, pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from sfumato.engine.spark.opening import open_source
+from sfumato.engine.spark.source import open_source
 from sfumato.io.towers import read_towers
-from sfumato.model.bound import Counting, SampleBound, WeightBound
+from sfumato.model.counts import Counting, SampleBound, WeightBound
 from sfumato.model.time_grid import TimeGrid
 from datetime import date
 session = SparkSession.builder.remote("local[1]").getOrCreate()
@@ -175,7 +175,7 @@ session.stop()
 def test_spark_connect_gives_the_same_bytes(shop: Shop, town: Any, tmp_path: Path) -> None:
     """A Connect server of its own, which has neither RDDs nor a way into Java."""
     from sfumato.io.towers import read_towers
-    from sfumato.model.bound import Counting, SampleBound, WeightBound
+    from sfumato.model.counts import Counting, SampleBound, WeightBound
 
     found = tmp_path / "found.npy"
     arguments = [str(shop.home / "events.parquet"), str(shop.home / "towers.csv"), str(found)]
@@ -218,7 +218,7 @@ def test_the_command_alone_leaves_no_file_and_no_record_in_its_log(shop: Shop) -
 
 def test_a_source_that_is_opened_twice_reads_twice(shop: Shop, spark: Any, town: Any) -> None:
     """Closing lets go of the rows, not of the description."""
-    from sfumato.model.bound import Counting
+    from sfumato.model.counts import Counting
 
     frame = spark.createDataFrame(pa.Table.from_batches(shop.table.to_batches()))
     source = open_source(frame, town.towers(4), town.grid())

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from sfumato.engine.local import LocalSource
-from sfumato.engine.spark.opening import open_source
-from sfumato.engine.spark.source import SparkSource
-from sfumato.model.bound import Counting, SampleBound, WeightBound
+from sfumato.engine.spark.source import SparkSource, open_source
+from sfumato.model.counts import Counting, SampleBound, WeightBound
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.slow]
 

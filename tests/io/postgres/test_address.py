@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from sfumato.cli.main import app
-from sfumato.engine.opening import engine_of
-from sfumato.io.locate import locate
-from sfumato.io.postgres.address import Address, Table, is_address, parse_address
+from sfumato.engine.open import engine_of
+from sfumato.errors import UsageError
+from sfumato.io.files import is_address, locate
+from sfumato.io.postgres.connect import Address, Table, parse_address
 from sfumato.io.towers import read_towers
-from sfumato.model.errors import UsageError
 
 
 @pytest.mark.parametrize(

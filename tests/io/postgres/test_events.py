@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
+from tests.engine.reference import RelationalSource
 
 from sfumato.engine.fingerprint import fingerprint
 from sfumato.engine.local import LocalSource
-from sfumato.engine.relational import RelationalSource
+from sfumato.errors import InputError, UsageError
 from sfumato.io.events import read_events
-from sfumato.io.postgres.period import condition
-from sfumato.model.bound import Counting, SampleBound
-from sfumato.model.errors import InputError, UsageError
+from sfumato.io.postgres.events import condition
+from sfumato.model.counts import Counting, SampleBound
 from sfumato.model.events import (
     EventColumns,
     EventFile,

@@ -13,15 +13,15 @@ import pytest
 import shapely
 
 import sfumato
-from sfumato.api import request
 from sfumato.density.registry import scheme_named
-from sfumato.density.table import density_table
+from sfumato.density.request import request
+from sfumato.density.tables import density_table
 from sfumato.engine.local import LocalSource
+from sfumato.errors import SfumatoError
 from sfumato.io.events import read_events
-from sfumato.model.errors import SfumatoError
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
-from sfumato.privacy.charging import Tab
+from sfumato.privacy.events import Tab
 from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.privacy.wall import Wall
 

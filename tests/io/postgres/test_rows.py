@@ -13,10 +13,9 @@ import pytest
 import shapely
 
 from sfumato.engine.local import LocalSource
-from sfumato.io.arrow import validity
+from sfumato.errors import InputError
 from sfumato.io.events import read_events, resolved, rows_of
-from sfumato.io.values import BAD, FAR
-from sfumato.model.errors import InputError
+from sfumato.io.values import BAD, FAR, validity
 from sfumato.model.events import Events
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid

@@ -18,9 +18,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sfumato.cli.main import app
+from sfumato.errors import InputError, SfumatoError
 from sfumato.io.events import read_events
-from sfumato.io.scratch import sweep
-from sfumato.model.errors import InputError, SfumatoError
+from sfumato.io.write import sweep
 
 pytestmark = pytest.mark.postgres
 WHEN = "timestamptz '2024-03-30 12:00+00'"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.privacy.accounting import (
     Method,
     event_epsilon,
@@ -23,7 +23,7 @@ from sfumato.privacy.accounting import (
     total_rho,
     zcdp_epsilon,
 )
-from sfumato.privacy.accounting.numerical import numerical_epsilon
+from sfumato.privacy.accounting.compose import numerical_epsilon
 from sfumato.privacy.events import (
     BoundedRangeEvent,
     GaussianEvent,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from sfumato.privacy.accounting import discrete_delta, discrete_epsilon, gaussian_delta, variation
-from sfumato.privacy.accounting.discrete import VARIATION
+from sfumato.privacy.accounting.gaussian import VARIATION
 
 pytestmark = pytest.mark.privacy
 

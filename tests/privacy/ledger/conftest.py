@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from sfumato.privacy.events import GaussianEvent
+from sfumato.privacy.events import USER_PERIOD, GaussianEvent
 from sfumato.privacy.ledger import Cap, Claim, Ledger
-from sfumato.privacy.units import USER_PERIOD
 
 WEEK = 7 * 86_400 * 1_000_000
 DELTA = 2e-6

@@ -8,9 +8,10 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import text
 
-from sfumato.privacy.ledger import Cap, Claim, Ledger, LedgerBroken, LedgerError
+from sfumato.errors import LedgerBroken, LedgerError
+from sfumato.privacy.ledger import Cap, Claim, Ledger
 from sfumato.privacy.ledger.chain import ORIGIN, Head, first_break, is_prefix, seal
-from sfumato.privacy.ledger.verify import verify
+from sfumato.privacy.ledger.views import verify
 
 pytestmark = pytest.mark.privacy
 

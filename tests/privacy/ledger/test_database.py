@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.model.errors import SfumatoError, UsageError
-from sfumato.privacy.ledger import Cap, Claim, Ledger, LedgerError
+from sfumato.errors import LedgerError, SfumatoError, UsageError
+from sfumato.privacy.ledger import Cap, Claim, Ledger
 from sfumato.privacy.ledger.database import Database
 
 Claims = Callable[..., Claim]

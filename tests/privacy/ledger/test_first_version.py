@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from sfumato.cli.main import app
 from sfumato.privacy.ledger import Ledger, Status
-from sfumato.privacy.ledger.verify import verify
+from sfumato.privacy.ledger.views import verify
 
 V1 = Path(__file__).parents[2] / "fixtures" / "v1"
 EXPECTED: dict[str, dict[str, Any]] = json.loads((V1 / "expected.json").read_text())
@@ -33,7 +33,7 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def later_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """The package has gone on since: its version is on record and keeps nothing from finishing."""
-    for module in ("stream.live", "release_request", "traces.request"):
+    for module in ("stream.live", "density.request", "traces.request"):
         monkeypatch.setattr(f"sfumato.{module}.__version__", "99.1")
 
 

@@ -9,20 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.model.errors import BudgetRefused, UsageError
-from sfumato.privacy.ledger import (
-    Cap,
-    Charge,
-    Claim,
-    Ledger,
-    LedgerError,
-    Reservation,
-    ReservationRefused,
-    Status,
-)
-from sfumato.privacy.ledger.filter import Room, how_many_more
-from sfumato.privacy.ledger.spending import standing
-from sfumato.privacy.units import USER_PERIOD, Unit, UnitKind
+from sfumato.errors import BudgetRefused, LedgerError, ReservationRefused, UsageError
+from sfumato.privacy.events import USER_PERIOD, Unit, UnitKind
+from sfumato.privacy.ledger import Cap, Charge, Claim, Ledger, Reservation, Status
+from sfumato.privacy.ledger.limits import Room, how_many_more, standing
 
 pytestmark = pytest.mark.privacy
 

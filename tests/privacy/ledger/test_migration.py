@@ -12,13 +12,11 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select, text
 
-from sfumato.model.errors import BudgetRefused, UsageError
-from sfumato.privacy.events import PureEvent
-from sfumato.privacy.ledger import Cap, Claim, Ledger, LedgerError, Reservation, Status, tables
-from sfumato.privacy.ledger.verify import verify
-from sfumato.privacy.ledger.views import show
+from sfumato.errors import BudgetRefused, LedgerError, UsageError
+from sfumato.privacy.events import PureEvent, Unit
+from sfumato.privacy.ledger import Cap, Claim, Ledger, Reservation, Status, database
+from sfumato.privacy.ledger.views import show, verify
 from sfumato.privacy.transaction import names_of_input
-from sfumato.privacy.units import Unit
 
 BOOKS = Path(__file__).parents[2] / "fixtures" / "v1" / "books"
 PARIS = Unit.parse("user-day@Europe/Paris")
@@ -39,8 +37,8 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Ledger:
         return Ledger(file)
     ledger = Ledger(request.getfixturevalue("new_postgres")(), key=file.with_suffix(".key"))
     with ledger.database.writing() as connection, sqlite3.connect(file) as rows:
-        tables.create(connection)
-        for table in (tables.about, tables.entries):
+        database.create(connection)
+        for table in (database.about, database.entries):
             names = list(table.c.keys())
             found = rows.execute(f"SELECT {', '.join(names)} FROM {table.name}").fetchall()
             connection.execute(insert(table), [dict(zip(names, r, strict=True)) for r in found])
@@ -63,7 +61,7 @@ def claim(name: str, unit: Unit, epsilon: float, day: int = 0, **more: Any) -> C
 
 def schema(ledger: Ledger) -> str:
     with ledger.database.reading() as connection:
-        rows = connection.execute(select(tables.about)).all()
+        rows = connection.execute(select(database.about)).all()
     return {row.name: row.value for row in rows}["schema"]
 
 

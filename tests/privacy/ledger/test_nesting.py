@@ -30,10 +30,11 @@ from sfumato.privacy.events import (
     LaplaceEvent,
     MetricEvent,
     PureEvent,
+    Unit,
+    UnitKind,
 )
 from sfumato.privacy.ledger.accounts import Account, Item, accounts_of, columns
 from sfumato.privacy.ledger.nesting import ALWAYS, UNBOUNDED, scaled, steps, within_radius
-from sfumato.privacy.units import Unit, UnitKind
 
 pytestmark = pytest.mark.privacy
 

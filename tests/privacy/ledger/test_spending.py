@@ -16,8 +16,14 @@ from sfumato.privacy.accounting import gaussian_mu, guarantee, zcdp_epsilon, zcd
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, MetricEvent, PrivacyEvent
 from sfumato.privacy.exact import exact
 from sfumato.privacy.ledger import Cap
-from sfumato.privacy.ledger.filter import Room, how_many_more, largest_fit, within
-from sfumato.privacy.ledger.spending import PER_METRE, compose
+from sfumato.privacy.ledger.limits import (
+    PER_METRE,
+    Room,
+    compose,
+    fits_caps,
+    how_many_more,
+    largest_fit,
+)
 
 pytestmark = pytest.mark.privacy
 
@@ -52,16 +58,16 @@ def test_pure_losses_are_added_where_that_is_less() -> None:
 def test_location_noise_is_counted_per_metre() -> None:
     found = compose([MetricEvent(0.01, "geo")] * 3, 0.0)
     assert (found.epsilon, found.rho, found.method) == (0.03, None, PER_METRE)
-    assert within([MetricEvent(0.01, "geo")], [Cap(epsilon=0.01, delta=0.0)])
-    assert not within([MetricEvent(0.011, "geo")], [Cap(epsilon=0.01, delta=0.0)])
-    assert not within([MetricEvent(0.01, "geo")], [Cap(rho=1.0)])
+    assert fits_caps([MetricEvent(0.01, "geo")], [Cap(epsilon=0.01, delta=0.0)])
+    assert not fits_caps([MetricEvent(0.011, "geo")], [Cap(epsilon=0.01, delta=0.0)])
+    assert not fits_caps([MetricEvent(0.01, "geo")], [Cap(rho=1.0)])
 
 
 def test_every_cap_binds() -> None:
     loose, tight = Cap(rho=1.0), Cap(epsilon=0.2, delta=1e-6)
-    assert within([FINE], [loose])
-    assert not within([FINE], [loose, tight])
-    assert not within([FINE], [Cap(epsilon=9.0, delta=1e-6, rho=1e-9)])
+    assert fits_caps([FINE], [loose])
+    assert not fits_caps([FINE], [loose, tight])
+    assert not fits_caps([FINE], [Cap(epsilon=9.0, delta=1e-6, rho=1e-9)])
 
 
 @given(st.integers(0, 40), st.integers(1, 8))
@@ -69,8 +75,8 @@ def test_how_many_more_is_the_last_number_that_fits(before: int, size: int) -> N
     event = GaussianEvent(1.0, Fraction(512), 1)
     cap = [Cap(rho=33 / 1024)]
     more = how_many_more(Room.flat([event] * before, cap), [event] * size)
-    assert within([event] * (before + more * size), cap) or more == 0
-    assert not within([event] * (before + (more + 1) * size), cap)
+    assert fits_caps([event] * (before + more * size), cap) or more == 0
+    assert not fits_caps([event] * (before + (more + 1) * size), cap)
 
 
 def test_the_largest_fit_fits_and_is_the_largest() -> None:
@@ -79,7 +85,7 @@ def test_the_largest_fit_fits_and_is_the_largest() -> None:
 
     fit = largest_fit(Room.flat([LAPLACE], [Cap(epsilon=0.5, delta=0.0)]), replan)
     assert fit == pytest.approx(0.4, rel=0.01)
-    assert within([LAPLACE, *replan(fit)], [Cap(epsilon=0.5, delta=0.0)])
+    assert fits_caps([LAPLACE, *replan(fit)], [Cap(epsilon=0.5, delta=0.0)])
     assert largest_fit(Room.flat([LAPLACE], [Cap(epsilon=0.1, delta=0.0)]), replan) == 0
 
 
@@ -92,15 +98,15 @@ def test_several_releases_are_added_up_by_rho_even_where_all_noise_is_gaussian()
 
 def test_one_release_may_use_a_cap_up_by_the_curve_and_then_nothing_fits() -> None:
     cap = [Cap(epsilon=compose([FINE], 2e-6).epsilon, delta=2e-6)]
-    assert within([FINE], cap, releases=1)
+    assert fits_caps([FINE], cap, releases=1)
     assert how_many_more(Room.flat([], cap), [FINE]) == 1
     crumb = LaplaceEvent(1.0, Fraction(10**6))
-    assert not within([FINE, crumb], cap)
+    assert not fits_caps([FINE, crumb], cap)
 
 
 def test_a_second_release_does_not_fit_by_the_curve_that_both_would_have_together() -> None:
     together = [Cap(epsilon=compose([FINE] * 2, 2e-6).epsilon, delta=2e-6)]
-    assert within([FINE] * 2, together, releases=1)
+    assert fits_caps([FINE] * 2, together, releases=1)
     assert not Room.flat([FINE], together).fits([FINE])
     assert how_many_more(Room.flat([], together), [FINE]) == 1
 
@@ -129,5 +135,7 @@ def test_choosing_between_the_curve_and_rho_after_an_answer_would_need_more_than
     unit = Fraction(2**32)  # a lattice so fine that its variation costs nothing
     start = GaussianEvent(65536.0, unit / exact(2 * first), 1)
     cap = [Cap(epsilon=epsilon, delta=delta)]
-    assert within([start, LaplaceEvent(1.0, 1 / exact(pure * (1 - 1e-9)))], cap)
-    assert not within([start, GaussianEvent(65536.0, unit / exact(rest**2 * (1 - 1e-6)), 1)], cap)
+    assert fits_caps([start, LaplaceEvent(1.0, 1 / exact(pure * (1 - 1e-9)))], cap)
+    assert not fits_caps(
+        [start, GaussianEvent(65536.0, unit / exact(rest**2 * (1 - 1e-6)), 1)], cap
+    )

@@ -12,12 +12,18 @@ from typing import Any
 
 import pytest
 
-from sfumato.model.errors import BudgetRefused, UsageError
-from sfumato.privacy.events import GaussianEvent, LaplaceEvent, MetricEvent, PureEvent
+from sfumato.errors import BudgetRefused, UsageError
+from sfumato.privacy.events import (
+    USER_PERIOD,
+    GaussianEvent,
+    LaplaceEvent,
+    MetricEvent,
+    PureEvent,
+    Unit,
+)
 from sfumato.privacy.ledger import Cap, Claim, Ledger, Reservation
-from sfumato.privacy.ledger.quoted import cumulative
-from sfumato.privacy.ledger.spending import losses, standing
-from sfumato.privacy.units import USER_PERIOD, Unit
+from sfumato.privacy.ledger.limits import losses, standing
+from sfumato.privacy.ledger.views import cumulative
 
 pytestmark = pytest.mark.privacy
 

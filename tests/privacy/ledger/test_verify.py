@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.privacy.ledger import Claim, Ledger, Reservation
-from sfumato.privacy.ledger.verify import verify
-from sfumato.privacy.manifest import MANIFEST_NAME, manifest_text
+from sfumato.privacy.ledger.views import verify
 from sfumato.privacy.transaction import digests
+from sfumato.published.manifest import MANIFEST_NAME, manifest_text
 
 pytestmark = pytest.mark.privacy
 

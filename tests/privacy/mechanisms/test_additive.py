@@ -5,13 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.model.bound import Counting
-from sfumato.model.counts import Counts
+from sfumato.model.counts import Counting, Counts
 from sfumato.model.private import Private
-from sfumato.privacy.charging import Tab
-from sfumato.privacy.events import GaussianEvent, LaplaceEvent
+from sfumato.privacy.events import GaussianEvent, LaplaceEvent, Tab
 from sfumato.privacy.mechanisms import measure_gaussian, measure_laplace
-from sfumato.privacy.mechanisms.addition import gaussian_variance, laplace_variance
+from sfumato.privacy.mechanisms.additive import gaussian_variance, laplace_variance
 from sfumato.privacy.noise import SeededStream
 
 pytestmark = pytest.mark.privacy

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
-from sfumato.model.errors import InputError, UsageError
+from sfumato.errors import InputError, UsageError
 from sfumato.model.private import Private
-from sfumato.privacy.charging import Tab
+from sfumato.privacy.events import Tab
 from sfumato.privacy.mechanisms import exponential_choice, exponential_choices, noisy_max
-from sfumato.privacy.mechanisms.choices import choices_rho
-from sfumato.privacy.mechanisms.exponential import LARGEST_COST, above_least, quantise
+from sfumato.privacy.mechanisms.selection import LARGEST_COST, above_least, choices_rho, quantise
 from sfumato.privacy.noise import SeededStream
 
 pytestmark = pytest.mark.privacy

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sfumato.model.bound import Counting
-from sfumato.model.counts import Counts
-from sfumato.model.errors import BudgetRefused, UsageError
+from sfumato.errors import BudgetRefused, UsageError
+from sfumato.model.counts import Counting, Counts
 from sfumato.model.private import Private
 from sfumato.privacy.accounting import event_epsilon, event_rho
-from sfumato.privacy.charging import Charger, Tab
-from sfumato.privacy.events import PrivacyEvent
+from sfumato.privacy.events import Charger, PrivacyEvent, Tab
 from sfumato.privacy.mechanisms import (
     NoisyDistances,
     SparseVector,

@@ -10,14 +10,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from sfumato.model.bound import WEIGHT_UNITS, Counting
-from sfumato.model.counts import Counts, norms_digest
-from sfumato.model.errors import InputError, UsageError
+from sfumato.errors import InputError, UsageError
+from sfumato.model.counts import WEIGHT_UNITS, Counting, Counts, norms_digest
 from sfumato.model.private import Private
 from sfumato.model.source import NORM_UNITS
 from sfumato.privacy.door import open_private, public_facts
-from sfumato.privacy.mechanisms.linear import apply_map, quantise_map, round_aggregate
-from sfumato.privacy.mechanisms.slot_linear import apply_weighted_map, event_norms
+from sfumato.privacy.mechanisms.linear import (
+    apply_map,
+    apply_weighted_map,
+    event_norms,
+    quantise_map,
+    round_aggregate,
+)
 from sfumato.privacy.wall import Wall
 
 pytestmark = pytest.mark.privacy

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from sfumato.model.bound import Counting
-from sfumato.model.counts import Counts
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
+from sfumato.model.counts import Counting, Counts
 from sfumato.model.private import Private
 from sfumato.privacy.accounting import event_epsilon, event_rho
-from sfumato.privacy.charging import Tab
+from sfumato.privacy.events import Tab
 from sfumato.privacy.mechanisms import NoisyDistances, SparseVector
 from sfumato.privacy.mechanisms.sparse_vector import Histograms
 from sfumato.privacy.noise import BitStream, SeededStream

@@ -79,7 +79,9 @@ def fresh(digit_bits: int) -> ModuleType:
     """The samplers compiled anew, without the cache, with digits of another width."""
     source = Path(kernels.__file__).read_text()
     assert source.count("DIGIT_BITS = 16") == 1
-    source = source.replace("cache=True", "cache=False")
+    decorator = "from sfumato.model.compiled import compiled"
+    assert source.count(decorator) == 1
+    source = source.replace(decorator, "from numba import njit as compiled")
     source = source.replace("DIGIT_BITS = 16", f"DIGIT_BITS = {digit_bits}")
     module = ModuleType(f"kernels_of_{digit_bits}_bits")
     exec(compile(source, module.__name__, "exec"), module.__dict__)

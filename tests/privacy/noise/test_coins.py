@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.privacy.noise import KeyedStream, SeededStream, bernoulli_exp
 
 pytestmark = pytest.mark.privacy

@@ -12,7 +12,7 @@ import pytest
 from numba import njit
 
 from sfumato.privacy.noise import kernels
-from sfumato.privacy.noise.scale import uniform_plan
+from sfumato.privacy.noise.discrete import uniform_plan
 
 pytestmark = pytest.mark.privacy
 

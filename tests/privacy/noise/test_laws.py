@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.privacy.noise import (
     BitStream,
     KeyedStream,
@@ -198,7 +198,7 @@ def test_draws_do_not_depend_on_how_many_digits_are_fetched_at_a_time(
     monkeypatch: pytest.MonkeyPatch, run: int
 ) -> None:
     expected = [draw(name, 3000, Fraction(37, 10), KeyedStream(KEY, "run")) for name in LAWS]
-    monkeypatch.setattr("sfumato.privacy.noise.stream._LARGEST_REQUEST", run)
+    monkeypatch.setattr("sfumato.privacy.noise.bits._LARGEST_REQUEST", run)
     for name, numbers in zip(LAWS, expected, strict=True):
         assert (draw(name, 3000, Fraction(37, 10), KeyedStream(KEY, "run")) == numbers).all()
 

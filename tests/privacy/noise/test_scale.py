@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.privacy.noise import (
     SeededStream,
     discrete_gaussian,
@@ -17,7 +17,7 @@ from sfumato.privacy.noise import (
     representable_sigma,
     representable_sigma2,
 )
-from sfumato.privacy.noise.scale import uniform_plan
+from sfumato.privacy.noise.discrete import uniform_plan
 
 pytestmark = pytest.mark.privacy
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.privacy.noise import KeyedStream, SeededStream, choose, representable_softness
 
 pytestmark = pytest.mark.privacy

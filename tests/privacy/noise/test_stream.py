@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 from sfumato.privacy.noise import BitStream, KeyedStream, SeededStream, SystemStream
 
 pytestmark = pytest.mark.privacy

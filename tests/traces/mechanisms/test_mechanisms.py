@@ -7,23 +7,26 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
+from sfumato.model.sphere import great_circle
+from sfumato.model.traces import MICROSECONDS, Traces
 from sfumato.privacy.noise import SeededStream
-from sfumato.traces.kernels import great_circle
-from sfumato.traces.level import Strength
-from sfumato.traces.mechanisms.gaussian import GaussianTraces, gaussian
-from sfumato.traces.mechanisms.independent import first_of_each, independent
-from sfumato.traces.mechanisms.predictive import Prediction, predictive
-from sfumato.traces.mechanisms.windows import (
+from sfumato.privacy.noise.planar import Strength
+from sfumato.traces.mechanisms import (
+    GaussianTraces,
+    Prediction,
+    first_of_each,
     first_windows,
+    gaussian,
+    independent,
     on_printed_clock,
     on_public_clock,
+    predictive,
     printed_windows,
     true_on_clock,
     windows_between,
 )
-from sfumato.traces.model import MICROSECONDS, Traces
-from sfumato.traces.outside import Box, Outside, apply
+from sfumato.traces.region import Box, Outside, apply
 
 pytestmark = pytest.mark.privacy
 

@@ -6,13 +6,11 @@ found = recover(table, Ground(centres), Clock.of(grid), Method(), seed=0)
 accuracy(truth, found.cells, ground, clock)        # internal: it reads the truth
 """
 
-from sfumato.attacks.recovery.accuracy import Accuracy, accuracy, uniqueness
-from sfumato.attacks.recovery.clock import Clock
-from sfumato.attacks.recovery.days import Solver
-from sfumato.attacks.recovery.ground import Ground
+from sfumato.attacks.recovery.attack import Method, Recovered, Solver, recover
+from sfumato.attacks.recovery.baselines import Accuracy, accuracy, uniqueness
 from sfumato.attacks.recovery.linking import Link
-from sfumato.attacks.recovery.recover import Method, Recovered, recover
-from sfumato.attacks.recovery.tables import Fill, counts_of, suppressed, whole_people
+from sfumato.attacks.trajectories import Fill, Ground, counts_of, suppressed, whole_people
+from sfumato.model.time_grid import Clock
 
 __all__ = [
     "Accuracy",

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from sfumato.model.compiled import compiled, inlined
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _metres(p: Floats, q: Floats, far: float) -> float:
     """Distance of two points; a point that is nowhere has no coordinates."""
     if math.isnan(p[0]) or math.isnan(q[0]):
@@ -20,7 +21,7 @@ def _metres(p: Floats, q: Floats, far: float) -> float:
     return math.hypot(p[0] - q[0], p[1] - q[1])
 
 
-@njit(cache=True)
+@compiled
 def check_duals(
     sources: Floats, sinks: Floats, far: float, u: Floats, v: Floats, add: int, tolerance: float
 ) -> tuple[Ints, Ints, Floats]:
@@ -54,7 +55,7 @@ def check_duals(
     return rows[:found], columns[:found], best
 
 
-@njit(cache=True)
+@compiled
 def common_mass(
     cells: Ints,
     often: Ints,
@@ -86,7 +87,7 @@ def common_mass(
     return out
 
 
-@njit(cache=True)
+@compiled
 def pair_up(
     truth: NDArray[np.int32],
     found: NDArray[np.int32],
@@ -140,7 +141,7 @@ def pair_up(
     return match, agree
 
 
-@njit(cache=True)
+@compiled
 def top_cells(rows: NDArray[np.int32], k: int) -> NDArray[np.int32]:
     """The k most visited cells of each row as a sorted set, -1 where there are fewer."""
     out = np.full((len(rows), k), -1, np.int32)
@@ -169,7 +170,7 @@ def top_cells(rows: NDArray[np.int32], k: int) -> NDArray[np.int32]:
     return out
 
 
-@njit(cache=True)
+@compiled
 def pair_homes(
     cells: Ints, often: Ints, starts: Ints, queue: Ints, heads: Ints, ends: Ints, homes: Ints
 ) -> Ints:

@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.attacks.recovery.accuracy import (
+from sfumato.attacks.recovery.attack import Method, recover
+from sfumato.attacks.recovery.baselines import (
     ASSIGNMENT_LIMIT,
     accuracy,
     greedy_pairing,
+    score_baselines,
     uniqueness,
 )
-from sfumato.attacks.recovery.beside import beside
-from sfumato.attacks.recovery.identify import Identified, identify
-from sfumato.attacks.recovery.people import People
-from sfumato.attacks.recovery.recover import Method, recover
+from sfumato.attacks.recovery.linking import Identified, identify
+from sfumato.attacks.trajectories import People
 
 Progress = Callable[[str, float], None]
 Rows = NDArray[np.int32]
@@ -143,7 +143,7 @@ def attack_table(
     shown = np.sort(rng.choice(len(truth), size=min(_SHOWN, len(truth)), replace=False))
     paired = np.where((partner[shown] >= 0)[:, None], found[partner[shown]], -1)
     points = min(4, truth.shape[1] - 1)
-    guessing, others = beside(people, table, method, first)
+    guessing, others = score_baselines(people, table, method, first)
     return Outcome(
         name,
         len(found),

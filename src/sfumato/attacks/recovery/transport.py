@@ -25,8 +25,8 @@ from scipy.sparse import coo_matrix
 from scipy.spatial import cKDTree
 
 from sfumato.attacks.recovery import kernels
-from sfumato.attacks.recovery.ground import Cells, Ground
-from sfumato.model.errors import SfumatoError
+from sfumato.attacks.trajectories import Cells, Ground
+from sfumato.errors import SfumatoError
 
 _NEIGHBOURS = 32
 _ADD = 16

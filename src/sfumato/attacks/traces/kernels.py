@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from sfumato.model.compiled import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@njit(cache=True)
+@compiled
 def unit_vectors(lon: Floats, lat: Floats) -> Floats:
     """Points of the sphere as vectors, n x 3."""
     out = np.empty((lon.size, 3))
@@ -24,7 +25,7 @@ def unit_vectors(lon: Floats, lat: Floats) -> Floats:
     return out
 
 
-@njit(cache=True)
+@compiled
 def degrees_of(vector: Floats, lon: Floats, lat: Floats) -> None:
     """Longitude and latitude of vectors of any length."""
     for i in range(lon.size):
@@ -32,7 +33,7 @@ def degrees_of(vector: Floats, lon: Floats, lat: Floats) -> None:
         lat[i] = math.degrees(math.atan2(vector[i, 2], math.hypot(vector[i, 0], vector[i, 1])))
 
 
-@njit(cache=True)
+@compiled
 def between(vectors: Floats, before: Ints, after: Ints, share: Floats) -> Floats:
     """Points on the great circle from one vector to another, by spherical interpolation."""
     out = np.empty((before.size, 3))
@@ -50,7 +51,7 @@ def between(vectors: Floats, before: Ints, after: Ints, share: Floats) -> Floats
     return out
 
 
-@njit(cache=True)
+@compiled
 def recursive_mean(vectors: Floats, starts: Ints, k: int) -> Floats:
     """Every value from the (k+1)-th of a run on is the mean of the k *outputs* before it."""
     out = vectors.copy()
@@ -64,7 +65,7 @@ def recursive_mean(vectors: Floats, starts: Ints, k: int) -> Floats:
     return out
 
 
-@njit(cache=True)
+@compiled
 def centred_mean(vectors: Floats, starts: Ints, k: int) -> Floats:
     """Mean of the k inputs around each value, fewer at the ends of a run."""
     out = np.empty_like(vectors)
@@ -80,7 +81,7 @@ def centred_mean(vectors: Floats, starts: Ints, k: int) -> Floats:
     return out
 
 
-@njit(cache=True)
+@compiled
 def matching_users(points: Ints, offsets: Ints, users: Ints, most: int) -> Ints:
     """For every row of point numbers: how many users have been at all of them (up to `most`).
 
@@ -114,7 +115,7 @@ def matching_users(points: Ints, offsets: Ints, users: Ints, most: int) -> Ints:
     return found
 
 
-@njit(cache=True)
+@compiled
 def topsoe(
     from_a: Ints, cell_a: Ints, share_a: Floats, from_b: Ints, cell_b: Ints, share_b: Floats
 ) -> Floats:

@@ -1,26 +1,105 @@
-"""All attacks on a set of traces at a given noise, as plain data for the internal page."""
+"""All attacks on a set of traces at a given noise, as plain data for the internal page.
+
+What the internal pages about traces are built of: a head with its warning, and tables.
+
+The internal page of the attacks on traces.
+"""
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any
 
 import numpy as np
 
-from sfumato.attacks.traces.average import average_after_interpolation, moving_average
-from sfumato.attacks.traces.heat_maps import SIDE_M, halves, link
-from sfumato.attacks.traces.interpolate import interpolate
-from sfumato.attacks.traces.stationary import expected_error_m
-from sfumato.attacks.traces.top_places import top_places
-from sfumato.attacks.traces.unicity import unicity
-from sfumato.model.errors import UsageError
+from sfumato.attacks.traces.denoise import (
+    average_after_interpolation,
+    expected_error_m,
+    interpolate,
+    moving_average,
+)
+from sfumato.attacks.traces.reidentify import SIDE_M, halves, link, top_places, unicity
+from sfumato.errors import UsageError
+from sfumato.model.sphere import great_circle
+from sfumato.model.traces import Traces
 from sfumato.privacy.noise import SeededStream
-from sfumato.traces.cells import Cells
-from sfumato.traces.kernels import great_circle
-from sfumato.traces.level import Strength
-from sfumato.traces.mechanisms.independent import independent
-from sfumato.traces.mechanisms.windows import on_printed_clock
-from sfumato.traces.model import Traces
-from sfumato.traces.outside import Box
+from sfumato.privacy.noise.planar import Strength
+from sfumato.traces.mechanisms import independent, on_printed_clock
+from sfumato.traces.region import Box
+from sfumato.traces.remap import Cells
+
+_HEAD = """<!doctype html><html lang="en"><meta charset="utf-8"><title>INTERNAL: {title}</title>
+<style>body{{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}}
+table{{border-collapse:collapse;margin:1rem 0}}td,th{{border:1px solid #999;padding:.2rem .6rem;
+text-align:right}}th:first-child,td:first-child{{text-align:left}}img{{max-width:100%}}
+.mark{{background:#a00;color:#fff;padding:.5rem 1rem;font-weight:bold}}</style>
+<p class="mark">INTERNAL. Made with the true locations; not for publication.</p>"""
+
+
+def head(title: str) -> str:
+    """The page up to its first heading."""
+    return _HEAD.format(title=escape(title))
+
+
+def table(columns: list[str], rows: list[list[str]]) -> str:
+    """A table of text; whatever stands in a cell is shown as it is."""
+    top = "".join(f"<th>{escape(cell)}</th>" for cell in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<table><tr>{top}</tr>{body}</table>"
+
+
+def percent(value: float | None) -> str:
+    """A share with one decimal, or nothing where there is none."""
+    return "" if value is None else f"{100 * value:.1f} %"
+
+
+def page(found: dict[str, Any]) -> str:
+    """Every table of `attack_traces`, in words a holder can act on."""
+    errors = [
+        [name, f"{row['mean']:.0f} m", f"{row['median']:.0f} m"]
+        for name, row in found["position_error_m"].items()
+    ]
+    still = [[n, f"{metres:.1f} m"] for n, metres in found["stationary_error_m"].items()]
+    linked = [[name, f"{rate:.1%}"] for name, rate in found["linkage"].items()]
+    parts = [
+        head("attacks on traces"),
+        f"<h1>Attacks at {found['noise_m']:g} m of expected noise</h1>",
+        f"<p>{found['users']:,} users, {found['fixes']:,} fixes.</p>",
+        "<h2>Where people were</h2>",
+        table(["an adversary's guess", "mean error", "median error"], errors),
+        "<h2>Somebody who stays in one place</h2>",
+        table(["independent reports of it", "error of the most likely place"], still),
+        "<h2>Who they are</h2><p>Second half of the period linked to heat maps of the first; "
+        f"guessing gets {found['linkage_by_chance']:.1%}.</p>",
+        table(["reports", "linked to their user"], linked),
+        "<p>Trials in which so many known points of a trace (cell of 800 m, hour) fit one user "
+        "only:</p>",
+        _shares(found["unicity"], "points"),
+        "<p>Users whose most visited cells are nobody else's:</p>",
+        _shares(found["unique_top_places"], "places"),
+        "</html>",
+    ]
+    if "classifier" in found:
+        parts.insert(-1, _classifier(found["classifier"]))
+    return "\n".join(parts) + "\n"
+
+
+def _classifier(found: dict[str, Any]) -> str:
+    rows = [
+        [name, *(f"{row[key]:.1%}" for key in ("accuracy", "balanced", "nearest", "majority"))]
+        for name, row in found.items()
+    ]
+    columns = ["reports", "accuracy", "mean over classes", "nearest window", "largest class"]
+    return "<h2>The recurrent classifier</h2>" + table(columns, rows)
+
+
+def _shares(found: dict[str, dict[str, float]], what: str) -> str:
+    first = next(iter(found.values()))
+    rows = [[name, *(f"{share:.1%}" for share in row.values())] for name, row in found.items()]
+    return table(["reports", *(f"{n} {what}" for n in first)], rows)
+
 
 MOST_CELLS = 4_000_000
 _AVERAGED = 9

@@ -25,15 +25,11 @@ from scipy.sparse import csr_array
 from scipy.special import ndtri
 
 from sfumato.density.bayes.clipping import Distortion, Weighting, find_distortion
-from sfumato.density.refine.calendar import Calendar
-from sfumato.density.refine.crowds import temper_crowds
-from sfumato.density.refine.margins import PLACE_FLOOR, clean_places, clean_slots
-from sfumato.density.refine.pooling import pool_nights
-from sfumato.density.refine.raking import rake
-from sfumato.density.refine.rhythms import rhythm_basis
-from sfumato.density.refine.singular import components, effective_noise
+from sfumato.density.refine.margins import PLACE_FLOOR, clean_places, clean_slots, rake
 from sfumato.density.refine.spatial import SpatialFilter
-from sfumato.density.refine.temporal import wiener
+from sfumato.density.refine.special_hours import pool_nights, temper_crowds
+from sfumato.density.refine.temporal import components, effective_noise, rhythm_basis, wiener
+from sfumato.model.time_grid import HourCalendar
 
 _LEVEL_SPREAD, _LEAST_LEVEL = 0.3, 0.2
 """How far the weight that the bound leaves may lie from what was expected of it."""
@@ -69,7 +65,7 @@ class Ground:
     dilution: Vector
     """Variance of a released count over its mean where visits are independent: 1 for whole
     places, less where a count is gathered from shares of several."""
-    calendar: Calendar
+    calendar: HourCalendar
     centres: NDArray[np.float64]
     expected: Table | None = None
     """What earlier releases say of each cell, up to a common factor."""
@@ -108,7 +104,7 @@ def prepare(
     expected: Table | None = None,
 ) -> Ground:
     """Clean the margins. `area` is released x counted."""
-    calendar = Calendar.of(starts, ends)
+    calendar = HourCalendar.of(starts, ends)
     total = margins.total if margins.total is not None else _pooled_total(margins)
     total = max(total, 1.0)
     up = total / max(float(margins.places.sum()), 1.0)
@@ -251,7 +247,7 @@ def _chosen(sigma: float, axes: int, places: int) -> float:
 
 
 def _rhythms(
-    rest: Table, sigma: float, places: SpatialFilter, calendar: Calendar, envelope: Vector
+    rest: Table, sigma: float, places: SpatialFilter, calendar: HourCalendar, envelope: Vector
 ) -> tuple[Table, Table, Table]:
     """Known rhythms on their principal axes: estimate, variance and the basis used.
 

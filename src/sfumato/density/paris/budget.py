@@ -20,13 +20,17 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.density.paris.cut import cost_range, row_range
-from sfumato.density.paris.pure import LATTICE, coefficient_sensitivity, units_of
+from sfumato.density.common import touched_cells
 from sfumato.density.paris.settings import Cut, Histogram, Keep, Noise, Settings, Space
+from sfumato.density.paris.spectrum import (
+    LATTICE,
+    coefficient_sensitivity,
+    cost_range,
+    row_range,
+    units_of,
+)
 from sfumato.density.scheme import Plan, PublicFacts
-from sfumato.density.zoning import touched_cells
-from sfumato.model.bound import WEIGHT_UNITS
-from sfumato.model.counts import Counts
+from sfumato.model.counts import WEIGHT_UNITS, Counts
 from sfumato.model.private import Private
 from sfumato.privacy.accounting import Guarantee, guarantee, zcdp_rho
 from sfumato.privacy.calibration import (
@@ -41,12 +45,12 @@ from sfumato.privacy.events import (
     ConcentratedEvent,
     GaussianEvent,
     LaplaceEvent,
+    Measurement,
     PrivacyEvent,
 )
 from sfumato.privacy.exact import decimal_up, exact, rounded_up
-from sfumato.privacy.measurement import Measurement
-from sfumato.privacy.mechanisms.addition import laplace_variance
-from sfumato.privacy.mechanisms.choices import MECHANISM, choices_rho
+from sfumato.privacy.mechanisms.additive import laplace_variance
+from sfumato.privacy.mechanisms.selection import MECHANISM, choices_rho
 from sfumato.privacy.noise import representable_softness
 from sfumato.privacy.wall import Wall
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sfumato.density.parameters import flag, no_others, number, whole, word
+from sfumato.density.common import flag, no_others, number, whole, word
 from sfumato.density.refine.fourier import Transform
 from sfumato.density.scheme import PublicFacts
-from sfumato.model.errors import UsageError
+from sfumato.errors import UsageError
 
 
 class Space(StrEnum):

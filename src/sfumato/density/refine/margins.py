@@ -4,15 +4,96 @@ Both are noisy and cheap to measure well. Place totals go through the spatial fi
 totals are drawn towards the mean of the same time of day on days of the same kind, as far
 as their noise asks for it. Floors are public levels, so that no power of a noisy total
 explodes. Post-processing.
+
+Scale a table until its row and column sums agree with margins measured apart.
+
+Deming & Stephan (1940). The ratios are what is applied, so they can be smoothed or shrunk
+by the caller; rows or columns without mass take theirs from the margins evenly.
+
+Make noisy numbers look like counts: non-negative, whole, adding up.
+
+Post-processing: everything here reads released numbers only.
+
+Earlier releases as the expectation of the next one. Free: they are published.
+
+Where people were last week, and how it changed with the hour, is likely to hold next week too.
+Every earlier table, brought to the same mean, is carried over by weekday and time of day, or,
+where the earlier releases lack that weekday, by kind of day, or by time of day alone. The next
+release takes the sizes of places and their rhythms from it as its prior mean; whatever has
+changed since is found by the layers above, which start from here instead of from nothing.
+Post-processing of published numbers: no event of its own, no budget.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.density.refine.calendar import Calendar
 from sfumato.density.refine.spatial import SpatialFilter
+from sfumato.errors import UsageError
+from sfumato.model.time_grid import HourCalendar
+
+Table = NDArray[np.float64]
+
+
+def ratios(target: Table, current: Table, largest: float = 4.0) -> Table:
+    """target / current, kept within 1/largest … largest; 1 where there is nothing to scale."""
+    usable = (current > 0) & (target > 0)
+    raw = np.where(usable, target / np.where(usable, current, 1.0), 1.0)
+    result: Table = np.clip(raw, 1 / largest, largest)
+    return result
+
+
+def rake(table: Table, rows: Table, columns: Table, rounds: int = 2) -> Table:
+    """Columns first, then rows, `rounds` times."""
+    result = table
+    for _ in range(rounds):
+        result = result * ratios(columns, result.sum(axis=0))[None, :]
+        result = result * ratios(rows, result.sum(axis=1))[:, None]
+    return result
+
+
+def project_to_simplex(
+    values: NDArray[np.float64], total: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The closest non-negative columns (Euclidean) whose sums are `total`.
+
+    A negative total counts as zero. Exact, by sorting each column once.
+    """
+    y = np.asarray(values, dtype=np.float64)
+    mass = np.maximum(np.asarray(total, dtype=np.float64), 0.0)
+    ordered = -np.sort(-y, axis=0)
+    surplus = np.cumsum(ordered, axis=0) - mass
+    count = np.arange(1, y.shape[0] + 1)[:, None]
+    active = np.maximum((ordered * count > surplus).sum(axis=0), 1)
+    shift = np.take_along_axis(surplus, active[None] - 1, axis=0) / active
+    result: NDArray[np.float64] = np.where(mass > 0, np.maximum(y - shift, 0.0), 0.0)
+    return result
+
+
+def round_keeping_totals(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Whole numbers whose column sums are the rounded column sums (largest remainders).
+
+    Ties in the remainders go to the earlier row, so the result is reproducible.
+    """
+    if (values < 0).any():
+        raise UsageError("Only non-negative counts are rounded; clip or project them first.")
+    floor = np.floor(values)
+    missing = np.rint(values.sum(axis=0)).astype(np.int64) - floor.sum(axis=0).astype(np.int64)
+    rank = np.argsort(np.argsort(-(values - floor), axis=0, kind="stable"), axis=0, kind="stable")
+    return np.asarray(floor.astype(np.int64) + (rank < missing))
+
+
+def add_up(table: NDArray[np.float64], parents: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Rows of the level above: each parent is the sum of its children, so levels agree."""
+    result = np.zeros((int(parents.max()) + 1, table.shape[1]), dtype=table.dtype)
+    np.add.at(result, parents, table)
+    return result
+
 
 Vector = NDArray[np.float64]
 PLACE_FLOOR = 0.02
@@ -34,7 +115,7 @@ def clean_places(
 
 
 def clean_slots(
-    noisy: Vector, noise_variance: float, calendar: Calendar, shares: Vector | None = None
+    noisy: Vector, noise_variance: float, calendar: HourCalendar, shares: Vector | None = None
 ) -> Vector:
     """Slot totals drawn towards the mean of their time of day and kind of day, or towards the
     `shares` of each slot that earlier releases found.
@@ -58,3 +139,46 @@ def clean_slots(
         relative = max(excess, 0.0) / max(float((level * free).sum()), 1e-300)
         away = away * (relative * level) / (relative * level + noise_variance)
     return np.maximum(expected + away, floor)
+
+
+SMALLEST, LARGEST = 0.05, 20.0
+"""A cell stays within these multiples of the product of its margins: empty cells say little."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EarlierTable:
+    """A published table over the same places, and the calendar of its slots."""
+
+    values: Table
+    calendar: HourCalendar
+
+
+def expected_pattern(earlier: Sequence[EarlierTable], calendar: HourCalendar) -> Table:
+    """Place x slot of the coming period, with a mean of one."""
+    scaled = [table.values / max(float(table.values.mean()), 1e-9) for table in earlier]
+    values = np.concatenate(scaled, axis=1)
+    past = np.concatenate([_times(table.calendar) for table in earlier], axis=1)
+    coming = _times(calendar)
+    found = np.tile(values.mean(axis=1, keepdims=True), (1, coming.shape[1]))
+    for t in range(coming.shape[1]):
+        for depth in range(3):  # weekday and time, kind of day and time, time alone
+            same = (past[depth:] == coming[depth:, t : t + 1]).all(axis=0)
+            if same.any():
+                found[:, t] = values[:, same].mean(axis=1)
+                break
+    rows, columns = found.mean(axis=1, keepdims=True), found.mean(axis=0, keepdims=True)
+    product = np.maximum(rows * columns, 1e-12)
+    kept = np.clip(found, SMALLEST * product, LARGEST * product)
+    result: Table = kept / kept.mean()
+    return result
+
+
+def pattern_digest(pattern: Table) -> str:
+    """What names a pattern in a manifest, and what a rerun must have in common."""
+    return hashlib.sha256(np.ascontiguousarray(pattern).tobytes()).hexdigest()
+
+
+def _times(calendar: HourCalendar) -> NDArray[np.int64]:
+    """Rows from the finest to the coarsest: weekday, kind of day, time of day."""
+    clock = np.rint(calendar.hour * 12).astype(np.int64)
+    return np.stack([calendar.weekday, calendar.weekend.astype(np.int64), clock])

@@ -8,10 +8,25 @@ multiplicative fixed point that never leaves the positive orthant); the filter i
 posterior mean, direction by direction of its own basis. Directions that were explained before
 are taken out of the model. Where a direction stands out of the white variation, neighbours may
 be asked too: a filter in space can be given for those.
+
+Known rhythms: an orthonormal basis of what a city is expected to do with the clock.
+
+Weekday against weekend, single days that differ, and waves of the day (24 h, 12 h, …), the
+same for all days and apart for weekends, each under the envelope of the city's own activity.
+The basis is built from the public calendar and noisy totals; features that the period does
+not have (no weekend in it, one slot a day) drop out.
+
+Unknown rhythms: the low-rank part of a noisy matrix, by singular values.
+
+A matrix of independent noise with standard deviation sigma has its largest singular value
+near sigma * (sqrt(n) + sqrt(m)); what rises above it is signal that many places share. Counts
+vary by chance on top of the noise that was added, so the level of the noise is read from
+the middle of the spectrum, which signal of low rank does not reach (Gavish & Donoho 2014).
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,10 +34,82 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.density.refine.calendar import Calendar
 from sfumato.density.refine.spatial import Filtered
+from sfumato.model.time_grid import HourCalendar
+
+WAVES = 4
+_INDEPENDENT = 1e-6
+
+
+def rhythm_basis(calendar: HourCalendar, envelope: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Slots x features, orthonormal columns, at most half as many as there are slots."""
+    slots = calendar.hour.size
+    weekend = calendar.weekend.astype(np.float64)
+    features = [weekend, calendar.weekday == 5, calendar.weekday == 4]
+    waves = min(WAVES, int((calendar.slots_per_day - 1) // 2))
+    for order in range(1, waves + 1):
+        angle = 2 * np.pi * order * calendar.hour / 24
+        for wave in (np.cos(angle), np.sin(angle)):
+            features += [wave, weekend * wave]
+    columns: list[NDArray[np.float64]] = []
+    for feature in features:
+        column = np.asarray(feature, dtype=np.float64) * envelope
+        size = np.linalg.norm(column)
+        for known in columns:  # Gram-Schmidt, twice is enough for rounding
+            column = column - known * (known @ column)
+        for known in columns:
+            column = column - known * (known @ column)
+        rest = np.linalg.norm(column)
+        if size > 0 and rest > _INDEPENDENT * size and len(columns) < slots // 2:
+            columns.append(column / rest)
+    return np.column_stack(columns) if columns else np.zeros((slots, 0))
+
 
 Matrix = NDArray[np.float64]
+_MARGIN = 1.02
+"""How far above the edge of pure noise a singular value must stand."""
+
+
+def noise_edge(rows: int, columns: int, sigma: float) -> float:
+    """Where the singular values of pure noise end."""
+    return sigma * float(np.sqrt(rows) + np.sqrt(columns))
+
+
+@functools.cache
+def middle_of_noise(rows: int, columns: int) -> float:
+    """Median singular value of unit noise of that shape (Marchenko & Pastur 1967)."""
+    small, large = min(rows, columns), max(rows, columns)
+    beta = small / large
+    low, high = (1 - np.sqrt(beta)) ** 2, (1 + np.sqrt(beta)) ** 2
+    x = np.linspace(low, high, 20_001)
+    density = np.sqrt(np.maximum((high - x) * (x - low), 0.0)) / np.maximum(x, 1e-12)
+    share = np.cumsum(density)
+    return float(np.sqrt(np.interp(0.5, share / share[-1], x) * large))
+
+
+def effective_noise(matrix: Matrix, columns: int | None = None) -> float:
+    """Standard deviation of everything in the matrix that has no low rank.
+
+    `columns` is the number of dimensions left where some were projected out before.
+    """
+    rows, width = matrix.shape
+    alive = min(rows, columns or width)
+    if alive < 1:
+        return 0.0
+    values = np.linalg.svd(matrix, compute_uv=False)[:alive]
+    return float(np.median(values)) / middle_of_noise(rows, columns or width)
+
+
+def components(
+    matrix: Matrix, sigma: float, columns: int | None = None, most: int = 40
+) -> tuple[Matrix, Matrix, Matrix]:
+    """Left vectors, noisy values and right vectors of what rises above the noise."""
+    left, values, right = np.linalg.svd(matrix, full_matrices=False)
+    edge = _MARGIN * noise_edge(matrix.shape[0], columns or matrix.shape[1], sigma)
+    rank = min(int((values > edge).sum()), most)
+    return left[:, :rank], values[:rank], right[:rank].T
+
+
 _ROUNDS = 120
 _LARGEST = 400
 """Slots above which the filter works on equal spans of at most this length, one by one."""
@@ -42,7 +129,7 @@ class Smoothed:
     mixture: NDArray[np.float64]
 
 
-def kernels(calendar: Calendar) -> list[Matrix]:
+def kernels(calendar: HourCalendar) -> list[Matrix]:
     """The kernels of the mixture, each with a unit diagonal; the last one is white."""
     at, hour = calendar.at, calendar.hour
     apart = np.abs(at[:, None] - at[None])
@@ -64,7 +151,7 @@ def kernels(calendar: Calendar) -> list[Matrix]:
 def wiener(
     rows: Matrix,
     noise_variance: float,
-    calendar: Calendar,
+    calendar: HourCalendar,
     removed: Matrix,
     in_space: FieldFilter | None = None,
 ) -> Smoothed:
@@ -77,7 +164,7 @@ def wiener(
         return _wiener(rows, noise_variance, kernels(calendar), removed, in_space)
     parts = []
     for span in spans:
-        piece = Calendar(*(getattr(calendar, name)[span] for name in calendar.__slots__))
+        piece = HourCalendar(*(getattr(calendar, name)[span] for name in calendar.__slots__))
         nothing = np.zeros((piece.at.size, 0))
         parts.append(_wiener(rows[:, span], noise_variance, kernels(piece), nothing, in_space))
     return Smoothed(

@@ -1,12 +1,19 @@
 """Paths as described files: each by its own schema, as on one machine, wherever Spark finds it.
 
-Files that this machine sees are located as `sfumato.io.locate` does; addresses (`s3a://…`,
+Files that this machine sees are located as `sfumato.io.files` does; addresses (`s3a://…`,
 `hdfs://…`) are listed by Spark. The rules are the same: an ending says the format, a header or a
 footer the schema, a file that does not fit is refused where it was named and gives no rows where
 it was found in a folder. Spark reads the footers of Parquet; files of one layout share one.
 
 A row knows its file by a number, Spark's hash of the path, because a path with every row would
 cost more than the row.
+
+How Spark SQL writes the name of a column.
+
+A Spark schema in the words of `sfumato.io`, and a DataFrame as `Events`.
+
+Types are translated into the names by which `sfumato.io.columns` judges them. Only the
+schema is looked at: Spark may be lazy, and rows decide nothing.
 """
 
 from __future__ import annotations
@@ -19,17 +26,81 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from sfumato.engine.spark.describing import columns_of
-from sfumato.engine.spark.errors import without_records
-from sfumato.io.aliases import check_keys
-from sfumato.io.csv_dialect import dialect_of
-from sfumato.io.event_columns import ROLES
-from sfumato.io.event_time import check_time_options
+from sfumato.engine.spark.session import without_records
+from sfumato.errors import InputError, SfumatoError, UsageError
+from sfumato.io.columns import ROLES, check_time_options
+from sfumato.io.columns import describe as reading_of
 from sfumato.io.events import described_file
+from sfumato.io.files import (
+    Located,
+    Unreadable,
+    by_name,
+    dialect_of,
+    format_of,
+    locate,
+    partition_keys,
+)
 from sfumato.io.formats import FORMATS, FileSchema, csv_schema, parquet_layout
-from sfumato.io.locate import Located, Unreadable, by_name, format_of, locate, partition_keys
-from sfumato.model.errors import InputError, SfumatoError, UsageError
-from sfumato.model.events import EventFile, Events, FileFormat
+from sfumato.io.names import check_keys
+from sfumato.io.tables import Column, refuse_repeated
+from sfumato.model.events import EventFile, Events, EventTable, FileFormat
+
+
+def quoted(name: str) -> str:
+    """A column name as an identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+_TYPES = {
+    "int": "INTEGER",
+    "binary": "BLOB",
+    "void": "VARCHAR",
+    "timestamp": "TIMESTAMP WITH TIME ZONE",
+    "timestamp_ntz": "TIMESTAMP",
+    "decimal(20,0)": "UBIGINT",  # what Spark makes of unsigned 64-bit integers
+}
+
+
+def is_text(spark_type: str) -> bool:
+    """Texts of any length and collation."""
+    return spark_type.startswith(("string", "varchar", "char"))
+
+
+def type_name(spark_type: str) -> str:
+    """The name by which `sfumato.io` knows a Spark type."""
+    return "VARCHAR" if is_text(spark_type) else _TYPES.get(spark_type, spark_type.upper())
+
+
+def types_of(schema: Any) -> dict[str, str]:
+    """Column to Spark type."""
+    return {str(field.name): field.dataType.simpleString() for field in schema.fields}
+
+
+def columns_of(schema: Any, label: str) -> tuple[Column, ...]:
+    """The columns of a Spark schema; refused where two cannot be told apart."""
+    names = [str(field.name) for field in schema.fields]
+    if not names:
+        raise InputError("there are no columns.", file=label)
+    refuse_repeated(names, label)
+    return tuple(Column(name, type_name(kind)) for name, kind in types_of(schema).items())
+
+
+def describe(
+    frame: Any,
+    *,
+    label: str = "Spark DataFrame",
+    columns: Mapping[str, str] | None = None,
+    tz: str | None = None,
+    time_unit: str | None = None,
+) -> Events:
+    """Describe a Spark DataFrame by its schema and the options."""
+    chosen = dict(columns or {})
+    check_keys(chosen, ROLES)
+    with without_records(label):
+        schema = frame.schema
+    reading, notes = reading_of(columns_of(schema, label), chosen, label, tz=tz, unit=time_unit)
+    return Events((EventTable(frame, reading, label),), notes, label=label)
+
 
 LONGEST_SEEN = 1 << 26
 """Bytes above which Hadoop's reader skips a record by itself, in constant memory."""

@@ -20,16 +20,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.engine.drops import DropLog, DropReason
-from sfumato.engine.intake.reading import Judge
-from sfumato.engine.spark.describing import is_text, types_of
-from sfumato.engine.spark.errors import guarded, without_records
-from sfumato.engine.spark.files import NUMBER, Store
-from sfumato.engine.spark.words import quoted
-from sfumato.io.arrow import bytes_of, numbers, validity
+from sfumato.engine.local import DropLog, DropReason, Judge
+from sfumato.engine.spark.files import NUMBER, Store, is_text, quoted, types_of
+from sfumato.engine.spark.session import guarded, without_records
 from sfumato.io.formats import constants, csv_positions, json_positions
 from sfumato.io.lines import LONGEST
 from sfumato.io.rows import Positions, RowRules
+from sfumato.io.values import bytes_of, numbers, validity
 from sfumato.model.events import EventFile, Events, EventTable, FileFormat, UserEncoding
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid

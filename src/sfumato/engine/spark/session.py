@@ -6,21 +6,165 @@ below fatal in its log and in those of its executors (task failures are logged w
 messages), keeps no event log and no page, and has its scratch files in a folder that only this
 user can enter, that goes with the session, and that is swept up by the next run where a run was
 killed.
+
+What Spark complains about, without the record that its message may quote.
+
+Under ANSI rules Spark's errors carry the value that could not be read, and a worker's error
+carries Python's own message. Neither leaves here: what is kept is the *condition*, Spark's public
+name for the kind of error, and whether it is one that the user can mend.
+
+pyspark also writes each error that it passes on to standard error, through loggers of its own,
+message and all. While work of ours runs they are silent about it.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import subprocess
 import sys
+import threading
 import warnings
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from sfumato.engine.spark.errors import condition_of
-from sfumato.io.scratch import Scratch
-from sfumato.model.errors import UsageError
+from sfumato import __version__
+from sfumato.engine.base import BoundBroken
+from sfumato.errors import InputError, SfumatoError, UsageError
+from sfumato.io.files import Unreadable
+from sfumato.io.formats import Damaged
+from sfumato.io.write import Scratch
+
+_CONDITION = re.compile(r"[A-Z][A-Z0-9_]*(\.[A-Z0-9_]+)*")
+_MISSING = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND")
+_UNREAD = re.compile(r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER")
+_FORBIDDEN = re.compile(r"AccessControlException|AccessDenied|Permission denied")
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+WORKER_FAULT = "sfumato worker:"
+"""Begins what a worker's function says when it fails: a kind of error and nothing else."""
+
+
+def condition_of(error: BaseException) -> str:
+    """Spark's public name for what went wrong, or the kind of the error."""
+    for ask in ("getCondition", "getErrorClass"):
+        try:
+            found = getattr(error, ask)()
+        except Exception:
+            continue
+        if isinstance(found, str) and _CONDITION.fullmatch(found):
+            return found
+    return type(error).__name__
+
+
+@contextmanager
+def without_records(label: str) -> Iterator[None]:
+    """Turn an error of Spark or of a worker into one that shows no record."""
+    try:
+        with warnings.catch_warnings(), _silent():
+            # pyspark warns about a pandas that it has not seen; no pandas is used here.
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+        return
+    except (SfumatoError, BoundBroken):
+        raise
+    except Exception as error:
+        raised = _plain(error, label)
+    raise raised from None
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """pyspark's loggers of errors say nothing of what this thread does."""
+    try:
+        from pyspark.logger import PySparkLogger
+    except ImportError:  # before 4.0 there were none
+        yield
+        return
+    here = threading.get_ident()
+
+    def others(record: logging.LogRecord) -> bool:
+        return record.thread != here
+
+    loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
+    for logger in loggers:
+        logger.addFilter(others)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(others)
+
+
+def _plain(error: Exception, label: str) -> Exception:
+    message = str(error)
+    condition = condition_of(error)
+    if BoundBroken.__name__ in message:
+        return BoundBroken("A user counted above the bound; nothing is given.")
+    if "No module named 'sfumato" in message or f"{WORKER_FAULT} OtherVersion" in message:
+        return UsageError(
+            "The cluster's Python workers do not have sfumato, or another version of it.",
+            remedy="Install sfumato on the workers, in the version that runs here.",
+        )
+    if condition.startswith(_MISSING):
+        return InputError(
+            "there is no such file or table.", file=label, remedy="Check the path or the name."
+        )
+    if condition.startswith("PARQUET_TYPE_ILLEGAL"):
+        return InputError(
+            "a column has a type that Spark cannot read, such as a time in nanoseconds.",
+            file=label,
+            remedy="Write times in microseconds, or count on one machine.",
+        )
+    if _UNREAD.search(condition) or _UNREAD.search(message):
+        if _FORBIDDEN.search(message):
+            return Unreadable(
+                "no permission to read it.", file=label, remedy="Change its owner or mode."
+            )
+        return Damaged(
+            "a file is damaged or cut short.", file=label, remedy="Copy or write it again."
+        )
+    fault = re.search(WORKER_FAULT + r" (\w+)", message)
+    kind = f"{condition}, {fault.group(1)}" if fault else condition
+    return InputError(
+        f"the events could not be read ({kind}).",
+        file=label,
+        remedy="Check that they are complete and that the cluster is well; run again to resume.",
+    )
+
+
+def guarded(work: Callable[[Iterator[Any]], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
+    """A worker's function whose errors say their kind and nothing else.
+
+    Spark writes a worker's error into its logs, and Python's messages may quote a value. A
+    worker with another version of sfumato might count otherwise, so it counts nothing.
+    """
+    version = __version__
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        try:
+            if installed() != version:
+                raise OtherVersion
+            yield from work(batches)
+            return
+        except GeneratorExit:
+            raise
+        except Exception as error:
+            kind = type(error).__name__
+        raise RuntimeError(f"{WORKER_FAULT} {kind}")
+
+    return run
+
+
+class OtherVersion(Exception):
+    """The worker's sfumato is not the driver's."""
+
+
+def installed() -> str:
+    """The version of sfumato where this runs."""
+    return __version__
+
 
 _OURS = {
     "spark.app.name": "sfumato",

@@ -20,32 +20,41 @@ Kept between questions are the blocks, in the cluster's memory and on its local 
 lets them go, as does the end of the session. Cost: three scans (two of them for the
 fingerprint), one shuffle, then one pass over the blocks a question. A file that was found in a
 folder and turns out to be damaged in a scan is left out and counted.
+
+From what the user points at to a `SparkSource`: a frame, a table's name, or paths.
+
+A frame keeps its own session. A name such as `catalog.db.table` is a table of the session's
+catalogue, and so is a path that ends in `.orc`, a format that only Spark reads; every other path
+means files (`sfumato.engine.spark.files`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.engine import answers
-from sfumato.engine.compiled import Compiled
-from sfumato.engine.drops import DropLog
-from sfumato.engine.spark import blocks, passes, survey
-from sfumato.engine.spark.errors import guarded, without_records
-from sfumato.engine.spark.files import Store
-from sfumato.engine.spark.passes import Question
+from sfumato.engine import base
+from sfumato.engine.base import Compiled
+from sfumato.engine.local import DropLog
+from sfumato.engine.spark import blocks, survey
+from sfumato.engine.spark import blocks as passes
+from sfumato.engine.spark.blocks import Question
+from sfumato.engine.spark.files import Store, address_of, describe, read_files, shown, texts_of
 from sfumato.engine.spark.rows import TALLIES, Recipe, judged, log_of, scans_of
+from sfumato.engine.spark.session import guarded, is_spark_frame, open_session, without_records
+from sfumato.errors import UsageError
 from sfumato.io.events import resolved
 from sfumato.io.formats import Damaged
-from sfumato.model.bound import SampleBound
-from sfumato.model.counts import Counts
-from sfumato.model.errors import UsageError
+from sfumato.model.counts import Counts, SampleBound
 from sfumato.model.events import EventFile, Events
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.private import Private
@@ -143,8 +152,8 @@ class SparkSource(Compiled):
 
     def sampled(self, bound: SampleBound, key: bytes) -> Private[Counts]:
         limit = min(bound.slots, self.grid.slots)
-        values = self._ask("sampled", self._shape, (limit, answers.checked_key(key)))
-        return answers.sampled_counts(values, bound, self.grid)
+        values = self._ask("sampled", self._shape, (limit, base.checked_key(key)))
+        return base.sampled_counts(values, bound, self.grid)
 
     def _ask(
         self, kernel: str, shape: tuple[int, ...], arguments: tuple[Any, ...]
@@ -161,11 +170,11 @@ class SparkSource(Compiled):
             return passes.counted(batches, question, user)
 
         with without_records(self._label):
-            long = users.mapInArrow(guarded(work), passes.SCHEMA)
+            long = users.mapInArrow(guarded(work), passes.SUMS_SCHEMA)
             found = long.groupBy("cell").sum("n").toArrow()
         cells, sums = (found.column(k).to_numpy() for k in (0, 1))
         if not bool((sums[cells < 0] == 1).all()):
-            raise answers.BoundBroken("A user's rows met in two tasks; nothing is given.")
+            raise base.BoundBroken("A user's rows met in two tasks; nothing is given.")
         values.reshape(-1)[cells[cells >= 0]] = sums[cells >= 0]
         return values
 
@@ -273,3 +282,54 @@ def _kept(frame: Any) -> Any:
         return frame.persist()
     except Exception:
         return frame
+
+
+_TABLE = re.compile(r"(\w+|`[^`]+`)(\.(\w+|`[^`]+`)){0,2}")
+
+
+def open_source(
+    events: object,
+    places: Places,
+    grid: TimeGrid,
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    tz: str | None = None,
+    time_unit: str | None = None,
+    progress: Progress | None = None,
+) -> SparkSource:
+    """Open and describe the events; close the source to let the session go where it is ours."""
+    closing = ExitStack()
+    options: dict[str, Any] = {"columns": columns, "tz": tz, "time_unit": time_unit}
+    try:
+        if is_spark_frame(events):
+            if master is not None or settings:
+                raise UsageError(
+                    "A Spark DataFrame has its session already, with its own settings.",
+                    remedy="Leave the master and Spark's settings out.",
+                )
+            described, store = describe(events, **options), Store()
+        else:
+            session, closing = open_session(master, settings)
+            described, store = _read(session, events, options)
+        return SparkSource(described, places, grid, store=store, closing=closing, progress=progress)
+    except BaseException:
+        closing.close()
+        raise
+
+
+def _read(session: Any, events: object, options: dict[str, Any]) -> tuple[Events, Store]:
+    texts = texts_of(events)
+    first = texts[0]
+    label = shown(first)
+    if len(texts) == 1 and _TABLE.fullmatch(first) and not Path(first).exists():
+        with without_records(label):
+            frame = session.table(first)
+        return describe(frame, label=label, **options), Store()
+    if first.lower().rstrip("/").endswith(".orc"):
+        with without_records(label):
+            here = [address_of(Path(text)) if Path(text).exists() else text for text in texts]
+            frame = session.read.orc(here)
+        return describe(frame, label=label, **options), Store()
+    return read_files(session, texts, **options)

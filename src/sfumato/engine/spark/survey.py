@@ -24,10 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.engine.spark.errors import without_records
-from sfumato.engine.spark.files import NUMBER
+from sfumato.engine.spark.files import NUMBER, quoted
 from sfumato.engine.spark.rows import Part, Scan
-from sfumato.engine.spark.words import quoted
+from sfumato.engine.spark.session import without_records
 from sfumato.model.events import EventFile, Reading, TimeEncoding, UserEncoding
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid

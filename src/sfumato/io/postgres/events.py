@@ -4,30 +4,123 @@ How the rows of each table are read is decided as for files, by its columns' nam
 types and the options, each table by itself. Rows outside the period stay on the server. That
 nobody was there is a private answer like any other, so an empty table is no error.
 
-No value of a table stops the reading (`sfumato.io.postgres.columns`). A view that computes is the
+No value of a table stops the reading (`sfumato.io.postgres.table`). A view that computes is the
 holder's own: where its expression fails for one row, the server gives none.
+
+The period as a condition for the server, so that only rows that can count travel.
+
+The condition keeps every row whose time the engine would put inside the period, and may keep a few
+more: for wall clocks, an hour at a change of the clock; for floating-point epochs, a second. Text
+is not compared on the server (its order is not that of time), so a text column travels whole.
+Timestamps and numbers are compared as they are stored with constants, which no value makes fail:
+the server puts infinity and NaN above all others, and so outside.
+
+Rows of a table as a Parquet file in a scratch folder: the engine reads it as any other file.
+
+Once read, the rows cannot change under a release, and asking for several margins or for the
+fingerprint does not ask the server again. The file holds the columns that play a part and the rows
+that can count, nothing else; the folder is for its owner alone, and is removed with the run, or by
+the next run where this one is killed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from sfumato.io import aliases
-from sfumato.io.event_columns import ROLES, describe
-from sfumato.io.postgres.address import Address, Table
-from sfumato.io.postgres.columns import ServerColumn
-from sfumato.io.postgres.encodings import as_utf8
-from sfumato.io.postgres.period import Period, condition
-from sfumato.io.postgres.session import Session, open_session
-from sfumato.io.postgres.snapshot import write_snapshot
-from sfumato.io.schema import refuse_repeated
-from sfumato.io.scratch import Scratch
-from sfumato.model.events import EventFile, Events, FileFormat, Reading
+from sfumato.errors import InputError
+from sfumato.io import names
+from sfumato.io.columns import ROLES, describe
+from sfumato.io.postgres.connect import Address, Table, quoted
+from sfumato.io.postgres.table import ServerColumn, Session, as_utf8, open_session
+from sfumato.io.tables import refuse_repeated
+from sfumato.io.write import Scratch
+from sfumato.model.events import EventFile, Events, FileFormat, Reading, TimeEncoding
 from sfumato.model.source import Progress
+from sfumato.model.time_grid import clock_offsets
+
+Period = tuple[int, int]
+"""First instant and first instant after, in epoch microseconds."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PER_MICROSECOND = {
+    TimeEncoding.EPOCH_S: (1, 1_000_000),
+    TimeEncoding.EPOCH_MS: (1, 1_000),
+    TimeEncoding.EPOCH_US: (1, 1),
+    TimeEncoding.EPOCH_NS: (1_000, 1),
+}
+
+
+def condition(column: str, type: str, reading: Reading, period: Period | None) -> str:
+    """An SQL condition about the time column, `true` where nothing can be said."""
+    name = quoted(column)
+    if reading.time_is_text:
+        return "true"
+    if reading.time in (TimeEncoding.INSTANT, TimeEncoding.NAIVE):
+        if period is None:
+            return "true"
+        first, last = period
+        if reading.time is TimeEncoding.NAIVE:
+            assert reading.tz is not None  # the reader has refused a clock without a zone
+            _, offsets = clock_offsets(reading.tz, first, last)
+            first, last = first + int(offsets.min()), last + int(offsets.max())
+        aware = reading.time is TimeEncoding.INSTANT
+        low, high = (_moment(edge, aware) for edge in (first, last))
+        return f"{name} >= {low} AND {name} < {high}"
+    if period is None:
+        return "true"
+    multiply, divide = _PER_MICROSECOND[reading.time]
+    margin = 0 if type in ("SMALLINT", "INTEGER", "BIGINT") else 1_000_000
+    low_edge = (period[0] - margin) * multiply // divide
+    high_edge = -(-(period[1] + margin) * multiply // divide)
+    return f"{name} >= {low_edge} AND {name} < {high_edge}"
+
+
+def _moment(microseconds: int, aware: bool) -> str:
+    """An instant as an SQL constant, so that the server can leave out whole partitions."""
+    try:
+        text = (_EPOCH + timedelta(microseconds=microseconds)).isoformat(sep=" ")
+    except OverflowError:  # beyond the years 1 and 9999
+        text = "infinity" if microseconds > 0 else "-infinity"
+    return f"timestamptz '{text}'" if aware else f"timestamp '{text.removesuffix('+00:00')}'"
+
+
+_COMPRESSION = "lz4"
+
+
+def write_snapshot(
+    path: Path, batches: Iterable[Any], label: str, progress: Progress | None = None
+) -> None:
+    """Batches to a file, a row group each: never more than one of them in memory."""
+    try:
+        return _write(path, batches, progress)
+    except (OSError, pa.ArrowException):
+        pass  # what the writer says may quote a value
+    raise InputError(
+        "its rows could not be put in the temporary folder.",
+        file=label,
+        remedy="Point TMPDIR to a disk with more room.",
+    )
+
+
+def _write(path: Path, batches: Iterable[Any], progress: Progress | None) -> None:
+    writer: pq.ParquetWriter | None = None
+    try:
+        for batch in batches:
+            if writer is None:
+                writer = pq.ParquetWriter(path, batch.schema, compression=_COMPRESSION)
+            if batch.num_rows:
+                writer.write_batch(batch)
+            if progress is not None:
+                progress("reading the database", -1.0)
+    finally:
+        if writer is not None:
+            writer.close()
 
 
 def read_database(
@@ -41,7 +134,7 @@ def read_database(
 ) -> Events:
     """Describe the tables of an address and take a snapshot of their rows in the period."""
     chosen = dict(columns or {})
-    aliases.check_keys(chosen, ROLES)
+    names.check_keys(chosen, ROLES)
     scratch = Scratch()
     parts: list[EventFile] = []
     notes: tuple[str, ...] = ()

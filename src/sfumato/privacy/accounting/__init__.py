@@ -9,15 +9,19 @@ from sfumato.privacy.accounting.compose import (
     total_epsilon,
     total_per_metre,
     total_rho,
+    zcdp_delta,
+    zcdp_epsilon,
+    zcdp_rho,
 )
-from sfumato.privacy.accounting.discrete import discrete_delta, discrete_epsilon, variation
-from sfumato.privacy.accounting.gaussian_curve import (
+from sfumato.privacy.accounting.gaussian import (
+    discrete_delta,
+    discrete_epsilon,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_log_delta,
     gaussian_mu,
+    variation,
 )
-from sfumato.privacy.accounting.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
 
 __all__ = [
     "Guarantee",

@@ -3,6 +3,12 @@
 A release reserves, draws, persists and commits (see `sfumato.privacy.transaction`). Each
 step here is one transaction that holds the ledger alone: it reads all rows, checks the
 chain, decides, and appends. Nothing is ever changed or removed.
+
+`Reservation`: budget that is set aside, the key that goes with it, and what it allows.
+
+It is the `Charger` of a release: each planned measurement may be taken once, exactly as
+planned. Nothing is written when a charge is taken, because everything was charged when the
+reservation was made.
 """
 
 from __future__ import annotations
@@ -11,24 +17,49 @@ import hashlib
 import os
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from sfumato.model.errors import UsageError
-from sfumato.privacy.ledger import chain, filter, records, spending, tables
-from sfumato.privacy.ledger.canonical import canonical
-from sfumato.privacy.ledger.caps import Cap
-from sfumato.privacy.ledger.chain import ORIGIN, Entry, Head
+from sfumato.errors import LedgerBroken, LedgerError, ReservationRefused, UsageError
+from sfumato.privacy.events import USER_PERIOD, PrivacyEvent, Unit, UnitKind
+from sfumato.privacy.ledger import chain, limits, records
+from sfumato.privacy.ledger import database as tables
+from sfumato.privacy.ledger.chain import ORIGIN, Entry, Head, Keyring, canonical
 from sfumato.privacy.ledger.database import Database, data_folder, default_location
-from sfumato.privacy.ledger.errors import LedgerBroken, LedgerError, ReservationRefused
-from sfumato.privacy.ledger.keyring import Keyring
-from sfumato.privacy.ledger.records import ACCOUNTING, Book, Charge, Claim, Kind, Status
-from sfumato.privacy.ledger.reservation import Reservation
-from sfumato.privacy.units import USER_PERIOD, Unit, UnitKind
+from sfumato.privacy.ledger.limits import Standing
+from sfumato.privacy.ledger.records import ACCOUNTING, Book, Cap, Charge, Claim, Kind, Status
+
+
+@dataclass(slots=True)
+class Reservation:
+    """An open reservation, new or resumed. `standing` is the spend right after it was made."""
+
+    charge_row: Charge
+    key: bytes = field(repr=False)
+    ledger_id: str
+    standing: Standing
+    resumed: bool
+    _taken: set[str] = field(default_factory=set)
+
+    @property
+    def id(self) -> str:
+        return self.charge_row.id
+
+    def charge(self, label: str, event: PrivacyEvent) -> None:
+        """Accept a planned measurement, once; refuse anything else before noise is drawn."""
+        planned = dict(self.charge_row.claim.events)
+        if label not in planned:
+            raise UsageError(f"The measurement {label!r} was not reserved.")
+        if planned[label] != event:
+            raise UsageError(f"The measurement {label!r} is not the one that was reserved.")
+        if label in self._taken:
+            raise UsageError(f"The measurement {label!r} was already taken.")
+        self._taken.add(label)
+
 
 KEY_VARIABLE = "SFUMATO_LEDGER_KEY"
 """Environment variable that names the file of the ledger's key."""
@@ -121,7 +152,7 @@ class Ledger:
             _known(change.book, names)
             change.append(Kind.LINK, {"datasets": names})
 
-    def reserve(self, claim: Claim, replan: filter.Replan | None = None) -> Reservation | Charge:
+    def reserve(self, claim: Claim, replan: limits.Replan | None = None) -> Reservation | Charge:
         """Set the budget aside, or find the reservation this is a rerun of.
 
         Returns the `Charge` of a release that was committed before: nothing is paid again.
@@ -149,7 +180,7 @@ class Ledger:
                         remedy=f"Set one with sfumato ledger init --dataset '{claim.dataset}' "
                         f"--unit {_cap_unit(claim.unit)} --cap-epsilon E --cap-delta D.",
                     )
-                filter.check(change.book, claim, replan)
+                limits.check(change.book, claim, replan)
                 release, resumed = secrets.token_hex(16), False
                 key = self.keyring.new_release_key(release)
                 content = {"release": release, "claim": claim.to_json(), "accounting": ACCOUNTING}
@@ -158,7 +189,7 @@ class Ledger:
         then = records.read(change.entries[: row.head.length])
         # What a later migration found about rows that were there already.
         then.units = {name: u for name, u in change.book.units.items() if name in then.charges}
-        state = spending.standing(
+        state = limits.standing(
             then, row.claim.dataset, row.claim.unit, row.claim.delta, row.accounting
         )
         return Reservation(row, key, change.book.ledger_id, state, resumed)

@@ -68,9 +68,10 @@ from sfumato.privacy.events import (
     MetricEvent,
     PrivacyEvent,
     PureEvent,
+    Unit,
+    UnitKind,
 )
 from sfumato.privacy.exact import decimal_up, exact, rounded_up
-from sfumato.privacy.units import Unit, UnitKind
 
 Ints = NDArray[np.int64]
 UNBOUNDED = -1

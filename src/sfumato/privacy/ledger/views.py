@@ -1,29 +1,60 @@
-"""The ledger as plain data: what `show`, `history` and `plan` say, for people and for JSON."""
+"""The ledger as plain data: what `show`, `history` and `plan` say, for people and for JSON.
+
+What every manifest quotes of its reservation: the release, the ledger's head, the spend so far.
+
+All of it is as of the moment of the reservation, so that a rerun writes the same bytes.
+
+Checking a ledger: the chain by itself, against the head noted here, and against manifests.
+
+Finds any row that was edited, removed, reordered or inserted (the seals), rows cut off at
+the end (the noted head, and every manifest's), a note of the head that is missing, and published
+files that were changed after the commit. It cannot find that the whole ledger *with* its key and
+noted head was replaced by an older copy, unless a manifest made since is at hand.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
-from sfumato.model.bound import WEIGHT_UNITS
+from sfumato.errors import UsageError
+from sfumato.model.counts import WEIGHT_UNITS
 from sfumato.privacy.calibration import gaussian_sigma2_for
-from sfumato.privacy.events import GaussianEvent, PrivacyEvent
+from sfumato.privacy.events import GaussianEvent, PrivacyEvent, Unit, UnitKind
 from sfumato.privacy.exact import rounded_up
-from sfumato.privacy.ledger.filter import Room, how_many_more, largest_fit
-from sfumato.privacy.ledger.records import Book, Charge, Status
-from sfumato.privacy.ledger.spending import (
+from sfumato.privacy.ledger import chain, records
+from sfumato.privacy.ledger.chain import Entry, Head
+from sfumato.privacy.ledger.ledger import Ledger, Reservation, introduced, load
+from sfumato.privacy.ledger.limits import (
     Loss,
+    Room,
     Spend,
     compose,
     events_of,
+    how_many_more,
+    largest_fit,
     loss_of,
     losses,
     standing,
     view_delta,
 )
-from sfumato.privacy.units import Unit, UnitKind
+from sfumato.privacy.ledger.records import Book, Charge, Status
+from sfumato.privacy.transaction import TEMPORARY, digests
+from sfumato.published.manifest import (
+    MANIFEST_NAME,
+    Cumulative,
+    LedgerHead,
+    Manifest,
+    Period,
+    ReleaseFacts,
+    Spent,
+    UnitLoss,
+    WholeRecords,
+    read_manifest,
+)
 
 _TYPICAL_LIMIT = 3.0
 _TYPICAL_CELLS = 200_000
@@ -166,3 +197,166 @@ def plan(
             "largest_epsilon_each": largest_fit(room, lambda e: one(e) * count, count),
         }
     return found
+
+
+def release_facts(reservation: Reservation) -> ReleaseFacts:
+    """Which release it is."""
+    row = reservation.charge_row
+    return ReleaseFacts(
+        id=row.id, name=row.claim.name, dataset=row.claim.dataset, reserved_at=row.time
+    )
+
+
+def ledger_head(reservation: Reservation) -> LedgerHead:
+    """Where in which ledger it was charged."""
+    head = reservation.charge_row.head
+    return LedgerHead(id=reservation.ledger_id, length=head.length, hash=head.hash)
+
+
+def cumulative(reservation: Reservation) -> Cumulative:
+    """What everything released about these people amounts to, this release included."""
+    state = reservation.standing
+    worst = state.worst_period
+    return Cumulative(
+        datasets=list(state.datasets),
+        releases=state.releases,
+        lifetime=_spent(state.lifetime),
+        worst_period=_spent(state.worst),
+        worst_period_is=None
+        if worst is None
+        else Period(start=instant(worst[0]), end=instant(worst[1])),
+        caps=[str(cap) for cap in state.caps],
+        per_unit=[_unit_loss(loss) for loss in state.losses],
+    )
+
+
+def _unit_loss(loss: Loss) -> UnitLoss:
+    """What results for a unit. A whole record bears what its days and windows bear together: the
+    account that is capped leaves those out, and quoting it alone would promise too much."""
+    spend = loss.spend if loss.whole is None else loss.whole
+    return UnitLoss(
+        unit=str(loss.unit),
+        neighbours=loss.unit.neighbours,
+        epsilon=None if loss.unbounded else _finite(spend.epsilon),
+        delta=spend.delta,
+        rho=None if loss.unbounded else spend.rho,
+        releases=spend.releases,
+        not_bounded_by=loss.unbounded,
+        whole_records=None if loss.whole is None else _whole_records(loss.spend),
+    )
+
+
+def _whole_records(spend: Spend) -> WholeRecords:
+    return WholeRecords(
+        releases=spend.releases,
+        rho=spend.rho,
+        epsilon=_finite(spend.epsilon),
+        delta=spend.delta,
+    )
+
+
+def _finite(epsilon: float) -> float | None:
+    return epsilon if math.isfinite(epsilon) else None
+
+
+def _spent(spend: Spend) -> Spent:
+    return Spent(
+        releases=spend.releases,
+        rho=spend.rho,
+        epsilon=spend.epsilon,
+        delta=spend.delta,
+        method=spend.method,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was looked at and what is wrong. `notes` are worth knowing and not wrong."""
+
+    rows: int
+    manifests: int
+    findings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def sound(self) -> bool:
+        return not self.findings
+
+
+def verify(ledger: Ledger, manifests: Path | None = None) -> Report:
+    """Look at everything and report; nothing is changed and nothing raised for what is wrong."""
+    ledger.database.require()
+    noted, key = ledger.keyring.noted(), ledger.keyring.load()
+    with ledger.database.reading() as connection:
+        rows = load(connection, ledger.database)
+    findings: list[str] = []
+    notes: list[str] = []
+    broken = chain.first_break(key, rows) if rows else "there are no rows at all"
+    if broken is not None:
+        findings.append(f"the ledger: {broken}")
+    if noted is not None and not chain.is_prefix(noted, rows):
+        findings.append(
+            f"the ledger: {noted.length} rows were seen from this machine, and the ledger does not "
+            "begin with them: rows were cut off or replaced"
+        )
+    if not introduced(noted, rows, ledger.keyring):
+        findings.append(
+            f"the ledger: there is no note of its head beside {ledger.keyring.path}: an older copy "
+            "could not be told from it. Put the note back; on a machine that is new to this "
+            "ledger accept it with sfumato ledger trust"
+        )
+    found = [] if manifests is None else _manifests(manifests)
+    book = records.read(rows) if broken is None else None
+    for path in found:
+        _check_manifest(path, rows, book, findings, notes)
+    for charge in book.charges.values() if book is not None else ():
+        if charge.status is Status.RESERVED:
+            notes.append(
+                f"release {charge.claim.name!r} of {charge.claim.dataset!r} is reserved and not "
+                "finished: run it again, or abandon it"
+            )
+    return Report(len(rows), len(found), tuple(findings), tuple(notes))
+
+
+def _manifests(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder.", remedy="Name the folder of the releases.")
+    paths = sorted(folder.rglob(MANIFEST_NAME))
+    return [p for p in paths if not any(part.startswith(TEMPORARY) for part in p.parts)]
+
+
+def _check_manifest(
+    path: Path, rows: list[Entry], book: Book | None, findings: list[str], notes: list[str]
+) -> None:
+    try:
+        manifest: Manifest = read_manifest(path)
+    except (OSError, ValueError):
+        findings.append(f"{path}: it is not a manifest that this version can read")
+        return
+    head = Head(manifest.ledger.length, manifest.ledger.hash)
+    if book is not None and manifest.ledger.id != book.ledger_id:
+        notes.append(f"{path}: it belongs to another ledger ({manifest.ledger.id})")
+        return
+    if not chain.is_prefix(head, rows):
+        findings.append(
+            f"{path}: it was made when the ledger had {head.length} rows, and the ledger does not "
+            f"begin with them (it has {len(rows)}): rows were cut off or replaced"
+        )
+        return
+    if book is None:
+        return
+    charge = book.charges.get(manifest.release.id)
+    if charge is None or charge.head != head:
+        findings.append(f"{path}: the ledger's row {head.length} does not reserve this release")
+    elif charge.status is Status.COMMITTED:
+        here = digests(path.parent)
+        changed = sorted(n for n, digest in charge.files.items() if here.get(n) != digest)
+        if changed:
+            findings.append(f"{path.parent}: changed since it was published: {', '.join(changed)}")
+    elif charge.status is Status.RESERVED:
+        findings.append(
+            f"{path}: it is published, but the ledger has no row that commits it: that row was cut "
+            "off, or the run was interrupted at the last step and should be run again"
+        )
+    else:
+        findings.append(f"{path}: it is published, but the ledger says it was abandoned")

@@ -25,8 +25,9 @@ spent, so that a long search needs no long buffer.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from sfumato.model.compiled import compiled
 
 Digits = NDArray[np.uint16]
 Position = NDArray[np.int64]
@@ -43,7 +44,7 @@ _ONE = np.uint64(1)
 _TWO = np.uint64(2)
 
 
-@njit(cache=True)
+@compiled
 def _digit(digits: Digits, at: Position) -> np.uint64:
     """The next digit; zero behind the end, where the position tells that it was none."""
     place = at[0]
@@ -53,13 +54,13 @@ def _digit(digits: Digits, at: Position) -> np.uint64:
     return np.uint64(0)
 
 
-@njit(cache=True)
+@compiled
 def _short(digits: Digits, at: Position) -> bool:
     """Whether a digit was read that is not there."""
     return bool(at[0] > digits.size)
 
 
-@njit(cache=True)
+@compiled
 def _chance(n: np.uint64, d: np.uint64, digits: Digits, at: Position) -> bool:
     """Bernoulli(n / d), 0 <= n <= d < 2^47."""
     while True:
@@ -72,7 +73,7 @@ def _chance(n: np.uint64, d: np.uint64, digits: Digits, at: Position) -> bool:
             return True
 
 
-@njit(cache=True)
+@compiled
 def _exp_unit(n: np.uint64, d: np.uint64, digits: Digits, at: Position) -> bool:
     """Bernoulli(exp(-n/d)), 0 <= n <= d."""
     if not _chance(n, d, digits, at):
@@ -85,7 +86,7 @@ def _exp_unit(n: np.uint64, d: np.uint64, digits: Digits, at: Position) -> bool:
     return bool(k & _ONE == _ONE)
 
 
-@njit(cache=True)
+@compiled
 def _exp_one(digits: Digits, at: Position) -> bool:
     """Bernoulli(exp(-1))."""
     k = _TWO
@@ -96,7 +97,7 @@ def _exp_one(digits: Digits, at: Position) -> bool:
     return bool(k & _ONE == _ONE)
 
 
-@njit(cache=True)
+@compiled
 def _exp_half_square(r: np.uint64, p: np.uint64, digits: Digits, at: Position) -> bool:
     """Bernoulli(exp(-(r/p)^2 / 2)), 0 <= r <= p."""
     k = _ONE
@@ -111,7 +112,7 @@ def _exp_half_square(r: np.uint64, p: np.uint64, digits: Digits, at: Position) -
     return bool(k & _ONE == _ONE)
 
 
-@njit(cache=True)
+@compiled
 def _exp_whole(n: np.uint64, digits: Digits, at: Position) -> bool:
     """Bernoulli(exp(-n)), n >= 0 an integer: n coins, stopped by the first that fails."""
     while n > _ZERO:
@@ -121,7 +122,7 @@ def _exp_whole(n: np.uint64, digits: Digits, at: Position) -> bool:
     return True
 
 
-@njit(cache=True)
+@compiled
 def _uniform(p: np.uint64, width: int, limit: np.uint64, digits: Digits, at: Position) -> np.uint64:
     """Uniform on {0, ..., p-1}: `width` digits, drawn again while above `limit`, modulo p."""
     while True:
@@ -132,7 +133,7 @@ def _uniform(p: np.uint64, width: int, limit: np.uint64, digits: Digits, at: Pos
             return value % p
 
 
-@njit(cache=True)
+@compiled
 def _geometric(
     p: np.uint64, width: int, limit: np.uint64, digits: Digits, at: Position
 ) -> np.uint64:
@@ -148,7 +149,7 @@ def _geometric(
     return high * p + low
 
 
-@njit(cache=True)
+@compiled
 def _half_bell(y: np.uint64, p: np.uint64, q: np.uint64, digits: Digits, at: Position) -> bool:
     """Bernoulli(exp(-(q y - p)^2 / (2 p^2))): the acceptance step of the Gaussian."""
     scaled = q * y
@@ -167,7 +168,7 @@ def _half_bell(y: np.uint64, p: np.uint64, q: np.uint64, digits: Digits, at: Pos
     return _exp_half_square(r, p, digits, at)
 
 
-@njit(cache=True)
+@compiled
 def fill_noise(
     out: NDArray[np.int64],
     done: int,
@@ -197,7 +198,7 @@ def fill_noise(
     return out.size
 
 
-@njit(cache=True)
+@compiled
 def fill_coins(
     out: NDArray[np.bool_],
     done: int,
@@ -218,7 +219,7 @@ def fill_coins(
     return out.size
 
 
-@njit(cache=True)
+@compiled
 def fill_choices(
     out: NDArray[np.int64],
     done: int,

@@ -26,19 +26,27 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular, toeplitz
 
+from sfumato.errors import UsageError
 from sfumato.model.counts import Counts
-from sfumato.model.errors import UsageError
 from sfumato.model.private import Private
 from sfumato.privacy.calibration import gaussian_sigma2
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.exact import exact, rounded_up
 from sfumato.privacy.wall import Wall
-from sfumato.stream.contract import Publication, Publisher, State, StreamPlan, Values
-from sfumato.stream.distances import PrivateHistogram, histogram
 from sfumato.stream.facts import StreamFacts
-from sfumato.stream.meter import Account, Meter
-from sfumato.stream.noise import Noise, NoiseKind
-from sfumato.stream.schemes.base import Repeating
+from sfumato.stream.scheme import (
+    Account,
+    Meter,
+    Noise,
+    NoiseKind,
+    Publication,
+    Publisher,
+    Repeating,
+    State,
+    StreamPlan,
+    Values,
+)
+from sfumato.stream.schemes.hybrid_division import PrivateHistogram, histogram
 
 UNITS = 1 << 16
 _HORIZON = 4096

@@ -18,19 +18,23 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.errors import UsageError
 from sfumato.model.counts import Counts
-from sfumato.model.errors import UsageError
 from sfumato.model.private import Private
 from sfumato.privacy.exact import exact
 from sfumato.privacy.wall import Wall
-from sfumato.stream.contract import Publication, Publisher, State, StreamPlan
-from sfumato.stream.facts import StreamFacts
-from sfumato.stream.meter import Meter
-from sfumato.stream.noise import NoiseKind, noise_of
-from sfumato.stream.schemes.base import Repeating
-from sfumato.stream.schemes.threshold import leftover, within_one_window
-from sfumato.stream.schemes.thresholding import Asking, Test
-from sfumato.stream.windows import begins_window, window_begin, window_end
+from sfumato.stream.facts import StreamFacts, begins_window, window_begin, window_end
+from sfumato.stream.scheme import (
+    Meter,
+    NoiseKind,
+    Publication,
+    Publisher,
+    Repeating,
+    State,
+    StreamPlan,
+    noise_of,
+)
+from sfumato.stream.schemes.threshold import Asking, Test, leftover, within_one_window
 
 
 @dataclass(frozen=True, slots=True)

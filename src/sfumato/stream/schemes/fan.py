@@ -8,6 +8,11 @@
   costs what a cell costs and its noise per cell is divided by the leaf's size. The tree is
   grown from one noisy histogram at the start of each window (a tenth of the budget): a square
   is split while its noisy total is above what its noise explains.
+
+A scalar Kalman filter for every cell at once: post-processing of noisy counts.
+
+State x with process variance `process` a slot, observations with variance `noise`. Both are
+public: the process variance is a guess that nobody looks up in the raw data.
 """
 
 from __future__ import annotations
@@ -19,17 +24,52 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.errors import UsageError
 from sfumato.model.counts import Counts
-from sfumato.model.errors import UsageError
 from sfumato.model.private import Private
 from sfumato.privacy.wall import Wall
-from sfumato.stream.contract import Publication, Publisher, State, StreamPlan, Values
-from sfumato.stream.facts import StreamFacts
-from sfumato.stream.meter import Meter
-from sfumato.stream.noise import NoiseKind, noise_of
-from sfumato.stream.schemes.base import Repeating
-from sfumato.stream.schemes.kalman import Kalman, default_process
-from sfumato.stream.windows import begins_window
+from sfumato.stream.facts import StreamFacts, begins_window
+from sfumato.stream.scheme import (
+    Meter,
+    NoiseKind,
+    Publication,
+    Publisher,
+    Repeating,
+    State,
+    StreamPlan,
+    Values,
+    noise_of,
+)
+
+
+@dataclass(slots=True)
+class Kalman:
+    """Estimates and their variances, one per cell; `process` may differ from cell to cell."""
+
+    estimate: Values
+    variance: Values
+    process: Values
+
+    @classmethod
+    def start(cls, cells: int, variance: float, process: float) -> Kalman:
+        return cls(np.zeros(cells), np.full(cells, variance), np.full(cells, process))
+
+    def predict(self) -> None:
+        self.variance = self.variance + self.process
+
+    def correct(
+        self, observed: Values, noise: float, index: slice | NDArray[np.int64] = slice(None)
+    ) -> None:
+        """Take up observations of the cells `index`, with noise of a known variance."""
+        gain = self.variance[index] / (self.variance[index] + noise)
+        self.estimate[index] += gain * (observed - self.estimate[index])
+        self.variance[index] *= 1 - gain
+
+
+def default_process(expected_users: int | None, cells: int) -> float:
+    """A public guess of how much a count drifts a slot: the mean count, as Poisson counts do."""
+    return max(1.0, (expected_users or cells) / cells)
+
 
 _TREE = Fraction(1, 10)
 

@@ -25,13 +25,19 @@ import numpy as np
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
 from sfumato.privacy.wall import Wall
-from sfumato.stream.contract import Publication, Publisher, State, StreamPlan, Values
-from sfumato.stream.facts import StreamFacts
-from sfumato.stream.meter import Meter
-from sfumato.stream.noise import NoiseKind, noise_of
-from sfumato.stream.schemes.base import Repeating
-from sfumato.stream.schemes.kalman import Kalman, default_process
-from sfumato.stream.windows import begins_window
+from sfumato.stream.facts import StreamFacts, begins_window
+from sfumato.stream.scheme import (
+    Meter,
+    NoiseKind,
+    Publication,
+    Publisher,
+    Repeating,
+    State,
+    StreamPlan,
+    Values,
+    noise_of,
+)
+from sfumato.stream.schemes.fan import Kalman, default_process
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,24 +21,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.errors import UsageError
 from sfumato.model.counts import Counts
-from sfumato.model.errors import UsageError
 from sfumato.model.private import Private
-from sfumato.privacy.units import UnitKind
+from sfumato.privacy.events import UnitKind
 from sfumato.privacy.wall import Wall
-from sfumato.stream.contract import Publication, Publisher, State, StreamPlan, Values
-from sfumato.stream.facts import StreamFacts
-from sfumato.stream.meter import Meter
-from sfumato.stream.noise import Noise, NoiseKind, noise_of
-from sfumato.stream.schemes.base import Repeating
-from sfumato.stream.schemes.rhythm.correction import correction
-from sfumato.stream.schemes.rhythm.surroundings import (
-    busiest,
-    levels,
-    median_counts,
-    neighbourhood,
+from sfumato.stream.facts import StreamFacts, begins_window, window_end
+from sfumato.stream.scheme import (
+    Meter,
+    Noise,
+    NoiseKind,
+    Publication,
+    Publisher,
+    Repeating,
+    State,
+    StreamPlan,
+    Values,
+    noise_of,
 )
-from sfumato.stream.windows import begins_window, window_end
+from sfumato.stream.schemes.rhythm.levels import busiest, cell_scale, median_counts, spatial_prior
+from sfumato.stream.schemes.rhythm.shrinkage import correction
 
 _PER_SIGNAL = 0.125
 """Groups for every expected person a cell at epsilon 1."""
@@ -161,8 +163,8 @@ def shrunk(
     """
     count = seen.shape[0]
     mean = seen.mean(axis=0)
-    prior = neighbourhood(mean, facts.grid_columns, noise / count, facts.expected_users)
-    level = levels(mean, prior, noise / count)
+    prior = spatial_prior(mean, facts.grid_columns, noise / count, facts.expected_users)
+    level = cell_scale(mean, prior, noise / count)
     busy = busiest(level)
     apart = (seen[:, busy] - prior[busy]) / np.sqrt(level[busy])
     moments = apart @ apart.T / busy.size

@@ -25,13 +25,20 @@ from sfumato.model.counts import Counts
 from sfumato.model.private import Private
 from sfumato.privacy.events import LaplaceEvent
 from sfumato.privacy.exact import exact
-from sfumato.privacy.noise.scale import LARGEST_SCALE, SMALLEST_SCALE
+from sfumato.privacy.noise.discrete import LARGEST_SCALE, SMALLEST_SCALE
 from sfumato.privacy.wall import Wall
-from sfumato.stream.contract import Publication, Publisher, State, StreamPlan
 from sfumato.stream.facts import StreamFacts
-from sfumato.stream.meter import Account, Meter
-from sfumato.stream.noise import Noise, NoiseKind
-from sfumato.stream.schemes.base import Repeating
+from sfumato.stream.scheme import (
+    Account,
+    Meter,
+    Noise,
+    NoiseKind,
+    Publication,
+    Publisher,
+    Repeating,
+    State,
+    StreamPlan,
+)
 
 
 @dataclass(frozen=True, slots=True)

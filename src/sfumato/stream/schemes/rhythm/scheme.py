@@ -16,6 +16,12 @@ where the median of that is nobody it is zero.
 Claim: a window holds at most k snapshots, each of sensitivity 1: Laplace noise of scale
 k/epsilon (pure) or Gaussian noise of variance k/(2 rho), whichever is smaller. The rest is
 post-processing. Memory: 64 snapshots, however long the stream.
+
+When `rhythm` measures: k slots a window, at public times that visit every hour in turn.
+
+Under `user-day` each day measures k evenly spaced phases, shifted from day to day; under the
+other units every n-th slot, n at least W/k, so that no window of W holds more than k. Shift
+and n share no factor with the length of a day, so over the days all phases have their turn.
 """
 
 from __future__ import annotations
@@ -28,23 +34,74 @@ import numpy as np
 
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
+from sfumato.privacy.events import UnitKind
 from sfumato.privacy.wall import Wall
-from sfumato.stream.contract import Publication, Publisher, State, StreamPlan, Values
 from sfumato.stream.facts import StreamFacts
-from sfumato.stream.meter import Meter
-from sfumato.stream.noise import NoiseKind, noise_of
-from sfumato.stream.schemes.base import Repeating
-from sfumato.stream.schemes.rhythm.bands import Bands
-from sfumato.stream.schemes.rhythm.correction import Correction, correction
-from sfumato.stream.schemes.rhythm.covariance import Hours, Learned, learned
-from sfumato.stream.schemes.rhythm.process import Kernel, Posterior, Times, fit
-from sfumato.stream.schemes.rhythm.schedule import due, samples
-from sfumato.stream.schemes.rhythm.surroundings import (
-    busiest,
-    levels,
-    median_counts,
-    neighbourhood,
+from sfumato.stream.scheme import (
+    Meter,
+    NoiseKind,
+    Publication,
+    Publisher,
+    Repeating,
+    State,
+    StreamPlan,
+    Values,
+    noise_of,
 )
+from sfumato.stream.schemes.rhythm.gaussian_process import (
+    Bands,
+    Hours,
+    Kernel,
+    Learned,
+    Posterior,
+    Times,
+    fit,
+    learned,
+)
+from sfumato.stream.schemes.rhythm.levels import busiest, cell_scale, median_counts, spatial_prior
+from sfumato.stream.schemes.rhythm.shrinkage import Correction, correction
+
+_PER_ROOT, _PER_PERSON = 0.7, 0.035
+"""Samples a window at epsilon 1 and one expected person a cell; see `samples`."""
+_RHYTHM_SHOWS = 1.6
+"""Epsilon times the root of the expected people a cell, from which on hours can be told apart."""
+
+
+def samples(facts: StreamFacts) -> int:
+    """How many slots of a window to measure, from public facts alone.
+
+    The noise of k samples has sd of about 1.4 k / epsilon; a count of n people varies from day
+    to day by about sqrt(n) and, where n is large, by about a twentieth of it. More samples
+    pay until the former reaches the latter. Fewer than three do not show a day's rhythm, so
+    there are three wherever there may be one to see.
+    """
+    people = (facts.expected_users or 4 * facts.cells) / facts.cells
+    signal = facts.epsilon * math.sqrt(people)
+    wanted = round(max(_PER_ROOT * signal, _PER_PERSON * facts.epsilon * people))
+    least = min(3, max(facts.window // 4, 1)) if signal >= _RHYTHM_SHOWS else 1
+    return min(max(wanted, least), facts.window)
+
+
+def coprime_from(least: int, length: int) -> int:
+    """The smallest number from `least` on that shares no factor with `length`."""
+    number = max(least, 1)
+    while math.gcd(number, length) > 1:
+        number += 1
+    return number
+
+
+def due(facts: StreamFacts, slot: int, k: int) -> bool:
+    """Whether this slot is measured."""
+    length = facts.calendar.longest_day
+    if facts.unit.kind is UnitKind.USER_DAY:
+        shift = int(facts.calendar.day[slot]) * coprime_from(math.ceil(0.38 * length), length)
+        phases = {(shift + j * length // k) % length for j in range(k)}
+        return int(facts.calendar.phase[slot]) in phases
+    every = math.ceil(facts.window / k)
+    if every > 1:
+        every = coprime_from(every, length)
+    return slot % every == 0
+
 
 MEMORY = 64
 _FITS = 6
@@ -122,11 +179,11 @@ class _Rhythm(Repeating):
         count, variance = self._seen.shape[0], self._noise.variance
         mean = self._seen.mean(axis=0)
         facts = self.facts
-        self._prior = neighbourhood(
+        self._prior = spatial_prior(
             mean, facts.grid_columns, variance / count, facts.expected_users
         )
         # A cell's counts vary like its level.
-        self._level = levels(mean, self._prior, variance / count)
+        self._level = cell_scale(mean, self._prior, variance / count)
         busy = busiest(self._level)
         apart = (self._seen[:, busy] - self._prior[busy]) / np.sqrt(self._level[busy])
         moments = apart @ apart.T / busy.size

@@ -1,1 +1,0 @@
-"""The published studies of the recovery attack, repeated: the crowd, the taxis, the schemes."""

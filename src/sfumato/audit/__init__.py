@@ -1,0 +1,1 @@
+"""Neighbouring data through the whole pipeline: does the guarantee hold?"""

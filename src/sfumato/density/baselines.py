@@ -1,0 +1,189 @@
+"""`gaussian`: bounded counts and one discrete Gaussian measurement. The plain baseline.
+
+Claim: (epsilon, delta)-DP for adding or removing one user's whole record in the period, by
+rho-zCDP (Canonne, Kamath & Steinke 2020) or, where the lattice is fine enough, by the exact
+Gaussian curve (Balle & Wang 2018); the plan says which.
+
+Sensitivity: the counts are bounded to L2 at most C (weights) or sqrt(l) (sampling) for one
+user over all places and slots together, so the whole table is one measurement. What follows
+reads only the noisy table: rows of a tower that moved are added up, towers are spread over
+zones by public area shares, negative numbers become zero, and everything is rounded.
+
+Cost: one pass over the events and one draw for each place and slot.
+
+`laplace`: bounded counts and one discrete Laplace measurement. The papers' LPA, corrected.
+
+Claim: pure epsilon-DP for adding or removing one user's whole record in the period; delta is
+not used. Sensitivity: one user moves the counts of all places and slots together by at most
+l in L1 (a sample of l slots, Acs & Castelluccia 2014) or C sqrt(slots) (weights), so noise of
+scale l1 / epsilon on every number pays for the whole table (Ghosh, Roughgarden &
+Sundararajan 2009 for the discrete law). Noise is added where people were counted, at towers;
+spreading over zones by public shares, clipping and rounding read the noisy table alone.
+
+Cost: one pass over the events and one draw for each place and slot.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.density.common import (
+    Table,
+    bounded_counts,
+    no_others,
+    released,
+    released_variance,
+    user_period,
+)
+from sfumato.density.scheme import Density, Plan, PlannedMeasurement, PublicFacts
+from sfumato.model.counts import Counts, SampleBound
+from sfumato.model.private import Private
+from sfumato.model.source import Source
+from sfumato.privacy.calibration import gaussian_sigma2_for, laplace_scale
+from sfumato.privacy.events import GaussianEvent, LaplaceEvent
+from sfumato.privacy.exact import rounded_up
+from sfumato.privacy.mechanisms.additive import laplace_variance
+from sfumato.privacy.wall import Wall
+
+LABEL = "counts"
+COVERAGE = 0.90
+_WIDTH = 1.6448536269514722
+"""Half-width of the central 90 % of a normal law, in standard deviations."""
+_DECIMALS = 3
+WORDS = {"clip": "true or false"}
+
+
+class Gaussian:
+    """One noisy table. Parameter `clip` (default true) turns negative numbers into zero."""
+
+    @property
+    def name(self) -> str:
+        return "gaussian"
+
+    def plan(self, facts: PublicFacts) -> Plan:
+        user_period(self.name, facts)
+        no_others(self.name, facts, WORDS)
+        bound, slots = facts.bound, facts.grid.slots
+        l2 = rounded_up(bound.l2(slots))
+        touched = min(bound.slots, slots) if isinstance(bound, SampleBound) else facts.cells
+        found = gaussian_sigma2_for(facts.epsilon, facts.delta, l2, touched)
+        (sigma2,) = found.sigma2
+        sd = math.sqrt(sigma2) / bound.units_per_count
+        event = GaussianEvent(l2, sigma2, touched)
+        planned = PlannedMeasurement(LABEL, event, facts.cells, sd, sums=True)
+        spread = self._deviations(facts, sd)
+        lines = (
+            f"One table of {facts.places} places x {slots} slots, each number with discrete "
+            f"Gaussian noise of standard deviation {sd:.3g} {facts.counting}.",
+            f"It costs epsilon {found.guarantee.epsilon:.4g} at delta {facts.delta:g} "
+            f"(rho {found.guarantee.rho or 0:.4g}, by {found.guarantee.method}).",
+            f"A released number is within {_WIDTH * float(np.median(spread)):.3g} of the "
+            "bounded count 90 times in 100.",
+        )
+        return Plan(self.name, (planned,), float(np.sqrt(np.mean(spread**2))), lines)
+
+    def run(self, source: Source, wall: Wall, facts: PublicFacts) -> Density:
+        (planned,) = self.plan(facts).measurements
+        event = planned.event
+        assert isinstance(event, GaussianEvent)
+        measured = wall.gaussian(
+            self._counts(source, wall, facts),
+            sigma2=event.sigma2,
+            touched=event.touched,
+            label=LABEL,
+        )
+        ids, values = _released(facts, measured.estimate())
+        half = _WIDTH * self._deviations(facts, measured.sd)[:, None]
+        lower, upper = values - half, values + half
+        if facts.parameters.get("clip", True):
+            values, lower, upper = (np.maximum(a, 0.0) for a in (values, lower, upper))
+        values, lower, upper = (np.round(a, _DECIMALS) + 0.0 for a in (values, lower, upper))
+        return Density(ids, values, lower, upper, COVERAGE, (measured,))
+
+    def _counts(self, source: Source, wall: Wall, facts: PublicFacts) -> Private[Counts]:
+        if isinstance(facts.bound, SampleBound):
+            return source.sampled(facts.bound, wall.sampling_key(LABEL))
+        return source.weighted(facts.bound, facts.counting)
+
+    @staticmethod
+    def _deviations(facts: PublicFacts, sd: float) -> NDArray[np.float64]:
+        """Standard deviation of the noise on each released place's numbers."""
+        if facts.overlay is not None:
+            squares = facts.overlay.shares.power(2)
+            return np.asarray(sd * np.sqrt(squares.T @ np.ones(facts.places)), dtype=np.float64)
+        _, rows = np.unique(facts.place_ids, return_counts=True)
+        return np.asarray(sd * np.sqrt(rows), dtype=np.float64)
+
+
+def _released(
+    facts: PublicFacts, table: NDArray[np.float64]
+) -> tuple[NDArray[np.str_], NDArray[np.float64]]:
+    """The table of the places released: zones by area shares, or each tower id once."""
+    if facts.overlay is not None:
+        return facts.overlay.zone_ids, facts.overlay.to_zones(table)
+    ids, row = np.unique(facts.place_ids, return_inverse=True)
+    added = np.zeros((ids.size, table.shape[1]))
+    np.add.at(added, row, table)
+    return ids, added
+
+
+_NORMAL_WIDTH = 1.6448536269514722
+"""Half-width of the central 90 % of a normal law, in standard deviations."""
+
+
+class Laplace:
+    """One noisy table. Parameter `clip` (default true) turns negative numbers into zero."""
+
+    @property
+    def name(self) -> str:
+        return "laplace"
+
+    def plan(self, facts: PublicFacts) -> Plan:
+        user_period(self.name, facts)
+        no_others(self.name, facts, WORDS)
+        event = self._event(facts)
+        sd = _sd(event.scale) / facts.bound.units_per_count
+        variance = released_variance(facts, np.full((facts.places, 1), sd * sd))
+        planned = PlannedMeasurement(LABEL, event, facts.cells, sd)
+        lines = (
+            f"One table of {facts.places} places x {facts.grid.slots} slots, each number with "
+            f"discrete Laplace noise of standard deviation {sd:.3g} {facts.counting}.",
+            f"It costs epsilon {facts.epsilon:.4g} outright; delta is not used.",
+        )
+        return Plan(self.name, (planned,), float(np.sqrt(variance.mean())), lines)
+
+    def run(self, source: Source, wall: Wall, facts: PublicFacts) -> Density:
+        event = self.plan(facts).events[LABEL]
+        assert isinstance(event, LaplaceEvent)
+        counts = bounded_counts(source, wall, facts, LABEL)
+        measured = wall.laplace(counts, scale=event.scale, label=LABEL)
+        ids, values = released(facts, measured.estimate())
+        half = _half_width(facts, measured.sd)
+        lower, upper = values - half, values + half
+        if facts.parameters.get("clip", True):
+            values, lower, upper = (np.maximum(a, 0.0) for a in (values, lower, upper))
+        values, lower, upper = (np.round(a, _DECIMALS) + 0.0 for a in (values, lower, upper))
+        return Density(ids, values, lower, upper, COVERAGE, (measured,))
+
+    @staticmethod
+    def _event(facts: PublicFacts) -> LaplaceEvent:
+        l1 = rounded_up(facts.bound.l1(facts.grid.slots))
+        return LaplaceEvent(l1, laplace_scale(l1, facts.epsilon))
+
+
+def _sd(scale: Fraction) -> float:
+    return math.sqrt(laplace_variance(scale))
+
+
+def _half_width(facts: PublicFacts, sd: float) -> Table:
+    """Half of the interval of each released row.
+
+    One tower's noise lies within log 10 scales, 1.63 standard deviations, 90 times in 100; a
+    weighted sum of many towers, nearly normal, within 1.645. The larger holds for both.
+    """
+    wide = max(math.log(1 / (1 - COVERAGE)) / math.sqrt(2), _NORMAL_WIDTH)
+    return wide * np.sqrt(released_variance(facts, np.full((facts.places, 1), sd * sd)))

@@ -1,0 +1,138 @@
+"""How much one person may contribute, in words for a manifest.
+
+Checks of a scheme's own settings, with errors that say what it has.
+
+From the places that were counted to the places that are released. Post-processing.
+
+Rows of a tower that moved are added up; with an overlay, towers are spread over zones by the
+public shares of their cells.
+
+Rounding of released tables: three decimals, no negative zero. Post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.density.scheme import PublicFacts
+from sfumato.errors import UsageError
+from sfumato.model.counts import Bound, Counting, Counts, SampleBound
+from sfumato.model.private import Private
+from sfumato.model.source import Source
+from sfumato.privacy.events import USER_PERIOD
+from sfumato.privacy.wall import Wall
+
+
+def bound_in_words(bound: Bound, counting: Counting) -> str:
+    """A bound as a sentence about each person."""
+    if isinstance(bound, SampleBound):
+        return (
+            "Of each person at most one visit in a time slot and at most "
+            f"{bound.slots} time slots were kept, chosen at random."
+        )
+    what = "places visited" if counting is Counting.VISITS else "presence"
+    return (
+        f"Each person's {what} were weighted down so that, over all time slots together, one "
+        f"person counts for at most {bound.limit:g} (Euclidean norm of the counts per slot)."
+    )
+
+
+def user_period(scheme: str, facts: PublicFacts) -> None:
+    """Refuse every unit but a user's whole record."""
+    if facts.unit != USER_PERIOD:
+        raise UsageError(
+            f"The scheme {scheme} protects a user's whole record, not the unit {facts.unit}.",
+            remedy="Ask for the unit user-period, or choose another scheme.",
+        )
+
+
+def no_others(scheme: str, facts: PublicFacts, known: Mapping[str, str]) -> None:
+    """Refuse parameters that the scheme does not have; `known` says what each may be."""
+    unknown = sorted(set(facts.parameters) - set(known))
+    if unknown:
+        has = "; ".join(f"{name} ({what})" for name, what in known.items())
+        raise UsageError(
+            f"The scheme {scheme} has no parameter {', '.join(unknown)}.", remedy=f"It has {has}."
+        )
+
+
+def number(facts: PublicFacts, name: str, default: float, low: float, high: float) -> float:
+    """A parameter between `low` and `high`."""
+    value = facts.parameters.get(name, default)
+    right = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (right and math.isfinite(float(value)) and low <= float(value) <= high):
+        raise UsageError(f"The parameter {name} is a number from {low:g} to {high:g}.")
+    return float(value)
+
+
+def whole(facts: PublicFacts, name: str, default: int, low: int, high: int) -> int:
+    """A whole number between `low` and `high`."""
+    value = facts.parameters.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise UsageError(f"The parameter {name} is a whole number from {low} to {high}.")
+    return value
+
+
+def word(facts: PublicFacts, name: str, default: str, choices: Collection[str]) -> str:
+    """One of some words."""
+    value = facts.parameters.get(name, default)
+    if value not in choices:
+        raise UsageError(f"The parameter {name} is one of {', '.join(sorted(choices))}.")
+    return str(value)
+
+
+def flag(facts: PublicFacts, name: str, default: bool) -> bool:
+    """True or false."""
+    value = facts.parameters.get(name, default)
+    if not isinstance(value, bool):
+        raise UsageError(f"The parameter {name} is true or false.")
+    return value
+
+
+Table = NDArray[np.float64]
+
+
+def released(facts: PublicFacts, table: Table) -> tuple[NDArray[np.str_], Table]:
+    """Ids and rows of the released table."""
+    if facts.overlay is not None:
+        return facts.overlay.zone_ids, facts.overlay.to_zones(table)
+    ids, row = np.unique(facts.place_ids, return_inverse=True)
+    added = np.zeros((ids.size, table.shape[1]))
+    np.add.at(added, row, table)
+    return ids, added
+
+
+def released_variance(facts: PublicFacts, variance: Table) -> Table:
+    """Variance of the released rows, where the counted rows have independent noise."""
+    if facts.overlay is not None:
+        return np.asarray(facts.overlay.shares.power(2).T @ variance, dtype=np.float64)
+    ids, row = np.unique(facts.place_ids, return_inverse=True)
+    added = np.zeros((ids.size, variance.shape[1]))
+    np.add.at(added, row, variance)
+    return added
+
+
+def bounded_counts(source: Source, wall: Wall, facts: PublicFacts, label: str) -> Private[Counts]:
+    """Place x slot within the bound of the facts: a keyed sample, or weights."""
+    if isinstance(facts.bound, SampleBound):
+        return source.sampled(facts.bound, wall.sampling_key(label))
+    return source.weighted(facts.bound, facts.counting)
+
+
+def touched_cells(facts: PublicFacts) -> int:
+    """The most cells of a place x slot table (or of sums of its rows) one user moves."""
+    if isinstance(facts.bound, SampleBound):
+        return min(facts.bound.slots, facts.grid.slots)
+    return facts.cells
+
+
+DECIMALS = 3
+
+
+def rounded(*tables: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    """Each table to `DECIMALS`; what rounds to nothing is plain zero."""
+    return tuple(np.round(table, DECIMALS) + 0.0 for table in tables)

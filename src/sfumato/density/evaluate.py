@@ -1,0 +1,402 @@
+"""A release against the truth: every metric by zone, by slot and overall. INTERNAL.
+
+What is computed here tells about real people and stays with the holder; whatever writes it
+to a file says so in the file's name.
+
+For the holder's eyes only: compare a release with the truth behind it. INTERNAL.
+
+    evaluation = sfumato.density.evaluate.evaluate("release/week-37", "events.parquet",
+                                         towers="towers.csv", zones="zones.geojson")
+
+Results are marked internal in their file names. Nothing here is charged, because nothing
+here may be published.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from sfumato.engine.local import DropLog
+from sfumato.engine.open import opened_source
+from sfumato.errors import InputError, UsageError
+from sfumato.geography.overlay import Overlay, layout_of_zones, overlay
+from sfumato.geography.voronoi import voronoi_cells
+from sfumato.io.towers import read_towers
+from sfumato.io.write import write_bytes, write_parquet
+from sfumato.io.zones import read_zones
+from sfumato.model.counts import Counting
+from sfumato.model.places import Places
+from sfumato.model.time_grid import TimeGrid
+from sfumato.privacy.door import open_private
+from sfumato.published.manifest import MANIFEST_NAME, Manifest, read_manifest
+from sfumato.report.internal import (
+    AttackPanel,
+    Contender,
+    InternalEvaluation,
+    read_panel,
+    write_internal_page,
+)
+from sfumato.utility import density
+from sfumato.utility.density import earth_mover_series, relative_error
+
+Table = NDArray[np.float64]
+TOP = (10, 50, 100)
+_RANGES = 200
+_SEED = 20_070_910
+"""Range queries are drawn once and for all, so that two evaluations ask the same ones."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """Metrics of one released table."""
+
+    name: str
+    overall: dict[str, float]
+    by_zone: dict[str, Table]
+    by_slot: dict[str, Table]
+
+
+def evaluate_table(
+    name: str,
+    truth: Table,
+    released: Table,
+    distances: Table,
+    *,
+    interval: tuple[Table, Table] | None = None,
+    earth_mover: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> Evaluation:
+    """Judge one table; `distances` are metres between zone centres."""
+    relative = density.relative_error(truth, released)
+    by_zone = {
+        "mean_relative_error": relative.mean(axis=1),
+        "pearson": density.pearson(truth, released),
+        "mean_count": truth.mean(axis=1),
+    }
+    by_slot = {
+        "mean_relative_error": relative.mean(axis=0),
+        "slot_relative_error": density.slot_relative_error(truth, released),
+        "slot_relative_error_as_printed": density.slot_relative_error(
+            truth, released, noisy_denominator=True
+        ),
+        "jensen_shannon": density.jensen_shannon(truth, released),
+    }
+    for k in TOP:
+        if k < truth.shape[0]:
+            by_slot[f"top_{k}"] = density.top_k_agreement(truth, released, k)
+    if earth_mover:
+        by_slot["earth_mover_m"] = earth_mover_series(truth, released, distances, progress)
+    overall = {
+        "mean_relative_error": float(relative.mean()),
+        "pearson": float(by_zone["pearson"].mean()),
+        "mean_absolute_error": density.mean_absolute_error(truth, released),
+        "root_mean_square_error": density.root_mean_square_error(truth, released),
+        "range_query_error": float(
+            density.range_query_error(truth, released, random_ranges(distances)).mean()
+        ),
+        "total_error": float(released.sum() / max(truth.sum(), 1e-9) - 1),
+    }
+    for key, series in by_slot.items():
+        if key not in overall and np.isfinite(series).any():
+            overall[key] = float(np.nanmean(series))
+    if interval is not None:
+        overall |= interval_coverage(truth, *interval)
+    return Evaluation(name, overall, by_zone, by_slot)
+
+
+def interval_coverage(truth: Table, lower: Table, upper: Table) -> dict[str, float]:
+    """Share of true counts inside their interval: counts of 20 and more, and smaller ones."""
+    inside, large = (truth >= lower) & (truth <= upper), truth >= 20
+    found = {"interval_width": float((upper - lower).mean())}
+    for key, where in (("coverage_from_20", large), ("coverage_below_20", ~large)):
+        if where.any():
+            found[key] = float(inside[where].mean())
+    return found
+
+
+def random_ranges(distances: Table) -> NDArray[np.bool_]:
+    """Discs around random zones that hold between one zone and a third of them."""
+    n = distances.shape[0]
+    rng = np.random.default_rng(_SEED)
+    centre = rng.integers(n, size=_RANGES)
+    size = np.exp(rng.uniform(0, np.log(max(n / 3, 2)), _RANGES)).astype(np.int64)
+    order = np.argsort(distances[centre], axis=1, kind="stable")
+    masks = np.zeros((_RANGES, n), dtype=bool)
+    for row, (zones, count) in enumerate(zip(order, np.maximum(size, 1), strict=True)):
+        masks[row, zones[:count]] = True
+    return masks
+
+
+def spread(runs: Sequence[Evaluation]) -> dict[str, tuple[float, float]]:
+    """Mean and standard deviation of each overall figure over several noise draws."""
+    keys = [key for key in runs[0].overall if all(key in run.overall for run in runs)]
+    table = {key: np.array([run.overall[key] for run in runs]) for key in keys}
+    return {
+        key: (float(values.mean()), float(values.std(ddof=1)) if values.size > 1 else 0.0)
+        for key, values in table.items()
+    }
+
+
+SUMMARY = "internal-evaluation.json"
+BY_ZONE = "internal-by-zone.parquet"
+BY_SLOT = "internal-by-slot.parquet"
+_PAGE_FIGURES = {
+    "mre": "mean_relative_error",
+    "pearson": "pearson",
+    "emd": "earth_mover_m",
+    "top_k": "top_10",
+    "coverage": "coverage_from_20",
+}
+"""What the page calls the figures of an evaluation."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Published:
+    """A release read back from its folder: place x slot."""
+
+    folder: Path
+    manifest: Manifest
+    ids: NDArray[np.str_]
+    grid: TimeGrid
+    values: Table
+    lower: Table
+    upper: Table
+
+    @property
+    def label(self) -> str:
+        """Name, scheme and epsilon, as plots show it."""
+        found = self.manifest
+        return f"{found.release.name} ({found.scheme.name}, ε {found.privacy.epsilon:.3g})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """The truth, the releases and how they compare. It holds true counts."""
+
+    truth: Table
+    zones: Places
+    published: tuple[Published, ...]
+    evaluations: tuple[Evaluation, ...]
+
+
+def read_published(folder: str | os.PathLike[str]) -> Published:
+    """A release folder, checked for being whole: every place and slot once."""
+    path = Path(folder)
+    try:
+        manifest = read_manifest(path / MANIFEST_NAME)
+        table = pq.read_table(path / "density.parquet")
+    except (OSError, ValueError, pa.ArrowException):
+        raise InputError(
+            "This is not a release folder, or it is damaged.",
+            file=str(path),
+            remedy="Name the folder that sfumato release made.",
+        ) from None
+    slots = manifest.grid.slots
+    ids = np.asarray(table["zone_id"].to_pylist(), dtype=np.str_)
+    if ids.size % slots or ids.size == 0:
+        raise InputError("The table does not hold every place and slot.", file=str(path))
+    starts = table["time_start"].cast(pa.int64()).to_numpy()[:slots]
+    ends = table["time_end"].cast(pa.int64()).to_numpy()[:slots]
+    grid = TimeGrid(
+        np.append(starts, ends[-1]),
+        timedelta(seconds=manifest.grid.step_seconds),
+        manifest.grid.tz,
+    )
+    if grid.fingerprint() != manifest.grid.sha256:
+        raise InputError("The table's times are not those of its manifest.", file=str(path))
+    values, lower, upper = (
+        table[name].to_numpy().astype(np.float64).reshape(-1, slots)
+        for name in ("count", "lower", "upper")
+    )
+    return Published(path, manifest, ids[::slots], grid, values, lower, upper)
+
+
+def true_density(
+    events: object,
+    published: Published,
+    *,
+    towers: object = None,
+    zones: object,
+    tz: str | None = None,
+    columns: dict[str, str] | None = None,
+    time_unit: str | None = None,
+    events_tz: str | None = None,
+    zone_id: str | None = None,
+    layer: str | None = None,
+    repair_zones: bool = False,
+    drop_bad_towers: bool = False,
+    engine: str | None = None,
+    master: str | None = None,
+    spark: Mapping[str, str] | None = None,
+    internal: Callable[[DropLog], None] | None = None,
+) -> tuple[Table, Places]:
+    """What the release is about: exact counts in the same zones and slots, and the zones.
+
+    For towers the truth of a zone is the overlay of tower visits; for coordinates it is the
+    number of distinct users in the zone. `engine`, `master` and `spark` say where to count, as
+    for a release. `internal` is told how many rows were read and why some do not count: read
+    otherwise than for the release, they are another truth.
+    """
+    areas = (
+        zones
+        if isinstance(zones, Places)
+        else read_zones(zones, zone_id, repair=repair_zones, layer=layer)
+    )
+    shares: Overlay | None = None
+    counted = areas
+    if towers is not None:
+        counted = (
+            towers
+            if isinstance(towers, Places)
+            else read_towers(towers, zones=areas, tz=tz, drop_bad=drop_bad_towers)
+        )
+        shares = overlay(voronoi_cells(counted, areas, period=published.grid), areas)
+    if published.manifest.released.sha256 != areas.fingerprint():
+        raise UsageError(
+            "These are not the zones of the release.", remedy="Give the file it was made with."
+        )
+    if published.manifest.counted.sha256 != counted.fingerprint():
+        raise UsageError(
+            "These are not the places that the release counted.",
+            remedy="Give the --towers and --zones it was made with.",
+        )
+    with opened_source(
+        events,
+        counted,
+        published.grid,
+        columns=columns,
+        tz=events_tz or tz or published.grid.tz,
+        time_unit=time_unit,
+        engine=engine,
+        master=master,
+        spark=spark,
+    ) as source:
+        exact = open_private(source.exact(Counting(published.manifest.privacy.counting)))
+        if internal is not None:
+            internal(source.drops)
+    counts = exact.values / exact.units_per_count
+    return (counts if shares is None else shares.to_zones(counts)), areas
+
+
+def evaluate(
+    releases: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    events: object,
+    *,
+    zones: object,
+    towers: object = None,
+    tz: str | None = None,
+    columns: dict[str, str] | None = None,
+    earth_mover: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+    **reading: Any,
+) -> Comparison:
+    """Judge one or several releases of the same zones and period against the truth.
+
+    `reading` holds what else `true_density` takes: how the files were read for the release.
+    """
+    folders = [releases] if isinstance(releases, str | os.PathLike) else list(releases)
+    published = tuple(read_published(folder) for folder in folders)
+    first = published[0]
+    if any(other.grid.fingerprint() != first.grid.fingerprint() for other in published[1:]):
+        raise UsageError("Releases that are compared must be about the same period.")
+    truth, areas = true_density(
+        events, first, towers=towers, zones=zones, tz=tz, columns=columns, **reading
+    )
+    centres = layout_of_zones(areas).centres
+    metres = np.linalg.norm(centres[:, None] - centres[None], axis=2)
+    judged = tuple(
+        evaluate_table(
+            one.label,
+            truth,
+            one.values,
+            metres,
+            interval=(one.lower, one.upper),
+            earth_mover=earth_mover,
+            progress=progress,
+        )
+        for one in published
+    )
+    return Comparison(truth, areas, published, judged)
+
+
+def write_comparison(found: Comparison, folder: Path) -> list[Path]:
+    """Internal tables (JSON, Parquet) and the internal page, which shows them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    summary = {
+        "internal": "True counts went into these figures. Do not publish them.",
+        "releases": [
+            {"name": one.name, **{k: float(v) for k, v in one.overall.items()}}
+            for one in found.evaluations
+        ],
+    }
+    text = json.dumps(summary, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    write_bytes(folder / SUMMARY, text.encode(), mode=0o600)
+    write_parquet(folder / BY_ZONE, _long(found, by_zone=True), mode=0o600)
+    write_parquet(folder / BY_SLOT, _long(found, by_zone=False), mode=0o600)
+    page = write_internal_page(internal_evaluation(found, read_panel(folder)), folder)
+    return [page, folder / SUMMARY, folder / BY_ZONE, folder / BY_SLOT]
+
+
+def internal_evaluation(
+    found: Comparison, attacks: AttackPanel | None = None
+) -> InternalEvaluation:
+    """The comparison as the internal page wants it, with what an attack left beside it."""
+    first, beside = found.published[0], attacks or AttackPanel()
+    contenders = tuple(
+        Contender(
+            name=f"{one.manifest.release.name} ({one.manifest.scheme.name})",
+            epsilon=one.manifest.privacy.epsilon,
+            values=one.values,
+            lower=one.lower,
+            upper=one.upper,
+            error=relative_error(found.truth, one.values),
+            by_hour={
+                name: judged.by_slot[key]
+                for name, key in (("emd", "earth_mover_m"), ("top_k", "top_10"))
+                if key in judged.by_slot
+            },
+            overall={
+                name: judged.overall[key]
+                for name, key in _PAGE_FIGURES.items()
+                if key in judged.overall
+            },
+        )
+        for one, judged in zip(found.published, found.evaluations, strict=True)
+    )
+    return InternalEvaluation(
+        title=first.manifest.release.name,
+        zone_ids=tuple(found.zones.ids.tolist()),
+        zone_names=tuple(found.zones.names.tolist()),
+        geometry=found.zones.geometry,
+        edges=first.grid.edges,
+        tz=first.grid.tz,
+        counting=first.manifest.privacy.counting,
+        truth=found.truth,
+        contenders=contenders,
+        attacks=beside.results,
+        tracks=beside.tracks,
+    )
+
+
+def _long(found: Comparison, *, by_zone: bool) -> pa.Table:
+    keys: list[str] | list[datetime]
+    keys = found.zones.ids.tolist() if by_zone else found.published[0].grid.starts()
+    columns: dict[str, list[object]] = {"release": [], "zone_id" if by_zone else "time_start": []}
+    for one in found.evaluations:
+        figures = one.by_zone if by_zone else one.by_slot
+        columns["release"] += [one.name] * len(keys)
+        columns["zone_id" if by_zone else "time_start"] += list(keys)
+        for name, values in figures.items():
+            columns.setdefault(name, []).extend(values.tolist())
+    return pa.table(columns)

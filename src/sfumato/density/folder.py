@@ -1,0 +1,220 @@
+"""The manifest of a density release, from public facts, the measurements and the reservation.
+
+What a release puts in its folder, in which order. Everything is post-processing.
+
+The page is made from the folder alone and leaves the manifest's list of digests out, so a
+first manifest is written for it to read; the last one lists the digests of all other files,
+the page's too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.density.common import bound_in_words
+from sfumato.density.refine.margins import pattern_digest
+from sfumato.density.scheme import Density, Plan, PublicFacts
+from sfumato.density.tables import (
+    density_table,
+    level_table,
+    readme,
+    whole_city,
+    whole_numbers,
+    with_local_times,
+)
+from sfumato.io.write import (
+    write_bytes,
+    write_csv,
+    write_parquet,
+    write_places,
+    write_places_parquet,
+)
+from sfumato.model.counts import SampleBound
+from sfumato.model.places import Places
+from sfumato.privacy.accounting import guarantee
+from sfumato.privacy.events import event_to_json
+from sfumato.privacy.ledger import Claim, Reservation
+from sfumato.privacy.ledger.views import cumulative, ledger_head, release_facts
+from sfumato.privacy.transaction import digests
+from sfumato.published.manifest import (
+    MANIFEST_NAME,
+    NOT_COVERED,
+    GridFacts,
+    Manifest,
+    Measured,
+    PlacesFacts,
+    Privacy,
+    SchemeFacts,
+    manifest_text,
+)
+from sfumato.published.statement import check_claim
+
+
+def places_facts(places: Places) -> PlacesFacts:
+    """Kind, number and hash of a list of places."""
+    return PlacesFacts(
+        kind=places.kind.value, count=len(set(places.ids.tolist())), sha256=places.fingerprint()
+    )
+
+
+def _measured(claim: Claim, plan: Plan, density: Density) -> list[Measured]:
+    """Everything that was paid for, in the order of the plan: tables, and choices without one."""
+    tables = {measured.label: measured for measured in density.measurements}
+    cells = {planned.label: planned.cells for planned in plan.measurements}
+    found = []
+    for label, event in claim.events:
+        table = tables.get(label)
+        found.append(
+            Measured(
+                label=label,
+                event=event_to_json(event),
+                cells=cells[label] if table is None else int(table.values.size),
+                units_per_count=1 if table is None else table.units_per_count,
+                variance=None if table is None else table.variance,
+                sd=None if table is None else table.sd,
+            )
+        )
+    return found
+
+
+def density_manifest(
+    facts: PublicFacts,
+    plan: Plan,
+    density: Density,
+    reservation: Reservation,
+    counted: Places,
+    released: Places,
+    files: Mapping[str, str],
+    further_inputs: Mapping[str, bool | int | float | str | None] | None = None,
+) -> Manifest:
+    """Everything a reader needs to judge the release; the same bytes on every rerun.
+
+    The plan's own words on the bound win over the facts': a scheme may bound each of its
+    measurements in another way.
+    """
+    row = reservation.charge_row
+    claimed = guarantee([event for _, event in row.claim.events], facts.delta)
+    return Manifest(
+        tainted=density.tainted,
+        release=release_facts(reservation),
+        privacy=Privacy(
+            unit=str(facts.unit),
+            neighbours=facts.unit.neighbours,
+            bound=plan.bound or bound_in_words(facts.bound, facts.counting),
+            counting=facts.counting.value,
+            measurements=_measured(row.claim, plan, density),
+            rho=claimed.rho,
+            epsilon=claimed.epsilon,
+            delta=claimed.delta,
+            method=claimed.method.value,
+            cumulative=cumulative(reservation),
+        ),
+        counted=places_facts(counted),
+        released=places_facts(released),
+        grid=GridFacts.of(facts.grid),
+        scheme=SchemeFacts(
+            name=plan.scheme,
+            parameters=dict(facts.parameters),
+            interval_coverage=density.coverage,
+        ),
+        public_inputs={
+            "expected_users": facts.expected_users,
+            **({} if facts.expected is None else {"earlier": pattern_digest(facts.expected)}),
+            **(further_inputs or {}),
+        },
+        software={"sfumato": version("sfumato")},
+        ledger=ledger_head(reservation),
+        files=dict(files),
+        caveats=[*_caveats(facts, plan), *density.remarks],
+        not_covered=list(NOT_COVERED),
+    )
+
+
+def _caveats(facts: PublicFacts, plan: Plan) -> list[str]:
+    found = []
+    if isinstance(facts.bound, SampleBound) and not plan.bound:  # nothing restores the level
+        found.append(
+            "Sampling keeps one visit per person and time slot and only some of the slots, so the "
+            "numbers are a thinned count of people, below the true level by an unknown factor."
+        )
+    if facts.expected_users is None:
+        found.append(
+            "Nobody said how many people are in the data, so it was not checked that delta is "
+            "below one over their number."
+        )
+    if facts.overlay is not None:
+        found.append(
+            "Visits were counted at antennas and spread over zones by area, as if people stood "
+            "anywhere around an antenna with equal chance."
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finish:
+    """Public choices about the form of the output: no budget hangs on them."""
+
+    parents: NDArray[np.str_] | None = None
+    """The district of each released place, where levels above it are wanted."""
+    integers: bool = False
+
+    def inputs(self) -> dict[str, bool | int | float | str | None]:
+        """For the manifest and the reservation; empty where nothing was asked for."""
+        found: dict[str, bool | int | float | str | None] = {}
+        if self.parents is not None:
+            text = "\n".join(str(parent) for parent in self.parents)
+            found["hierarchy"] = hashlib.sha256(text.encode()).hexdigest()
+        if self.integers:
+            found["integers"] = True
+        return found
+
+
+def write_release(
+    folder: Path,
+    facts: PublicFacts,
+    plan: Plan,
+    finish: Finish,
+    density: Density,
+    reservation: Reservation,
+    counted: Places,
+    released: Places,
+) -> None:
+    """All files of a release."""
+    from sfumato.report.page import write_page
+
+    if finish.integers:
+        density = whole_numbers(density)
+    grid = facts.grid
+    table = density_table(density, grid)
+    write_parquet(folder / "density.parquet", table)
+    write_csv(folder / "density.csv", with_local_times(table, grid))
+    extra: dict[str, list[str]] = {}
+    if finish.parents is not None:
+        extra["district"] = finish.parents.tolist()
+        for name, parents in (("district", finish.parents), ("city", whole_city(density))):
+            file = "density-districts.parquet" if name == "district" else "density-city.parquet"
+            write_parquet(folder / file, level_table(density, parents, grid, f"{name}_id"))
+    write_places(folder / f"{released.kind}.geojson", released, extra=extra)
+    write_places_parquet(folder / f"{released.kind}.parquet", released, extra=extra)
+
+    def manifest() -> Manifest:
+        files = digests(folder)
+        files.pop(MANIFEST_NAME, None)
+        return density_manifest(
+            facts, plan, density, reservation, counted, released, files, finish.inputs()
+        )
+
+    first = manifest()
+    write_bytes(folder / MANIFEST_NAME, manifest_text(first).encode())
+    write_page(folder)
+    write_bytes(folder / "README.txt", readme(first, [p.name for p in folder.iterdir()]).encode())
+    whole = manifest()
+    check_claim(whole)
+    write_bytes(folder / MANIFEST_NAME, manifest_text(whole).encode())

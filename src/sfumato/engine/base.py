@@ -1,0 +1,332 @@
+"""Weights min(1, C / norm) in fixed point, the same integer on every engine.
+
+With n the user's squared norm, an exact integer in units of 1/`units`^2, the weight in units
+of 2^-16 is
+
+    0                                    n >= 2^53 (a double could not hold n; always valid)
+    2^16                                 n <= floor((C units)^2), compared as integers
+    floor(fl(c / fl(sqrt(n))))           otherwise, c = fl(2^16 C units (1 - 2^-46))
+
+where fl is IEEE double rounding: square root and division are correctly rounded everywhere,
+so every engine gets the same value.
+
+*Claim: w sqrt(n) <= 2^16 C units, always.* First two lines: at once. Third: write
+e = 2^-53. c comes from at most three roundings of exact factors, so c <= 2^16 C units
+(1 - 128 e)(1 + e)^3; fl(sqrt(n)) >= sqrt(n) (1 - e), n below 2^53 being exact; the quotient
+is rounded once more. So the quotient times sqrt(n) is at most 2^16 C units times
+(1 - 128 e)(1 + e)^4 / (1 - e) < 1, and rounding down only helps. (Where c is subnormal it is
+below 1 and the weight is 0, as n >= 1.) The price is a relative 2^-46 of weight.
+
+Arrays with their sensitivity: what every engine's answers say about one user.
+
+Add or remove one user's whole record. M is any non-negative map of places whose columns sum to
+at most one (identity, area shares, clusters); per slot it does not raise the L1 norm.
+
+===============  ===========================  =========================  ====================
+answer           L1 (lattice units)           L2 (lattice units)         after M
+===============  ===========================  =========================  ====================
+sampled          l                            sqrt(l)                    both hold
+weighted         2^16 C sqrt(slots)           2^16 C                     both hold
+with norms q     2^16 C sqrt(slots)           2^16 C                     of counts times q
+place totals     2^16 C sqrt(places)          2^16 C                     L1 only: noise first
+slot totals      2^16 C sqrt(slots)           2^16 C                     (no places)
+capped total     cap                          cap                        (no places)
+exact            infinite                     infinite                   never measured
+===============  ===========================  =========================  ====================
+
+Sampled: at most l slots with one unit each. Weighted: the user adds mass at most w m_t in slot
+t, so in L2 over slots at most w norm <= 2^16 C (`sfumato.engine.base`), and per slot the L2
+norm over places is at most the L1 norm, before and after M; L1 by Cauchy-Schwarz over slots.
+With norms q the same argument bounds sum over places of q times the count: the statement is
+about any map that sends a visit at (place, slot) to a vector of L2 norm at most q.
+Place totals: entries are rounded down from a vector scaled to C, but M may add up the entries
+of many places in one zone, which raises L2: measure first, map the noisy totals afterwards.
+
+`Asked`: what every source of bounded counts is made of, and the questions it can answer
+without counting. Sources differ in how they count, never in what they were asked about.
+
+`Compiled`: the questions that one compiled pass over users answers, wherever the pass runs.
+
+A question is the name of a pass in `tally`, the shape of its sums and its arguments. On one
+machine threads run it over blocks of users, on a cluster tasks do; the arguments are the same,
+and so are the bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.engine.fingerprint import earlier_fingerprints, fingerprint
+from sfumato.errors import UsageError
+from sfumato.io.events import resolved
+from sfumato.model.counts import (
+    WEIGHT_UNITS,
+    Counting,
+    Counts,
+    SampleBound,
+    WeightBound,
+    norms_digest,
+)
+from sfumato.model.events import Events
+from sfumato.model.places import PlaceKind, Places
+from sfumato.model.private import Private
+from sfumato.model.source import NORM_UNITS, Progress
+from sfumato.model.time_grid import TimeGrid
+
+NORM_CEILING = 1 << 53
+MASS_CEILING = 1 << 27
+"""A mass in one slot at or above this has a square above `NORM_CEILING`: larger is the same."""
+TOTAL_UNITS = 1 << 12
+"""Lattice of a `people` mass inside a norm over places: 2^53 is then 23,170 whole slots."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightRule:
+    """Limit as the two constants every engine works with."""
+
+    whole_up_to: int
+    """Squared norms up to this keep weight one."""
+    scale: float
+    """c of the module's text: divided by the norm it gives the weight."""
+
+    @classmethod
+    def of(cls, limit: float, units: int = 1) -> WeightRule:
+        """The rule for a norm held in units of 1/`units`."""
+        exact = (Fraction(limit) * units) ** 2
+        largest = Fraction(2) ** 1000
+        scale = WEIGHT_UNITS * limit * units * (1 - 2.0**-46) if exact < largest else 2.0**500
+        return cls(min(math.floor(exact), NORM_CEILING - 1), scale)
+
+    def weight(self, norm_squared: int) -> int:
+        """The weight of one user: the definition in plain numbers."""
+        if norm_squared >= NORM_CEILING:
+            return 0
+        if norm_squared <= self.whole_up_to:
+            return WEIGHT_UNITS
+        return math.floor(self.scale / math.sqrt(float(norm_squared)))
+
+    def sql(self, norm_squared: str) -> str:
+        """The same as SQL; the norm's column is an exact integer or decimal."""
+        return (
+            f"CASE WHEN {norm_squared} >= {NORM_CEILING} THEN 0 "
+            f"WHEN {norm_squared} <= {self.whole_up_to} THEN {WEIGHT_UNITS} ELSE CAST(floor("
+            f"CAST('{self.scale!r}' AS DOUBLE) / sqrt(CAST({norm_squared} AS DOUBLE))"
+            f") AS BIGINT) END"
+        )
+
+
+def _boxed(
+    values: NDArray[np.int64], units: int, l1: float, l2: float, counting: Counting, what: str
+) -> Private[Counts]:
+    return Private(Counts(values, units, l1, l2, counting, what), what)
+
+
+def sampled_counts(
+    values: NDArray[np.int64], bound: SampleBound, grid: TimeGrid
+) -> Private[Counts]:
+    """Sampling keeps one unit per user and slot, so what is counted is people, thinned."""
+    what = f"place x slot, one visit a slot and at most {bound.slots} slots a user"
+    return _boxed(values, 1, bound.l1(grid.slots), bound.l2(grid.slots), Counting.PEOPLE, what)
+
+
+def weighted_counts(
+    values: NDArray[np.int64],
+    bound: WeightBound,
+    counting: Counting,
+    grid: TimeGrid,
+    event_norms: NDArray[np.int64] | None,
+) -> Private[Counts]:
+    what = f"place x slot of {counting}, weighted to norm {bound.limit:g}"
+    norms = ""
+    if event_norms is not None:
+        what += "; sensitivity of the counts multiplied by the event norms"
+        norms = norms_digest(event_norms)
+    l1, l2 = bound.l1(grid.slots), bound.l2(grid.slots)
+    return Private(Counts(values, WEIGHT_UNITS, l1, l2, counting, what, norms), what)
+
+
+def place_total_counts(
+    values: NDArray[np.int64], bound: WeightBound, counting: Counting
+) -> Private[Counts]:
+    what = f"place totals of {counting}, scaled to norm {bound.limit:g}"
+    l2 = bound.limit * WEIGHT_UNITS
+    return _boxed(values, WEIGHT_UNITS, l2 * math.sqrt(values.size), l2, counting, what)
+
+
+def slot_total_counts(
+    values: NDArray[np.int64], bound: WeightBound, counting: Counting
+) -> Private[Counts]:
+    what = f"slot totals of {counting}, scaled to norm {bound.limit:g}"
+    l2 = bound.limit * WEIGHT_UNITS
+    return _boxed(values, WEIGHT_UNITS, l2 * math.sqrt(values.size), l2, counting, what)
+
+
+def capped_total_count(total: int, cap: int, counting: Counting) -> Private[Counts]:
+    values = np.array([total], np.int64)
+    what = f"total of {counting}, at most {cap} a user"
+    return _boxed(values, 1, float(cap), float(cap), counting, what)
+
+
+def exact_counts(values: NDArray[np.int64], counting: Counting) -> Private[Counts]:
+    units = WEIGHT_UNITS if counting is Counting.PEOPLE else 1
+    what = f"place x slot of {counting}, unbounded: never to be measured"
+    return _boxed(values, units, math.inf, math.inf, counting, what)
+
+
+def checked_norms(norms: NDArray[Any], places: int, slots: int) -> NDArray[np.int64]:
+    """Event norms as the engines use them. Public numbers, so they may be refused.
+
+    They are not cut at MASS_CEILING: a mean over places of cut norms can lie below the ceiling
+    where the true mean does not, and the weight would be too large.
+    """
+    array = np.asarray(norms)
+    if array.shape != (places, slots) or array.dtype != np.int64 or bool((array < 0).any()):
+        raise UsageError(
+            f"Event norms are non-negative 64-bit integers, one per place and slot "
+            f"({places} x {slots})."
+        )
+    if array.size and int(array.max()) >= MASS_CEILING:
+        raise UsageError(
+            "An event norm is 2^19 or more.",
+            remedy="Scale the weights of the map down: a visit at such a place counts nothing.",
+        )
+    return np.ascontiguousarray(array)
+
+
+def checked_cap(cap: int) -> int:
+    if not isinstance(cap, int) or isinstance(cap, bool) or not 1 <= cap < 1 << 53:
+        raise UsageError("The cap of a total is a whole number, at least 1.")
+    return cap
+
+
+def checked_key(key: bytes) -> bytes:
+    if len(key) < 16:
+        raise UsageError("The sampling key needs at least 16 secret bytes.")
+    return key
+
+
+class BoundBroken(AssertionError):
+    """A count broke its own bound: a fault in the program, and nothing may be published."""
+
+
+class CountSource:
+    """Events, the places and slots they are counted over, and how much of the machine to use."""
+
+    def __init__(
+        self,
+        events: Events,
+        places: Places,
+        grid: TimeGrid,
+        *,
+        threads: int | None = None,
+        memory_limit: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._described = events
+        self._events = resolved(events, places.kind is PlaceKind.ZONES)
+        self._places = places
+        self._grid = grid
+        self._threads = threads or os.cpu_count() or 1
+        self._memory_limit = memory_limit
+        self._progress = progress
+
+    @property
+    def grid(self) -> TimeGrid:
+        return self._grid
+
+    @property
+    def place_ids(self) -> NDArray[np.str_]:
+        return self._places.ids
+
+    def fingerprint(self, key: bytes) -> str:
+        return fingerprint(self._events, self._places, self._grid, key, self._progress)
+
+    def earlier_fingerprints(self, key: bytes) -> frozenset[str]:
+        """What a reservation made by an earlier version may hold for the same input."""
+        return earlier_fingerprints(self._described, self._places, self._grid, key)
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        """Places and slots of every table."""
+        return len(self._places), self._grid.slots
+
+
+_NO_NORMS = np.zeros((1, 1), np.int64)
+
+
+class Compiled(ABC):
+    """Answers by passes over users; whoever inherits it runs them."""
+
+    @property
+    @abstractmethod
+    def grid(self) -> TimeGrid: ...
+
+    @property
+    @abstractmethod
+    def place_ids(self) -> NDArray[np.str_]: ...
+
+    @abstractmethod
+    def _ask(
+        self, kernel: str, shape: tuple[int, ...], arguments: tuple[Any, ...]
+    ) -> NDArray[np.int64]:
+        """The sums of a pass over all users; it checks the bound on what it counts."""
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        """Places and slots of every table."""
+        return self.place_ids.size, self.grid.slots
+
+    @property
+    def _bits(self) -> int:
+        """Width of a place in a packed row."""
+        return max(1, (self.place_ids.size - 1).bit_length())
+
+    def weighted(
+        self,
+        bound: WeightBound,
+        counting: Counting,
+        event_norms: NDArray[np.int64] | None = None,
+    ) -> Private[Counts]:
+        with_norms = event_norms is not None
+        norms = _NO_NORMS
+        if event_norms is not None:
+            norms = checked_norms(event_norms, *self._shape)
+        units = NORM_UNITS if with_norms else 1
+        rule = _rule(bound, units, WEIGHT_UNITS * bound.limit * units)
+        arguments = (norms, with_norms, counting is Counting.PEOPLE, rule)
+        values = self._ask("weighted", self._shape, arguments)
+        return weighted_counts(values, bound, counting, self.grid, event_norms)
+
+    def place_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
+        people = counting is Counting.PEOPLE
+        units = TOTAL_UNITS if people else 1
+        arguments = (people, units, _rule(bound, units, WEIGHT_UNITS * bound.limit))
+        values = self._ask("place_totals", self._shape[:1], arguments)
+        return place_total_counts(values, bound, counting)
+
+    def slot_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
+        arguments = (counting is Counting.PEOPLE, _rule(bound, 1, WEIGHT_UNITS * bound.limit))
+        values = self._ask("slot_totals", self._shape[1:], arguments)
+        return slot_total_counts(values, bound, counting)
+
+    def capped_total(self, cap: int, counting: Counting) -> Private[Counts]:
+        arguments = (counting is Counting.PEOPLE, checked_cap(cap))
+        values = self._ask("capped_total", (1,), arguments)
+        return capped_total_count(int(values[0]), cap, counting)
+
+    def exact(self, counting: Counting) -> Private[Counts]:
+        values = self._ask("exact", self._shape, (counting is Counting.PEOPLE,))
+        return exact_counts(values, counting)
+
+
+def _rule(bound: WeightBound, units: int, ceiling: float) -> tuple[int, float, float]:
+    rule = WeightRule.of(bound.limit, units)
+    return rule.whole_up_to, rule.scale, ceiling

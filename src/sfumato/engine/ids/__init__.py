@@ -1,1 +1,0 @@
-"""Exact tables from user and place ids to dense codes."""

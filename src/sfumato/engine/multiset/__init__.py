@@ -1,1 +1,0 @@
-"""A keyed digest of rows that come in no particular order."""

@@ -1,1 +1,0 @@
-"""One compiled pass over users for each question, on rows grouped by user."""

@@ -1,0 +1,406 @@
+"""A DuckDB connection of our own: bounded memory, private spill folder, nothing left behind.
+
+Spill files hold records, so they live in a folder that only this user can enter and that
+goes when the connection does. The session's zone is UTC: no reading may depend on where the
+process happens to run. Insertion order is kept, because row numbers in messages need it;
+no count depends on it.
+
+From what the holder points at (file, folder, glob, list) to files, in order.
+
+A file is *named* where the holder points at it and *found* where a folder or a pattern holds it.
+Of files that are found none decides about another, nor about whether there is a release: one
+that cannot be read gives no rows, and so does an empty folder.
+
+The header of a CSV file: delimiter and column names, and nothing guessed about types.
+
+The first line is the file's schema; no line behind it is looked at. A file without a header
+begins with a record, so its first line must not appear in a message. It counts as a header only
+if at least one of its fields is a known column name or one that the holder named, and none looks
+like a number or a date.
+
+Members of the first objects of an NDJSON file, for `inspect` alone. **Internal.**
+
+The reader looks members up by their names and never decides by what a file holds. Here names are
+gathered, so that the holder can be told which `--column` lines would find them.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import gzip
+import json
+import os
+import re
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+from urllib.parse import unquote_to_bytes
+
+import duckdb
+
+from sfumato.errors import InputError, UsageError, csv_error, mentioned
+from sfumato.io import names as aliases
+from sfumato.io.names import is_known
+from sfumato.io.tables import refuse_repeated
+from sfumato.io.write import Scratch
+from sfumato.model.events import FileFormat
+
+
+@contextmanager
+def open_connection(
+    *, threads: int | None = None, memory_limit: int | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """An in-memory database with its own temporary folder, closed and removed at the end."""
+    with Scratch() as folder:
+        config: dict[str, str | bool | int | float | list[str]] = {
+            "threads": threads or os.cpu_count() or 1,
+            "temp_directory": folder,
+            "preserve_insertion_order": "true",
+            "autoinstall_known_extensions": "false",
+        }
+        if memory_limit is not None:
+            # Below this DuckDB cannot open a Parquet file with wide row groups at all.
+            config["memory_limit"] = f"{max(memory_limit, 128 << 20)}B"
+        connection = duckdb.connect(":memory:", config=config)
+        try:
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.execute("SET enable_progress_bar = false")
+            yield connection
+        finally:
+            connection.close()
+
+
+@contextmanager
+def without_records(files: Sequence[str]) -> Iterator[None]:
+    """Turn the engine's complaints, which quote the record, into errors that do not.
+
+    Taken over are the line number and which of the known `files` it is about.
+    """
+    try:
+        yield
+    except duckdb.Error as error:
+        if "CSV Error on Line" in str(error):
+            raise csv_error(error, files) from None
+        raise InputError(
+            f"the events could not be read ({type(error).__name__}).",
+            file=mentioned(str(error), files),
+            remedy="Check that the file is complete and not cut short.",
+        ) from None
+
+
+_PARQUET = (".parquet", ".parq", ".pq", ".geoparquet")
+_CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+_NDJSON = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")
+_NO_KEY = "__HIVE_DEFAULT_PARTITION__"
+_GLOB = "*?["
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]+:/")
+"""Also `jdbc:…`, and what is left of an address taken for a path: its double slash is gone."""
+
+
+def is_path(source: object) -> bool:
+    """True for what names files: a text, a path, or a list of these."""
+    if isinstance(source, (str, os.PathLike)):
+        return True
+    return isinstance(source, (list, tuple)) and all(
+        isinstance(part, (str, os.PathLike)) for part in source
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A file, whether it was named itself, and what its partition folders say (`day=01/`)."""
+
+    path: Path
+    named: bool
+    keys: tuple[tuple[str, str | None], ...] = ()
+
+
+def locate(source: object) -> tuple[Located, ...]:
+    """The files that a path, a folder, a pattern or a list of these means."""
+    parts: Iterable[object] = source if isinstance(source, (list, tuple)) else [source]
+    found: list[Located] = []
+    for part in parts:
+        paths, root, named = _expand(os.fspath(part))  # type: ignore[call-overload]
+        found += [Located(path, named, partition_keys(path, root)) for path in paths]
+    if not found and not isinstance(source, (str, os.PathLike)) and not list(parts):
+        raise UsageError("No file was given.", remedy="Name a file, a folder or a pattern.")
+    seen: set[str] = set()
+    for file in found:
+        real = os.path.realpath(file.path)
+        if real in seen and file.named:
+            raise InputError(
+                "the file is given twice.", file=str(file.path), remedy="Give it once."
+            )
+        seen.add(real)
+    return tuple({os.path.realpath(file.path): file for file in reversed(found)}.values())[::-1]
+
+
+def partition_keys(path: Path, root: Path) -> tuple[tuple[str, str | None], ...]:
+    """`day`, `01` of `day=01/`, as far as it lies below what the holder pointed at.
+
+    Bytes that are no UTF-8 stay themselves (as the system spells them), so that two ids do not
+    become one; whoever reads them as a name finds none.
+    """
+    folders = path.parent.relative_to(root).parts if path.is_relative_to(root) else ()
+    pairs = [folder.split("=", 1) for folder in folders if "=" in folder]
+    return tuple((name, None if text == _NO_KEY else _unquoted(text)) for name, text in pairs)
+
+
+def _unquoted(text: str) -> str:
+    return os.fsdecode(unquote_to_bytes(os.fsencode(text)))
+
+
+def _expand(text: str) -> tuple[list[Path], Path, bool]:
+    """Files of one argument, the folder below which partition folders count, and if named."""
+    if _ADDRESS.match(text) and not os.path.exists(text):
+        # Not shown: it may hold a password.
+        raise UsageError(
+            "An address was given where sfumato reads files.", remedy="Copy the files here first."
+        )
+    if "\0" in text:
+        raise UsageError("A path cannot contain a zero byte.")
+    path = Path(text)
+    try:
+        if path.is_dir():
+            return _folder(path), path, False
+        if path.exists():
+            return [path], path.parent, True
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if any(letter in text for letter in _GLOB):
+        found = sorted(Path(name) for name in glob.glob(text, recursive=True))
+        fixed = text[: min(text.index(letter) for letter in _GLOB if letter in text)]
+        root = Path(fixed) if fixed.endswith("/") else Path(fixed).parent
+        if not root.is_dir():
+            raise InputError("there is no such folder.", file=str(root), remedy="Check the path.")
+        return [name for name in found if name.is_file()], root, False
+    raise InputError("there is no such file.", file=text, remedy="Check the path.")
+
+
+def _folder(folder: Path) -> list[Path]:
+    """Data files below a folder; what starts with a dot or an underscore is not data."""
+
+    def stop(error: OSError) -> None:
+        # A part of the data that cannot be listed must not be left out in silence.
+        raise unreadable(Path(error.filename or folder), error)
+
+    found: list[Path] = []
+    for here, folders, files in os.walk(folder, onerror=stop):
+        folders[:] = [name for name in folders if name[0] not in "._"]
+        found += [
+            Path(here) / name for name in files if name[0] not in "._" and by_name(name) is not None
+        ]
+    return sorted(found)
+
+
+def by_name(name: str) -> FileFormat | None:
+    """The format that a file's ending says, if it says one."""
+    name = name.lower()
+    for endings, kind in (
+        (_PARQUET, FileFormat.PARQUET),
+        (_CSV, FileFormat.CSV),
+        (_NDJSON, FileFormat.NDJSON),
+    ):
+        if name.endswith(endings):
+            return kind
+    return None
+
+
+class Unreadable(InputError):
+    """The system does not let us read a file. Its rows must not be left out in silence."""
+
+
+def unreadable(path: Path, error: OSError) -> Unreadable:
+    """The error for a file that the system does not let us read."""
+    if isinstance(error, PermissionError):
+        return Unreadable(
+            "no permission to read it.", file=str(path), remedy="Change its owner or mode."
+        )
+    return Unreadable(
+        f"it cannot be read ({os.strerror(error.errno) if error.errno else 'input error'}).",
+        file=str(path),
+    )
+
+
+def head(path: Path, size: int) -> bytes:
+    """The first bytes of a file."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(size)
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def format_of(path: Path) -> FileFormat:
+    """What the file is by its ending; by its first bytes where the ending says nothing."""
+    kind = by_name(path.name)
+    start = head(path, 8)
+    if start[:4] == b"PARE" and kind in (None, FileFormat.PARQUET):
+        raise InputError("the Parquet file is encrypted.", file=str(path), remedy="Decrypt it.")
+    if kind is FileFormat.PARQUET and start[:4] != b"PAR1":
+        raise InputError(
+            "this is not a Parquet file: it does not begin like one.",
+            file=str(path),
+            remedy="Copy it again, or give it the ending of what it is.",
+        )
+    if kind is not None:
+        return kind
+    if start[:4] == b"PAR1":
+        return FileFormat.PARQUET
+    if start[:2] == b"\x1f\x8b":
+        raise InputError(
+            "the file is compressed but its name does not end in .gz.",
+            file=str(path),
+            remedy="Rename or unpack it.",
+        )
+    return FileFormat.CSV
+
+
+_LONGEST_HEADER = 1 << 18
+_DELIMITERS = ",;\t|"
+_LOOKS_LIKE_DATA = re.compile(r"[+-]?\.?\d")
+
+
+@dataclass(frozen=True, slots=True)
+class CsvDialect:
+    """How a CSV file is cut into fields. All columns are text; there is one header line."""
+
+    delimiter: str
+    columns: tuple[str, ...]
+    """All columns of the file in its own order."""
+
+
+def open_text(path: Path) -> IO[bytes]:
+    """The bytes of a text file, unpacked where its name ends in .gz."""
+    try:
+        if path.name.lower().endswith(".gz"):
+            return cast(IO[bytes], gzip.open(path, "rb"))
+        return path.open("rb", buffering=0)
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def read_piece(file: IO[bytes], path: Path, size: int) -> bytes:
+    """The next bytes; an error that says so where the file is damaged."""
+    try:
+        return file.read(size)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise InputError("the compressed file is damaged.", file=str(path)) from None
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def read_dialect(path: Path, chosen: Collection[str] = ()) -> CsvDialect | None:
+    """Delimiter and columns of one file, from its first line; nothing where the file is empty.
+
+    `chosen` are column names that the holder gave.
+    """
+    raw = b""
+    with open_text(path) as file:
+        while b"\n" not in raw and len(raw) <= _LONGEST_HEADER:
+            piece = read_piece(file, path, 1 << 12)
+            if not piece:
+                break
+            raw += piece
+    return dialect_of(raw, path, chosen)
+
+
+def dialect_of(raw: bytes, path: Path, chosen: Collection[str] = ()) -> CsvDialect | None:
+    """The same from a file's first bytes, which hold its first line."""
+    if not raw:
+        return None
+    line = _decoded(raw.partition(b"\n")[0], path).removesuffix("\r")
+    if len(line) > _LONGEST_HEADER:
+        raise InputError("the first line is too long to be a header.", file=str(path))
+    if not line.strip():
+        raise InputError("the first line is empty; it must name the columns.", file=str(path))
+    delimiter = max(_DELIMITERS, key=line.count)
+    fields = _fields(line, delimiter, path)
+    wanted = {name.lower() for name in chosen}
+    known = any(is_known(field) or field.lower() in wanted for field in fields)
+    if not known or any(_LOOKS_LIKE_DATA.match(field) for field in fields):
+        raise InputError(
+            f"the first line ({len(fields)} fields) does not look like a header. It is not "
+            "shown here because it may be a record.",
+            file=str(path),
+            remedy="If it is one, say which column is what: --column user=NAME …. "
+            "Else put the column names (user, time, …) in the first line.",
+        )
+    names = [field or f"column{k}" for k, field in enumerate(fields)]
+    refuse_repeated(names, str(path))
+    return CsvDialect(delimiter, tuple(names))
+
+
+def _fields(line: str, delimiter: str, path: Path) -> list[str]:
+    try:
+        rows = list(csv.reader([line], delimiter=delimiter, strict=True))
+    except csv.Error:
+        raise InputError("the header line has an unfinished quotation.", file=str(path)) from None
+    return [field.strip() for field in rows[0]] if rows else []
+
+
+def _decoded(line: bytes, path: Path) -> str:
+    if line[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise InputError("the text is UTF-16.", file=str(path), remedy="Save it as UTF-8.")
+    if b"\0" in line:
+        raise InputError(
+            "this is neither text nor Parquet.",
+            file=str(path),
+            remedy="Events are read from CSV (UTF-8), NDJSON and Parquet files.",
+        )
+    try:
+        return line.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(
+            "the header is not UTF-8.", file=str(path), remedy="Save it as UTF-8."
+        ) from None
+
+
+_SAMPLE_BYTES = 1 << 18
+
+
+def members(path: Path) -> tuple[list[str], list[str]]:
+    """Names of members in the order they are met; then those that hold objects themselves."""
+    with open_text(path) as file:
+        lines = read_piece(file, path, _SAMPLE_BYTES).splitlines()
+    names: dict[str, None] = {}
+    nested: dict[str, None] = {}
+    for line in lines[: 1 if len(lines) == 1 else -1]:  # the last one may be cut
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict):
+            names |= dict.fromkeys(found)
+            nested |= dict.fromkeys(key for key, value in found.items() if isinstance(value, dict))
+    return list(names), list(nested)
+
+
+def roles_of(names: list[str], chosen: Mapping[str, str]) -> dict[str, str]:
+    """Members that a usual name gives a part, where the part's own name is not among them."""
+    found = {}
+    for role in (aliases.USER, aliases.TIME, aliases.PLACE, aliases.LON, aliases.LAT):
+        if role.key in chosen or role.key in names:
+            continue
+        named = [name for name in names if aliases.plays(name, role)]
+        if len(named) == 1:
+            found[role.key] = named[0]
+    if "lon" in found or "lon" in names:
+        found.pop("place", None)  # coordinates are there: which of the two is the holder's to say
+    return found
+
+
+_DATABASE = re.compile(r"\s*postgres(ql)?:/", re.IGNORECASE)
+_SECRETS = re.compile(r"(^|[\s?&;])(password|passfile|sslpassword)\s*=", re.IGNORECASE)
+"""libpq's other form, `host=… password=…`, and whatever else brings a password along."""
+
+
+def is_address(source: object) -> bool:
+    """True for a text that means a database, also one that a path has mangled."""
+    if not isinstance(source, str):
+        return False
+    return _DATABASE.match(source) is not None or _SECRETS.search(source) is not None

@@ -1,0 +1,195 @@
+"""Which column plays which part: names that users of other tools already live with.
+
+scikit-mobility and dp_mobility_report (`uid`, `datetime`, `lat`, `lng`, `tile_ID`), trackintel
+(`user_id`, `tracked_at`), movingpandas (`t`, `x`, `y`), multimno (`user_id`, `timestamp`,
+`cell_id`, `latitude`), FlowKit (`msisdn`, `location_id`) and public data sets. Names are
+compared without case. A role has plain names and *weak* ones (`id`, `x`, `hour`) that count
+only where no plain one is present. Two candidates of one strength are an error, never a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sfumato.errors import InputError, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A part that a column can play, and the names by which it is recognised."""
+
+    key: str
+    plain: frozenset[str]
+    weak: frozenset[str] = frozenset()
+    option: str = ""
+    """How the user chooses a column himself."""
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _role(key: str, plain: str, weak: str = "", option: str = "") -> Role:
+    return Role(key, _names(plain), _names(weak), option or f"--column {key}=NAME")
+
+
+USER = _role(
+    "user",
+    "user user_id userid uid msisdn imsi imei subscriber subscriber_id device device_id phone "
+    "phone_id person person_id individual_id agent agent_id customer_id caid maid ad_id "
+    "cab cab_id taxi taxi_id vehicle vehicle_id driver_id",
+    "id",
+)
+TIME = _role(
+    "time",
+    "time datetime date_time timestamp time_stamp ts t tracked_at recorded_at event_time "
+    "event_timestamp call_time instant epoch unixtime unix_time",
+    "hour date",
+)
+PLACE = _role(
+    "place",
+    "place place_id tower tower_id cell cell_id cellid location_id bs bs_id site site_id "
+    "station station_id base_station base_station_id antenna antenna_id",
+    "zone zone_id tile tile_id grid_id code_iris",
+)
+LON = _role("lon", "lon lng long longitude", "x")
+LAT = _role("lat", "lat latitude", "y")
+
+TOWER = _role("tower", " ".join(sorted(PLACE.plain)), "id code fid")
+ZONE = _role(
+    "zone",
+    "zone zone_id tile tile_id grid_id grd_id code_iris dcomiris iris geoid geoid10 geoid20 "
+    "nuts_id lau_id h3 quadkey cell_id place_id tower_id",
+    "id code fid tractce tractce10 tractce20 nhood c_quinsee c_arinsee",
+    "--zone-id NAME",
+)
+VALID_FROM = _role("valid_from", "valid_from valid_date_start valid_start")
+VALID_TO = _role("valid_to", "valid_to valid_date_end valid_end valid_until")
+
+ZONE_NAMES = (
+    *("zone_name", "name", "nom", "label", "nom_iris", "l_qu", "l_ar", "nhood"),
+    *("namelsad", "namelsad10", "namelsad20"),
+)
+"""Names of zones for people, best first. They decide nothing, so the first one present wins."""
+
+_SCALED = re.compile(r"(?P<base>.+)_e(?P<power>[1-9])")
+_TIME_NAME = re.compile(
+    r"(?P<base>.+?)(_(?P<zone>utc|gmt|local))?"
+    r"(_(?P<unit>s|sec|secs|seconds|ms|millis|us|micros|ns|nanos))?"
+)
+_UNITS = {"sec": "s", "secs": "s", "seconds": "s", "millis": "ms", "micros": "us", "nanos": "ns"}
+
+
+def plain_name(name: str) -> str:
+    """Lower case with underscores: `Tile-ID` becomes `tile_id`."""
+    return re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
+
+
+@dataclass(frozen=True, slots=True)
+class TimeName:
+    """What the name of a time column says: `t_utc_s` is base t, UTC, seconds."""
+
+    base: str
+    utc: bool
+    unit: str | None
+
+    @classmethod
+    def of(cls, name: str) -> TimeName:
+        match = _TIME_NAME.fullmatch(plain_name(name))
+        if match is None:
+            return cls(plain_name(name), False, None)
+        unit = match["unit"]
+        return cls(match["base"], match["zone"] in ("utc", "gmt"), _UNITS.get(unit, unit))
+
+
+def degrees_scale(name: str) -> float:
+    """1e5 for `lon_e5`, 1 for `lon`."""
+    match = _SCALED.fullmatch(plain_name(name))
+    return 10.0 ** int(match["power"]) if match else 1.0
+
+
+def _base(name: str, role: Role) -> str:
+    plain = plain_name(name)
+    if role.key == "time":
+        return TimeName.of(name).base
+    if role.key in ("lon", "lat"):
+        match = _SCALED.fullmatch(plain)
+        return match["base"] if match else plain
+    return plain
+
+
+def plays(name: str, role: Role) -> bool:
+    """True for a plain name of the part."""
+    return _base(name, role) in role.plain
+
+
+def is_known(name: str) -> bool:
+    """True for a column name that plays any part: a first line with one is a header."""
+    roles = (USER, TIME, PLACE, LON, LAT, TOWER, ZONE, VALID_FROM, VALID_TO)
+    return any(_base(name, role) in role.plain | role.weak for role in roles)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Column names for a message, long lists cut."""
+    shown = ", ".join(repr(name) for name in names[:20])
+    return shown + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+
+
+def named(wanted: str, names: Sequence[str], role: Role, file: str | None) -> str:
+    """The column that the user named, or an error that lists what there is."""
+    if wanted in names:
+        return wanted
+    close = [name for name in names if name.lower() == wanted.lower()]
+    if len(close) == 1:
+        return close[0]
+    raise InputError(
+        f"there is no such column to use as {role.key}. The columns are {listed(names)}.",
+        file=file,
+        column=wanted,
+        remedy=f"Choose one with {role.option}.",
+    )
+
+
+def find(names: Sequence[str], role: Role, file: str | None) -> str | None:
+    """The column recognised for a role, `None` if there is none, an error if there are two."""
+    for known in (role.plain, role.weak):
+        found = [name for name in names if _base(name, role) in known]
+        if len(found) > 1:
+            raise InputError(
+                f"the columns {listed(found)} could all be the {role.key}.",
+                file=file,
+                remedy=f"Say which one with {role.option}.",
+            )
+        if found:
+            return found[0]
+    return None
+
+
+def pick(
+    names: Sequence[str], role: Role, chosen: Mapping[str, str], file: str | None
+) -> str | None:
+    """The user's choice if he made one, else what the name tells."""
+    wanted = chosen.get(role.key)
+    return named(wanted, names, role, file) if wanted is not None else find(names, role, file)
+
+
+def check_keys(chosen: Mapping[str, str], roles: Sequence[Role]) -> None:
+    """Refuse a map that names a role which does not exist."""
+    keys = [role.key for role in roles]
+    for key in chosen:
+        if key not in keys:
+            raise UsageError(
+                f"{key!r} is not a part that a column can play.",
+                remedy=f"Use one of {', '.join(keys)}.",
+            )
+
+
+def missing(names: Sequence[str], role: Role, file: str | None) -> InputError:
+    """The error for a role that no column plays."""
+    return InputError(
+        f"no column is recognised as the {role.key}. The columns are {listed(names)}.",
+        file=file,
+        remedy=f"Name it with {role.option}.",
+    )

@@ -1,1 +1,0 @@
-"""Readers of public data sets in the form in which they are distributed."""

@@ -1,0 +1,251 @@
+"""Scratch folders: what an engine spills holds records, and must not outlive its run.
+
+A folder is for its owner alone and goes when it is closed. A run that is killed cannot close
+it, so every folder is locked by the process that made it, and whoever makes the next one
+removes those whose lock is free. The kernel frees the lock of a dead process.
+
+Writing files that are either whole or not there.
+
+A file is written under a temporary name in the folder where it will stand, readable by its
+owner alone, synced, given its final mode, renamed, and the folder is synced. Whoever looks, at
+any instant, sees the old file or the new one. What a killed run leaves behind starts with
+`.sfumato-` and is removed by `sweep_temporaries`.
+
+Places as GeoJSON and GeoParquet: seven decimals, outer rings counter-clockwise, ids in order.
+
+The same places give the same bytes. GeoJSON follows RFC 7946; reading it back gives the same
+ids and names, the same validity to a millisecond (GDAL keeps no more) and the same shapes to a
+centimetre.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import geopandas
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import shapely
+from numpy.typing import NDArray
+
+from sfumato.errors import SfumatoError, UsageError
+from sfumato.model.places import ALWAYS_FROM, ALWAYS_TO, PlaceKind, Places
+
+PREFIX = "sfumato-scratch-"
+
+
+class Scratch(tempfile.TemporaryDirectory[str]):
+    """A locked temporary folder; making one sweeps away what dead processes left behind."""
+
+    _lock = -1
+
+    def __init__(self) -> None:
+        sweep()
+        while True:
+            super().__init__(prefix=PREFIX, ignore_cleanup_errors=True)
+            # Another process may take it for a leftover until it is locked: then try again.
+            try:
+                self._lock = os.open(self.name, os.O_RDONLY)
+            except FileNotFoundError:
+                continue
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            if os.path.exists(self.name):
+                return
+            self._unlock()
+
+    def cleanup(self) -> None:
+        super().cleanup()
+        self._unlock()
+
+    def _unlock(self) -> None:
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
+
+
+def sweep() -> None:
+    """Remove this user's scratch folders that no living process holds."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if folder.stat().st_uid != os.geteuid():
+                continue
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(handle)
+
+
+TEMPORARY = ".sfumato-"
+_PRIVATE = 0o600
+
+
+def write_atomically(path: str | Path, writer: Callable[[Path], None], mode: int = 0o644) -> None:
+    """Let `writer` fill a temporary file, then put it in place of `path` in one step."""
+    target = Path(path)
+    temporary = target.parent / f"{TEMPORARY}{secrets.token_hex(8)}{target.suffix}"
+    try:
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE))
+    except OSError as error:
+        raise _cannot_write(target, error) from None
+    try:
+        with _reported(target):
+            writer(temporary)
+            os.chmod(temporary, _PRIVATE)  # a writer may have made the file anew
+            _sync(temporary, os.O_RDWR)
+            os.chmod(temporary, mode)
+            os.replace(temporary, target)
+            _sync(target.parent, os.O_RDONLY)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_bytes(path: str | Path, content: bytes, mode: int = 0o644) -> None:
+    """Bytes as a file."""
+    write_atomically(path, lambda temporary: _fill(temporary, content), mode)
+
+
+def write_parquet(path: str | Path, table: pa.Table, mode: int = 0o644) -> None:
+    """An Arrow table as Parquet (zstd), the same bytes for the same table."""
+    write_atomically(path, lambda t: pq.write_table(table, t, compression="zstd"), mode)
+
+
+def write_csv(path: str | Path, table: pa.Table, mode: int = 0o644) -> None:
+    """An Arrow table as CSV in UTF-8 with a header, text quoted where it must be."""
+    options = pacsv.WriteOptions(quoting_style="needed")
+    write_atomically(path, lambda t: pacsv.write_csv(table, t, options), mode)
+
+
+def sweep_temporaries(folder: str | Path) -> int:
+    """Remove what killed runs left in a folder; says how many. Only plain files of ours."""
+    removed = 0
+    try:
+        entries = list(os.scandir(folder))
+    except OSError as error:
+        raise _cannot_write(Path(folder), error) from None
+    for entry in entries:
+        if entry.name.startswith(TEMPORARY) and entry.is_file(follow_symlinks=False):
+            os.unlink(entry.path)
+            removed += 1
+    return removed
+
+
+def _fill(path: Path, content: bytes) -> None:
+    with path.open("wb") as stream:
+        stream.write(content)
+
+
+def _sync(path: Path, how: int) -> None:
+    handle = os.open(path, how)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        # Some file systems refuse to sync a folder; the file itself is already safe.
+        if not (stat.S_ISDIR(os.fstat(handle).st_mode) and error.errno == errno.EINVAL):
+            raise
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _reported(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _cannot_write(target, error) from None
+
+
+def _cannot_write(target: Path, error: OSError) -> SfumatoError:
+    number = error.errno or 0
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return SfumatoError(
+            f"{target}: the disk is full; nothing was written.",
+            remedy="Make room and run again.",
+        )
+    if number == errno.ENOENT:
+        return UsageError(
+            f"{target}: its folder does not exist.", remedy="Make the folder or choose another."
+        )
+    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return UsageError(f"{target}: no permission to write there.")
+    if number in (errno.EISDIR, errno.ENOTDIR):
+        return UsageError(f"{target}: a folder stands where a file should, or the reverse.")
+    reason = os.strerror(number) if number else "output error"
+    return SfumatoError(f"{target}: it cannot be written ({reason}).")
+
+
+DECIMALS = 7
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+Extra = Mapping[str, Sequence[str]]
+"""Further public properties, one text for each place in the order of the places."""
+
+
+def write_places(
+    path: str | Path, places: Places, mode: int = 0o644, extra: Extra | None = None
+) -> None:
+    """Write towers or zones as a GeoJSON file, atomically."""
+    write_bytes(path, geojson(places, extra), mode)
+
+
+def write_places_parquet(
+    path: str | Path, places: Places, mode: int = 0o644, extra: Extra | None = None
+) -> None:
+    """Write towers or zones as a GeoParquet file (WGS84, zstd), atomically."""
+    columns: dict[str, Any] = {
+        _key(places): places.ids.astype(object),
+        "name": places.names.astype(object),
+        **{name: list(values) for name, values in (extra or {}).items()},
+    }
+    frame = geopandas.GeoDataFrame(columns, geometry=_outlines(places), crs="OGC:CRS84")
+    write_atomically(
+        path, lambda temporary: frame.to_parquet(temporary, index=False, compression="zstd"), mode
+    )
+
+
+def _key(places: Places) -> str:
+    return "tower_id" if places.kind is PlaceKind.TOWERS else "zone_id"
+
+
+def _outlines(places: Places) -> NDArray[np.object_]:
+    rounded = shapely.transform(places.geometry, lambda points: np.round(points, DECIMALS))
+    return np.asarray(shapely.orient_polygons(rounded), dtype=object)
+
+
+def geojson(places: Places, extra: Extra | None = None) -> bytes:
+    """Towers or zones as the bytes of a GeoJSON file."""
+    shapes = shapely.to_geojson(_outlines(places))
+    key = _key(places)
+    lines = []
+    for k, shape in enumerate(shapes):
+        properties: dict[str, Any] = {key: str(places.ids[k])}
+        if places.names[k] != places.ids[k]:
+            properties["name"] = str(places.names[k])
+        for name, value, always in (
+            ("valid_from", int(places.valid_from[k]), ALWAYS_FROM),
+            ("valid_to", int(places.valid_to[k]), ALWAYS_TO),
+        ):
+            if value != always:
+                properties[name] = (_EPOCH + timedelta(microseconds=value)).isoformat()
+        properties |= {name: values[k] for name, values in (extra or {}).items()}
+        text = json.dumps(properties, ensure_ascii=False, separators=(",", ":"))
+        lines.append(f'{{"type":"Feature","properties":{text},"geometry":{shape}}}')
+    body = ",\n".join(lines)
+    return f'{{"type":"FeatureCollection","features":[\n{body}\n]}}\n'.encode()

@@ -1,0 +1,1 @@
+"""Mechanisms as the papers print them; what each does not guarantee is said in its docstring."""

@@ -1,0 +1,1 @@
+"""The studies of geo-indistinguishable traces: hot spots, spreading, linking."""

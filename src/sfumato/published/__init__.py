@@ -1,0 +1,1 @@
+"""The public artefact: manifest, statement, and the reader that checks every digest."""

@@ -1,0 +1,311 @@
+"""A release folder, checked against its manifest, as arrays that another form is written from.
+
+A release as FlowKit's aggregates: `pcod,date,hour,value`, and GeoJSON for each slot.
+
+The columns are those of its counts by location and interval: `date`, then `hour` for slots below a
+day and `min` for slots below an hour, on the clock of the release. Every region and interval has a
+row; none was dropped for being 15 or fewer. An hour that the clock repeats is one row, the sum of
+both, as FlowKit's grouping by hour has it. Antennas are `location_id` instead of `pcod`.
+
+Present population per zone, as multimno's own last step writes it.
+
+Columns `zone_id` (text), `population` (32-bit float), `timestamp` (UTC), partitioned by
+`dataset_id`, `level`, `year`, `month`, `day` (of UTC). Every zone and slot has a row: nothing was
+deleted or set to -1. The manifest travels as `_sfumato-NAME.json`, which Spark does not read.
+
+The pipelines by name: how each is opened, and how a release is written for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import shapely
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError, UsageError
+from sfumato.io.events import Inputs
+from sfumato.io.files import is_address
+from sfumato.io.flowkit import open_flowkit
+from sfumato.io.multimno import Zoning, open_multimno
+from sfumato.io.write import write_bytes, write_csv
+from sfumato.model.places import PlaceKind
+from sfumato.model.time_grid import TimeGrid, zone
+from sfumato.published.manifest import MANIFEST_NAME, Manifest
+from sfumato.published.release import read_release
+
+_TABLE = "density.parquet"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublishedCounts:
+    """Counts, place x slot, with the public keys of both."""
+
+    folder: Path
+    manifest: Manifest
+    ids: NDArray[np.str_]
+    starts: NDArray[np.int64]
+    """First instant of each slot, in epoch microseconds."""
+    counts: NDArray[np.float64]
+
+    @property
+    def kind(self) -> PlaceKind:
+        return PlaceKind(self.manifest.released.kind)
+
+    def shapes(self) -> NDArray[np.object_]:
+        """The shape of each place, WGS84, in the order of `ids`."""
+        name = f"{self.kind}.parquet"
+        table = pq.read_table(_intact(self.folder, self.manifest, name))
+        key = "zone_id" if self.kind is PlaceKind.ZONES else "tower_id"
+        found = dict(zip(table[key].to_pylist(), table["geometry"].to_pylist(), strict=True))
+        shapes = np.empty(self.ids.size, dtype=object)
+        shapes[:] = shapely.from_wkb([found[str(key)] for key in self.ids])
+        return shapes
+
+    def statement(self) -> bytes:
+        """The manifest as it was published, to travel with every other form of the numbers."""
+        return (self.folder / MANIFEST_NAME).read_bytes()
+
+
+def open_published(folder: str | os.PathLike[str]) -> PublishedCounts:
+    """Read a release's table, refused if it is not what its manifest says."""
+    release = read_release(folder)
+    manifest = release.manifest
+    table = pq.read_table(_intact(release.folder, manifest, _TABLE))
+    slots = manifest.grid.slots
+    ids = np.asarray(table["zone_id"].to_pylist(), dtype=np.str_)
+    if not ids.size or ids.size % slots:
+        raise InputError("the table does not hold every place and slot.", file=str(folder))
+    counts = table["count"].to_numpy().astype(np.float64).reshape(-1, slots)
+    starts = table["time_start"].cast("int64").to_numpy()[:slots]
+    return PublishedCounts(release.folder, manifest, ids[::slots], starts, counts)
+
+
+def _intact(folder: Path, manifest: Manifest, name: str) -> Path:
+    path = folder / name
+    try:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        digest = ""
+    if manifest.files.get(name) != digest:
+        raise InputError(
+            "the file is not the one that was published.",
+            file=str(path),
+            remedy="Take the release folder as sfumato release made it.",
+        )
+    return path
+
+
+COUNTS, MAPS, STATEMENT = "counts.csv", "geojson", "sfumato-manifest.json"
+_PROJ4 = "+proj=longlat +datum=WGS84 +no_defs"
+_HOUR, _DAY = 3600, 86_400
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def write_aggregates(found: PublishedCounts, out: Path, *, geojson: bool = False) -> list[Path]:
+    """Write `counts.csv`, the manifest and, if asked, `geojson/2016-01-01T05-00.geojson`, …"""
+    if out.exists() and any(out.iterdir()):
+        raise InputError("the folder is not empty.", file=str(out), remedy="Choose another.")
+    out.mkdir(parents=True, exist_ok=True)
+    columns, slot_of = _intervals(found)
+    counts = np.zeros((found.ids.size, len(columns["date"])))
+    for k, interval in enumerate(slot_of):
+        counts[:, interval] += found.counts[:, k]
+    written = [out / COUNTS, out / STATEMENT]
+    write_csv(out / COUNTS, _table(found, columns, counts))
+    write_bytes(out / STATEMENT, found.statement())
+    if geojson:
+        (out / MAPS).mkdir()
+        shapes = found.shapes()
+        for k in range(counts.shape[1]):
+            parts = [str(columns["date"][k])]
+            parts += [f"{columns[name][k]:02d}" for name in ("hour", "min") if name in columns]
+            path = out / MAPS / f"{parts[0]}{'T' if parts[1:] else ''}{'-'.join(parts[1:])}.geojson"
+            write_bytes(path, _feature_collection(found, shapes, counts[:, k]))
+            written.append(path)
+    return written
+
+
+def read_aggregates(folder: Path) -> pa.Table:
+    """`counts.csv` as a table: ids as text, dates as text, hours as whole numbers."""
+    texts = dict.fromkeys(("pcod", "location_id", "date"), pa.string())
+    options = pa_csv.ConvertOptions(column_types=texts | {"value": pa.float64()})
+    return pa_csv.read_csv(folder / COUNTS, convert_options=options)
+
+
+def _key(found: PublishedCounts) -> str:
+    return "pcod" if found.kind is PlaceKind.ZONES else "location_id"
+
+
+def _intervals(found: PublishedCounts) -> tuple[dict[str, list[object]], NDArray[np.int64]]:
+    """Columns of the intervals, and which of them each slot falls in."""
+    step, tz = found.manifest.grid.step_seconds, zone(found.manifest.grid.tz)
+    names = ("date", *(["hour"] if step < _DAY else []), *(["min"] if step < _HOUR else []))
+    known: dict[tuple[object, ...], int] = {}
+    slot_of = np.empty(found.starts.size, np.int64)
+    for k, start in enumerate(found.starts):
+        local = (_EPOCH + timedelta(microseconds=int(start))).astimezone(tz)
+        key = (local.date().isoformat(), local.hour, local.minute)[: len(names)]
+        slot_of[k] = known.setdefault(key, len(known))
+    return {name: [key[i] for key in known] for i, name in enumerate(names)}, slot_of
+
+
+def _table(
+    found: PublishedCounts, columns: dict[str, list[object]], counts: NDArray[np.float64]
+) -> pa.Table:
+    places, intervals = counts.shape
+    rows = {_key(found): np.repeat(found.ids, intervals).tolist()}
+    rows |= {name: values * places for name, values in columns.items()}
+    whole = bool((counts == np.rint(counts)).all())
+    values = np.round(counts.ravel(), 3)
+    return pa.table({**rows, "value": values.astype(np.int64) if whole else values})
+
+
+def _feature_collection(
+    found: PublishedCounts, shapes: NDArray[np.object_], values: NDArray[np.float64]
+) -> bytes:
+    middles = shapely.to_geojson(shapely.centroid(shapes))
+    outlines = shapely.to_geojson(shapes)
+    features = [
+        {
+            "type": "Feature",
+            "id": k + 1,
+            "geometry": json.loads(outlines[k]),
+            "properties": {
+                _key(found): str(found.ids[k]),
+                "value": round(float(values[k]), 3),
+                "centroid": json.loads(middles[k]),
+            },
+        }
+        for k in range(found.ids.size)
+    ]
+    whole = {"properties": {"crs": _PROJ4}, "type": "FeatureCollection", "features": features}
+    return json.dumps(whole, ensure_ascii=False).encode()
+
+
+_DAY_MICROSECONDS = 86_400_000_000
+SCHEMA = pa.schema(
+    [
+        pa.field("zone_id", pa.string(), nullable=False),
+        pa.field("population", pa.float32(), nullable=False),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC"), nullable=False),
+    ]
+)
+PARTITIONS = pa.schema(
+    [
+        ("dataset_id", pa.string()),
+        ("level", pa.int8()),
+        ("year", pa.int16()),
+        ("month", pa.int8()),
+        ("day", pa.int8()),
+    ]
+)
+
+
+def write_population(found: PublishedCounts, out: Path, zoning: str | None) -> list[Path]:
+    """Write the release below `out`, a folder for each day; a day that is there is not replaced."""
+    if found.kind is not PlaceKind.ZONES:
+        raise UsageError(
+            "multimno publishes zones, and this release is about antennas.",
+            remedy="Make the release with --zoning.",
+        )
+    into = Zoning.parse(zoning)
+    folder = out / f"dataset_id={into.dataset}" / f"level={into.level}"
+    days = found.starts // _DAY_MICROSECONDS
+    targets = {int(day): folder / _day_folder(int(day)) for day in np.unique(days)}
+    for target in targets.values():
+        if target.exists():
+            raise InputError(
+                "this day is there already.", file=str(target), remedy="Remove it first."
+            )
+    name = found.manifest.release.name
+    written = [out / f"_sfumato-{''.join(c if c.isalnum() else '-' for c in name)}.json"]
+    out.mkdir(parents=True, exist_ok=True)
+    write_bytes(written[0], found.statement())
+    for day, target in targets.items():
+        target.mkdir(parents=True)
+        path = target / "part-00000.parquet"
+        pq.write_table(_rows(found, days == day), path, compression="snappy")
+        written.append(path)
+    return written
+
+
+def read_population(folder: Path) -> pa.Table:
+    """What `write_population` wrote, by zone and time."""
+    partitioning = ds.partitioning(PARTITIONS, flavor="hive")
+    table = ds.dataset(folder, format="parquet", partitioning=partitioning).to_table()
+    return table.sort_by([("zone_id", "ascending"), ("timestamp", "ascending")])
+
+
+def _day_folder(day: int) -> Path:
+    """As Spark names partitions: plain numbers."""
+    moment = np.datetime64(day, "D").item()
+    return Path(f"year={moment.year}") / f"month={moment.month}" / f"day={moment.day}"
+
+
+def _rows(found: PublishedCounts, slots: np.typing.NDArray[np.bool_]) -> pa.Table:
+    starts = np.tile(found.starts[slots], found.ids.size)
+    times = pa.array(starts, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    zones = pa.array(np.repeat(found.ids, int(slots.sum())).tolist(), pa.string())
+    numbers = pa.array(found.counts[:, slots].ravel().astype(np.float32))
+    return pa.Table.from_arrays([zones, numbers, times], schema=SCHEMA)
+
+
+PIPELINES = ("multimno", "flowkit")
+
+
+def open_pipeline(name: str, where: str, grid: TimeGrid, zoning: str | None = None) -> Inputs:
+    """Find events, antennas and zones: multimno in its lakehouse, FlowKit in FlowDB or an export.
+
+    `zoning` says which zones: `nuts:3` or `INSPIRE_1km` for multimno, `admin3` for FlowKit. Without
+    it, FlowKit's antennas are released themselves.
+    """
+    _check(name)
+    if name == "multimno":
+        if is_address(where):  # taken for a path it would be repeated in messages
+            raise UsageError(
+                "multimno's data is a lakehouse folder, not a database.",
+                remedy="Point to the folder that holds bronze and silver.",
+            )
+        return open_multimno(Path(where), grid, zoning)
+    return open_flowkit(where, grid, zoning)
+
+
+def export_release(
+    folder: str | os.PathLike[str],
+    name: str,
+    out: str | os.PathLike[str],
+    *,
+    zoning: str | None = None,
+    geojson: bool = False,
+) -> list[Path]:
+    """Write a release as the pipeline would have published it; nothing is read but the release."""
+    _check(name)
+    found = open_published(folder)
+    if name == "multimno":
+        if geojson:
+            raise UsageError("multimno has no GeoJSON form.", remedy="Leave --geojson out.")
+        return write_population(found, Path(out), zoning)
+    if zoning is not None:
+        raise UsageError(
+            "FlowKit's aggregates do not say their zoning.", remedy="Leave --zoning out."
+        )
+    return write_aggregates(found, Path(out), geojson=geojson)
+
+
+def _check(name: str) -> None:
+    if name not in PIPELINES:
+        raise UsageError(
+            f"{name!r} is not a pipeline that sfumato knows.",
+            remedy=f"Choose from {', '.join(PIPELINES)}.",
+        )

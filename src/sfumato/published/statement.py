@@ -1,0 +1,298 @@
+"""The manifest in words, for a reader without training. Short, and nothing it cannot keep.
+
+Does a manifest's own list of measurements add up to what it claims?
+
+A reader has the manifest alone: every measurement that was paid for must stand in it, and
+the list must give the rho and the epsilon beside it by the method that is named. The claim comes
+from the ledger's row, and so does what may be measured: a reservation refuses anything else. A list
+that left out a paid choice would not give the claim. Publishers ask before the manifest is written.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from dataclasses import dataclass
+
+from sfumato.errors import SfumatoError
+from sfumato.privacy.accounting import (
+    Method,
+    guarantee,
+    total_epsilon,
+    total_per_metre,
+    total_rho,
+    zcdp_epsilon,
+)
+from sfumato.privacy.events import MetricEvent, PrivacyEvent, event_from_json
+from sfumato.privacy.exact import decimal_up
+from sfumato.privacy.ledger.limits import PER_METRE
+from sfumato.published.manifest import Manifest, Privacy
+
+_SAME = 1e-9
+"""Far below any published digit, far above what a processor's last bits can do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """What a list of events amounts to by one method."""
+
+    rho: float | None
+    epsilon: float
+
+
+def recomputed_claim(privacy: Privacy) -> Recomputed:
+    """The loss that the manifest's measurements add up to, by the method that it names.
+
+    Unit and neighbours: those of the manifest. `pure` and `zcdp` are sums, valid however the
+    events were chosen; `gaussian` and `numerical` are the curves of events fixed beforehand.
+    """
+    events = [event_from_json(measured.event) for measured in privacy.measurements]
+    if privacy.method == PER_METRE:
+        return Recomputed(None, decimal_up(total_per_metre(events)))
+    if any(isinstance(event, MetricEvent) for event in events):
+        return Recomputed(None, math.inf)  # a loss per metre beside others has no one number
+    rho = decimal_up(total_rho(events)) if events else 0.0
+    return Recomputed(rho, _epsilon(events, rho, privacy.delta, Method(privacy.method)))
+
+
+def _epsilon(events: list[PrivacyEvent], rho: float, delta: float, method: Method) -> float:
+    match method:
+        case Method.NOTHING:
+            return 0.0 if not events else math.inf
+        case Method.PURE:
+            pure = total_epsilon(events)
+            return math.inf if pure is None else decimal_up(pure)
+        case Method.ZCDP:
+            return zcdp_epsilon(rho, delta)
+        case Method.GAUSSIAN | Method.NUMERICAL | Method.UNBOUNDED:
+            return guarantee(events, delta).epsilon
+
+
+def check_claim(manifest: Manifest) -> None:
+    """Refuse to publish a manifest whose list does not give its claim."""
+    privacy = manifest.privacy
+    found = recomputed_claim(privacy)
+    if _equal(found.epsilon, privacy.epsilon) and _equal(found.rho, privacy.rho):
+        return
+    raise SfumatoError(
+        "The measurements in the manifest do not add up to its claim (rho "
+        f"{_said(found.rho)} against {_said(privacy.rho)}, epsilon {_said(found.epsilon)} against "
+        f"{_said(privacy.epsilon)}), so nothing was published.",
+        remedy="This is a fault of sfumato: please report it with the options you gave.",
+    )
+
+
+def _equal(found: float | None, claimed: float | None) -> bool:
+    if found is None or claimed is None:
+        return found is claimed
+    return found == claimed or math.isclose(found, claimed, rel_tol=_SAME)
+
+
+def _said(value: float | None) -> str:
+    return "none" if value is None else f"{value:g}"
+
+
+_WHO = {
+    "user-period": "one person's whole record in this period",
+    "user-day": "what one person did on any one day",
+    "w-event": "what one person did in any {window} successive time slots",
+    "event": "any one record",
+}
+_ADDS_UP = {
+    "user-day": "Several days of one person add up: about d days of somebody, epsilon may be d "
+    "times as much.",
+    "w-event": "What somebody did over a longer time adds up, once for every window that it takes "
+    "to cover it.",
+    "event": "Records of one person add up without a limit: a person with n records is protected "
+    "by n times this epsilon, which may be no protection at all.",
+}
+
+
+def whose(unit: str, neighbours: str = "") -> str:
+    """What is hidden, in words that follow 'without'; the neighbouring relation if unknown."""
+    kind, _, window = unit.partition(":")
+    return _WHO.get(kind, neighbours or unit).format(window=window)
+
+
+def adds_up(unit: str) -> str:
+    """What one person's several units amount to; empty for a whole record, which has no more."""
+    return _ADDS_UP.get(unit.partition(":")[0], "")
+
+
+def odds(epsilon: float) -> str:
+    """By how much one person's data can change a probability: e^epsilon in words."""
+    factor = math.exp(min(epsilon, 700.0))
+    if factor < 1.9995:
+        return f"{_up((factor - 1) * 100, 2)} percent of itself"
+    return f"a factor of {_up(factor)}"
+
+
+def statement(
+    manifest: Manifest,
+    *,
+    how: str | None = None,
+    exactness: str | None = None,
+    figures: str = "manifest.json holds",
+) -> str:
+    """The privacy statement, in paragraphs of plain text.
+
+    `how`, `exactness` and `figures` (where they are) take the place of the words about a density
+    where another kind of release was made.
+    """
+    privacy, total = manifest.privacy, manifest.privacy.cumulative
+    who = whose(privacy.unit, privacy.neighbours)
+    paragraphs = [f"What this is. {manifest.release.name}: {_what(manifest)}"]
+    if manifest.tainted:
+        paragraphs.append(
+            "WARNING. The noise in these files came from a test seed and can be taken off again. "
+            "They protect nobody and must not be published."
+        )
+    if manifest.scheme.as_published or not manifest.differential_privacy:
+        paragraphs.append(
+            "WARNING. This was made by a method whose promise does not hold as it was printed. "
+            "It is for study and must not be published."
+        )
+    paragraphs += [
+        f"What is promised. These files would have looked almost the same without {who}. "
+        "Whatever someone concludes from them about a person, that person's own data change the "
+        f"probability of the conclusion by at most {odds(privacy.epsilon)} (epsilon "
+        f"{_up(privacy.epsilon)}) plus {_chance(privacy.delta)} (delta {privacy.delta:g}). "
+        f"{_example(privacy.epsilon, privacy.delta)} {adds_up(privacy.unit)}".strip(),
+        f"How. {privacy.bound} {how or _how(manifest)}",
+        _together(manifest),
+        f"How exact it is. {exactness or _exactness(manifest)}",
+        _listed("What is not promised. This does not hide or cover:", manifest.not_covered),
+    ]
+    if manifest.caveats:
+        paragraphs.append(_listed("Take note.", manifest.caveats))
+    if total.per_unit:
+        paragraphs.append(per_unit_words(manifest))
+    paragraphs.append(
+        f"For checking. Unit: {privacy.unit}; neighbours: {privacy.neighbours}. Ledger row "
+        f"{manifest.ledger.length} of {manifest.ledger.id}, {len(total.datasets)} data set(s). "
+        f"{figures} every figure."
+    )
+    return "\n\n".join(map(_wrapped, paragraphs)) + "\n"
+
+
+def _listed(title: str, items: list[str]) -> str:
+    return "\n".join([title, *(f"- {item}" for item in items)])
+
+
+def _wrapped(paragraph: str) -> str:
+    lines = paragraph.split("\n")
+    return "\n".join(
+        textwrap.fill(line, 88, subsequent_indent="  " * (i > 0)) for i, line in enumerate(lines)
+    )
+
+
+def _what(manifest: Manifest) -> str:
+    grid = manifest.grid
+    unit = "people" if manifest.privacy.counting == "people" else "visits"
+    return (
+        f"estimated numbers of {unit} for {manifest.released.count} {manifest.released.kind} and "
+        f"{grid.slots} time slots from {grid.start} to {grid.end}, computed from records about "
+        f"people ({manifest.release.dataset})."
+    )
+
+
+def _how(manifest: Manifest) -> str:
+    return (
+        "Whole-number random noise was then added to every number before anything else was done "
+        f"with it ({noise(manifest)}). All later steps saw only the noisy numbers. Every place and "
+        "every time slot is listed, also where nobody was."
+    )
+
+
+def _exactness(manifest: Manifest) -> str:
+    return (
+        "The columns lower and upper enclose the count that was measured in "
+        f"{manifest.scheme.interval_coverage:.0%} of cases. They do not cover what the limit on "
+        "each person's share left out; busy people count for less than they did."
+    )
+
+
+def noise(manifest: Manifest) -> str:
+    """The noise of everything that was paid for."""
+    return "; ".join(
+        f"{m.label}: a choice made at random"
+        if m.sd is None
+        else f"{m.label}: standard deviation {m.sd:.3g}"
+        for m in manifest.privacy.measurements
+    )
+
+
+def _together(manifest: Manifest) -> str:
+    total = manifest.privacy.cumulative
+    life = total.lifetime
+    known = life.releases if total.releases is None else total.releases
+    if known <= 1:
+        return (
+            "Together with other releases. This is the first release about these people. Later "
+            "ones add to it, and the holder's ledger refuses them above its limit "
+            f"({'; '.join(total.caps)})."
+        )
+    return (
+        f"Together with other releases. With this one, {known} releases about these "
+        f"people stand in the holder's ledger, of which {life.releases} count here. "
+        f"{_in_all(manifest.privacy.unit)} the change is at "
+        f"most {odds(life.epsilon)} (epsilon {_up(life.epsilon)} at delta {life.delta:g}), if the "
+        f"releases were planned beforehand; what is said about any single stretch of time amounts "
+        f"to {odds(total.worst_period.epsilon)} at most. However they were chosen, the ledger "
+        f"refuses what would pass its limit ({'; '.join(total.caps)})."
+    )
+
+
+def _in_all(unit: str) -> str:
+    """Whose sum it is: a life's for whole records, that of one unit otherwise."""
+    if adds_up(unit):
+        return f"For {whose(unit)}, if all of them are about it,"
+    return "For someone who is in all of them"
+
+
+def per_unit_words(manifest: Manifest) -> str:
+    """What everything released loses for each unit; units contain one another."""
+    lines = []
+    for loss in manifest.privacy.cumulative.per_unit:
+        line = f"{loss.unit}: {_much(loss.epsilon)} at delta {loss.delta:g}"
+        if loss.whole_records is not None:
+            line += (
+                " for someone who is there all the time; releases for whole records alone, which a "
+                f"cap holds, come to {_much(loss.whole_records.epsilon)}"
+            )
+        if loss.not_bounded_by:
+            line = (
+                f"{loss.unit}: no bound, {loss.not_bounded_by} release(s) do not protect this unit"
+            )
+        lines.append(line + ".")
+    return _listed(
+        "What that means for each unit, all releases together (changing a part of a record may "
+        "cost more than leaving all of it out, because the rest is then weighted or chosen anew):",
+        lines,
+    )
+
+
+def _much(epsilon: float | None) -> str:
+    return "no bound" if epsilon is None else f"epsilon {_up(epsilon)}"
+
+
+def _up(value: float, figures: int = 3) -> str:
+    """So many figures, never less than the value but for a rounding error."""
+    if value <= 0 or not math.isfinite(value):
+        return f"{value:g}"
+    scale = 10.0 ** (figures - 1 - math.floor(math.log10(value)))
+    return f"{math.ceil(value * scale * (1 - 1e-12)) / scale:.{figures}g}"
+
+
+def _example(epsilon: float, delta: float) -> str:
+    most = min(0.1 * math.exp(min(epsilon, 700.0)) + delta, 1.0)
+    if most >= 0.995:
+        return "That is no protection worth the name: a chance of 10 percent may become certainty."
+    return (
+        "For example, what would have been concluded with a chance of 10 percent without them is "
+        f"concluded with a chance of at most {_up(100 * most, 2)} percent with them."
+    )
+
+
+def _chance(delta: float) -> str:
+    return f"1 in {round(1 / delta):,}" if delta > 0 else "zero"

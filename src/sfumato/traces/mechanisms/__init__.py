@@ -1,1 +1,0 @@
-"""Mechanisms for whole traces: independent, in windows, predictive, Gaussian."""
