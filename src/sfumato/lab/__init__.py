@@ -1,1 +1,1 @@
-"""Studies: the papers again, printed and corrected forms, oracles. Nothing in the product imports them."""
+"""Studies: the papers again, printed and corrected forms. The product never imports them."""
