@@ -24,8 +24,8 @@ import platformdirs
 from threadpoolctl import threadpool_limits
 
 from sfumato.city import CityPlan
-from sfumato.density.plan import Rehearsal
 from sfumato.density.registry import SCHEMES
+from sfumato.density.rehearsal import Rehearsal
 from sfumato.density.scheme import PublicFacts
 from sfumato.engine.local import LocalSource
 from sfumato.lab.paris.setup import Stage, make_city, open_city

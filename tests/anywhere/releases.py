@@ -26,7 +26,8 @@ from sfumato.density.registry import SCHEMES
 from sfumato.density.request import request
 from sfumato.engine.open import opened_source
 from sfumato.errors import UsageError
-from sfumato.model.time_grid import Calendar
+from sfumato.geography.places import PlaceOptions
+from sfumato.model.time_grid import Calendar, TimeGrid
 from sfumato.privacy.events import Tab, Unit
 from sfumato.privacy.noise import KeyedStream
 from sfumato.privacy.noise.planar import Strength, planar_laplace
@@ -51,19 +52,15 @@ def densities(home: Path) -> Found:
     for name in SCHEMES:
         for number, parameters in enumerate(PARAMETERS.get(name, [{}])):
             asked = request(
-                towers=home / "towers.csv",
-                zones=home / "zones.geojson",
-                start=date(2007, 9, 10),
-                end=date(2007, 9, 12),
-                slot="2h",
-                tz="Europe/Paris",
+                places=PlaceOptions(home / "towers.csv", home / "zones.geojson"),
+                grid=TimeGrid.between(date(2007, 9, 10), date(2007, 9, 12), "2h", "Europe/Paris"),
                 dataset="town",
                 name="anywhere",
                 epsilon=2.0,
                 delta=1e-5,
                 expected_users=1500,
                 scheme=name,
-                parameters=parameters,
+                parameter=parameters,
             )
             events = home / "events.parquet"
             with (

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 from sfumato.audit.pairs import Stage
 from sfumato.audit.pipeline import differing, parts_of, play
 from sfumato.audit.run import SameOutputClaim
-from sfumato.audit.schemes import OTHER_VALUES, SETTINGS, choice_pairs, other_rows, world_of
+from sfumato.audit.schemes import choice_pairs, other_rows, world_of
 from sfumato.cli.main import app
 from sfumato.density.baselines import Laplace
 from sfumato.density.paris import budget
-from sfumato.density.registry import PARAMETERS, SCHEMES
+from sfumato.density.registry import SCHEMES
 from sfumato.engine.local import LocalSource
 from sfumato.errors import InputError, UsageError
 from sfumato.model.counts import SampleBound, WeightBound
@@ -138,15 +138,15 @@ def test_every_scheme_publishes_the_same_under_equal_answers(name):
 def test_also_with_each_parameter_at_another_value(name):
     world = world_of(SCHEMES[name], [0.3], DELTA, bound=WEIGHT, only="time, some others")
     rows = other_rows(world, 0.3, seed=1)
-    assert len(rows) == len(PARAMETERS[name])
+    assert len(rows) == len(SCHEMES[name].declares.parameters)
     assert not [row for row in rows if row.violated]
 
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_every_declared_parameter_has_another_value_in_the_audit(name):
-    assert set(OTHER_VALUES[name]) == set(PARAMETERS[name])
-    for parameter, changed in OTHER_VALUES[name].items():
-        assert changed[parameter] != SETTINGS.get(name, {}).get(parameter)
+    assert set(SCHEMES[name].declares.other_values) == set(SCHEMES[name].declares.parameters)
+    for parameter, changed in SCHEMES[name].declares.other_values.items():
+        assert changed[parameter] != SCHEMES[name].declares.audited_with.get(parameter)
 
 
 CHOICES = [

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from sfumato.audit.pairs import Stage, array_pairs, traces
-from sfumato.audit.pipeline import RecallingSource
 from sfumato.engine.local import LocalSource
 from sfumato.errors import UsageError
 from sfumato.model.counts import Counting, SampleBound, WeightBound
+from sfumato.model.source import RecallingSource
 from sfumato.privacy.door import open_private
 
 pytestmark = pytest.mark.privacy

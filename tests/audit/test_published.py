@@ -20,7 +20,9 @@ import pytest
 from sfumato.audit.pairs import Stage
 from sfumato.audit.transcript import ListeningWall, Step
 from sfumato.density import publish as api
+from sfumato.density.request import request
 from sfumato.engine.local import LocalSource
+from sfumato.geography.places import PlaceOptions
 from sfumato.model.counts import Counting, Counts, SampleBound
 from sfumato.model.private import Private
 from sfumato.model.time_grid import Calendar, TimeGrid
@@ -99,9 +101,9 @@ def test_a_release(
 ) -> None:
     stage = Stage.for_bound(SampleBound(3))
     (both,) = [one for one in stage.pairs(3) if one.name == pair]
-    asked = api.request(
-        towers=stage.places, grid=stage.grid, dataset="city", name="week", scheme="laplace",
-        epsilon=1.0, delta=1e-6, bound="sample:3", counting=Counting.VISITS,
+    asked = request(
+        places=PlaceOptions(stage.places), grid=stage.grid, dataset="city", name="week",
+        scheme="laplace", epsilon=1.0, delta=1e-6, bound="sample:3", count=Counting.VISITS,
     )  # fmt: skip
     monkeypatch.setattr(LocalSource, "fingerprint", lambda *_: SAME)
 

@@ -13,14 +13,12 @@ import shapely
 
 from sfumato.density.baselines import Gaussian, Laplace
 from sfumato.density.bayes import Bayes
-from sfumato.density.plan import (
+from sfumato.density.plan import cost, period_days, releases_within
+from sfumato.density.rehearsal import (
     PEOPLE,
     Rehearsal,
     TiledSource,
-    cost,
     district,
-    period_days,
-    releases_within,
     tiled_layout,
     tiled_overlay,
     true_counts,

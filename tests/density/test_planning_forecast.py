@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from sfumato.city import CityPlan
-from sfumato.density.plan import Rehearsal
 from sfumato.density.registry import SCHEMES
+from sfumato.density.rehearsal import Rehearsal
 from sfumato.engine.local import LocalSource
 from sfumato.lab.paris.setup import Stage, make_city, open_city
 from sfumato.model.counts import SampleBound

@@ -1,23 +1,12 @@
 """A whole pipeline as a subject: source, wall, recipe, and what it publishes.
 
 Every run gets a fresh release key, so sampling and noise are drawn anew exactly as in a
-release; only the counting is remembered between runs (see `recall`). What the recipe charged
-must be what its claims were computed from, or the audit stops: a pipeline that measures
-more than it says would be caught by its own bill.
+release; only the counting is remembered between runs (`model.source.RecallingSource`). What the
+recipe charged must be what its claims were computed from, or the audit stops: a pipeline that
+measures more than it says would be caught by its own bill.
 
 `pipeline` looks at what is published, `transcripts` at the answers of the wall themselves, before
 refinement has smoothed anything away.
-
-`RecallingSource`: asks an engine once and remembers its private answers.
-
-An audit runs one scheme many thousand times on the same tiny input. Counting depends on the
-release key only through the sample of the sampling bound, so every other answer is the same
-in each run; of the samples a fixed number is kept and served in turn.
-
-The kept samples are drawn with keys of their own, the same for every source: on two
-neighbouring inputs everybody else's visits are then sampled alike. A promise that holds for
-each fixed sample holds for their mixture; two different handfuls of samples would lie apart
-whoever is in the data, and an honest scheme could be accused.
 
 What a scheme publishes under equal answers of the wall, byte by byte.
 
@@ -66,45 +55,9 @@ from sfumato.audit.transcript import (
     shifts,
 )
 from sfumato.errors import UsageError
-from sfumato.model.counts import Counting, Counts, SampleBound, WeightBound
-from sfumato.model.private import Private
-from sfumato.model.source import RememberingSource, Source
+from sfumato.model.source import SAMPLES, Source, recalling
 from sfumato.privacy.events import Charger, PrivacyEvent, Tab
 from sfumato.privacy.wall import Wall
-
-SAMPLES = 16
-"""Samples of a sampling bound that are kept and served in turn."""
-
-
-class RecallingSource(RememberingSource):
-    """A remembering source that also remembers samples, whatever their keys."""
-
-    def __init__(self, source: Source, samples: int = SAMPLES) -> None:
-        super().__init__(source)
-        self._samples = samples
-
-    def sampled(self, bound: SampleBound, key: bytes) -> Private[Counts]:
-        """One of a few samples, picked by the key: fresh keys give all of them in turn."""
-        turn = int.from_bytes(hashlib.sha256(key).digest()[:8], "little") % self._samples
-        kept = hashlib.sha256(f"sfumato/recalled sample/{turn}".encode()).digest()
-        return self._once(("sampled", bound, turn), lambda: self._source.sampled(bound, kept))
-
-    def weighted(
-        self,
-        bound: WeightBound,
-        counting: Counting,
-        event_norms: NDArray[np.int64] | None = None,
-    ) -> Private[Counts]:
-        """Norms come from noisy margins and are new in every run: nothing to remember."""
-        if event_norms is not None:
-            return self._source.weighted(bound, counting, event_norms)
-        return super().weighted(bound, counting)
-
-
-def recalling(source: Source, samples: int = SAMPLES) -> RecallingSource:
-    """The source behind a memory; one that has it already stays as it is."""
-    return source if isinstance(source, RecallingSource) else RecallingSource(source, samples)
-
 
 Recipe = Callable[[Source, Wall], NDArray[np.float64]]
 """From private counts to the numbers that are published."""

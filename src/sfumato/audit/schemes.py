@@ -39,7 +39,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import scipy.sparse as sp
@@ -49,7 +48,6 @@ from sfumato.audit.pairs import CROWD, Stage, TablePair, Trace, pair_of
 from sfumato.audit.pipeline import (
     ExactShifts,
     Publisher,
-    RecallingSource,
     exact_shifts,
     parts_of,
     pipeline,
@@ -59,6 +57,7 @@ from sfumato.audit.run import Row, SameOutputClaim, Subject, worst
 from sfumato.audit.statistics import best_of, discriminant, known_direction, projection
 from sfumato.density.folder import Finish, write_release
 from sfumato.density.refine.fourier import Transform, forward, inverse
+from sfumato.density.registry import scheme_named
 from sfumato.density.scheme import Density, Parameter, Plan, PublicFacts, Scheme
 from sfumato.engine.local import LocalSource
 from sfumato.errors import UsageError
@@ -66,7 +65,7 @@ from sfumato.geography.overlay import Overlay, exact_shares
 from sfumato.model.counts import Bound, Counting, SampleBound
 from sfumato.model.events import Events
 from sfumato.model.places import Places
-from sfumato.model.source import Source
+from sfumato.model.source import RecallingSource, Source
 from sfumato.privacy.ledger import Cap, Claim, Ledger, Reservation
 from sfumato.privacy.wall import Wall
 
@@ -173,42 +172,6 @@ def _reserved(facts: PublicFacts, plan: Plan) -> Reservation:
 
 EXPECTED_USERS = 5_000
 """What schemes that plan for a number of users are told."""
-SETTINGS: Mapping[str, Mapping[str, Parameter]] = MappingProxyType(
-    {"paris": {"total_cap": 40, "tolerance": 0.05, "nights": False}}
-)
-"""So that one person reaches the cap in a day, the crowd suffices for several clusters, and
-nothing that could betray somebody is smoothed away."""
-OTHER_VALUES: Mapping[str, Mapping[str, Mapping[str, Parameter]]] = MappingProxyType(
-    {
-        "laplace": {"clip": {"clip": False}},
-        "gaussian": {"clip": {"clip": False}},
-        "grouping": {
-            "guide_share": {"guide_share": 0.6},
-            "group": {"group": 5},
-            "clip": {"clip": False},
-        },
-        "paris": {
-            "space": {"space": "zones"},
-            "histogram": {"histogram": "one-visit"},
-            "histogram_limit": {"histogram_limit": 3.0},
-            "histogram_share": {"histogram_share": 0.3},
-            "total_share": {"total_share": 0.0},
-            "total_cap": {"total_cap": 20},
-            "choice_share": {"choice_share": 0.2, "keep": "exponential"},
-            "cut": {"cut": "each", "keep": "exponential"},
-            "noise": {"noise": "laplace"},
-            "tolerance": {"tolerance": 0.5},
-            "keep": {"keep": "exponential"},
-            "k": {"k": 5, "keep": "first"},
-            "transform": {"transform": "dft", "keep": "exponential"},
-            "nights": {"nights": True},
-        },
-        "bayes": {"visits": {"visits": 20.0}},
-    }
-)
-"""Every parameter that a scheme declares, at a value other than the audit's own, with what it
-takes for that value to matter."""
-ON_ZONES = frozenset({"paris", "bayes"})
 _SHARES = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0], [0.0, 0.75, 0.0]])
 _LARGEST_CROWD = 400
 _LOUD, _LISTEN = 200.0, 32
@@ -266,7 +229,7 @@ class World:
 
     def otherwise(self, parameter: str, epsilon: float) -> World:
         """The same pairs with one of the scheme's parameters at another value."""
-        changed = OTHER_VALUES[self.scheme.name][parameter]
+        changed = scheme_named(self.scheme.name).declares.other_values[parameter]
         facts = replace(self.facts[epsilon], parameters={**self.settings, **changed})
         return replace(
             self,
@@ -321,10 +284,11 @@ def world_of(
     stage = Stage.for_bound(bound)
     ids, released = stage.places.ids, stage.places
     overlay = None
-    if scheme.name in ON_ZONES:
+    declared = scheme_named(scheme.name).declares
+    if declared.refines_zones:
         released = stage.zones
         overlay = Overlay(ids, released.ids, exact_shares(sp.csr_array(_SHARES)))
-    settings = {**SETTINGS.get(scheme.name, {}), **(parameters or {})}
+    settings = {**declared.audited_with, **(parameters or {})}
     facts = {
         epsilon: PublicFacts(
             ids,
@@ -369,7 +333,7 @@ def other_rows(world: World, epsilon: float, seed: int = 0) -> list[Row]:
     One row for the output of each; rows of sensitivities only where one is violated.
     """
     rows: list[Row] = []
-    for parameter, changed in OTHER_VALUES.get(world.scheme.name, {}).items():
+    for parameter, changed in scheme_named(world.scheme.name).declares.other_values.items():
         words = ", ".join(f"{name}={value}" for name, value in changed.items())
         for row in world.otherwise(parameter, epsilon).exactly(epsilon, seed, 1).rows:
             if row.violated or isinstance(row.claim, SameOutputClaim):

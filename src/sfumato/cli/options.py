@@ -174,6 +174,14 @@ def _keys(command: Any) -> Iterator[tuple[str, str]]:
         yield _dashed(key), str(parameter.name)
 
 
+Grid = Annotated[
+    str | None,
+    typer.Option("--grid", help="Cells instead of zones: 500m, 1km@EPSG:3035, h3:8, geohash:6."),
+]
+Region = Annotated[
+    str | None,
+    typer.Option("--region", help="What the grid covers: a file, or west,south,east,north."),
+]
 ZoneId = Annotated[str | None, typer.Option("--zone-id", help="Column of the zones' ids.")]
 ZoneName = Annotated[str | None, typer.Option("--zone-name", help="Column of the zones' names.")]
 Layer = Annotated[str | None, typer.Option("--layer", help="Layer of the zones' file.")]

@@ -19,12 +19,14 @@ from sfumato.cli.options import (
     DryRun,
     Engine,
     EventsTz,
+    Grid,
     KeyFile,
     Layer,
     Master,
     Parameters,
     Pipeline,
     Quiet,
+    Region,
     ReleaseName,
     RepairZones,
     RowsRead,
@@ -36,18 +38,14 @@ from sfumato.cli.options import (
     ZoningOf,
     columns_of,
     open_ledger,
-    opened,
     parameters_of,
-    pipeline_inputs,
     print_json,
     spark_settings,
 )
-from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from sfumato.density.request import Request
+    from sfumato.density.publish import Price
     from sfumato.model.source import Progress
-    from sfumato.privacy.ledger import Ledger
     from sfumato.published.release import Release
 
 
@@ -67,6 +65,8 @@ def release(
     tz: Annotated[str, typer.Option(help="Time zone, such as Europe/Paris.")],
     towers: Annotated[Path | None, typer.Option(help="Antennas that the events name.")] = None,
     zones: Annotated[Path | None, typer.Option(help="Zones to publish numbers for.")] = None,
+    grid: Grid = None,
+    region: Region = None,
     pipeline: Pipeline = None,
     zoning: ZoningOf = None,
     slot: Annotated[str, typer.Option(help="Length of a time slot: 15min, 1h, 1d.")] = "1h",
@@ -113,60 +113,66 @@ def release(
     config: Config = None,  # noqa: ARG001 - read by its callback
 ) -> None:
     """Publish a density. Killed and run again, it finishes the same release and pays once."""
-    from sfumato.density import publish as api
+    from sfumato.density import publish
+    from sfumato.density.request import period_of, request
+    from sfumato.geography.places import PlaceOptions
 
-    settings: dict[str, Any] = {
-        "towers": towers,
-        "zones": zones,
-        "start": start,
-        "end": end,
-        "slot": slot,
-        "tz": tz,
+    book, told = open_ledger(ledger, ledger_key), RowsRead(silent=quiet)
+    form: dict[str, Any] = {
         "dataset": dataset,
         "epsilon": epsilon,
         "delta": delta,
         "name": name if name is not None else out.absolute().name,
         "scheme": scheme,
+        "parameter": parameters_of(parameter),
         "bound": bound,
-        "counting": count,
+        "count": count,
         "expected_users": expected_users,
-        "parameters": parameters_of(parameter),
+        "hierarchy": hierarchy,
+        "hierarchy_column": hierarchy_column,
+        "integers": integers,
+        "earlier": earlier or (),
+        "tz": tz,
+    }
+    places: dict[str, Any] = {
+        "towers": towers,
+        "zones": zones,
+        "grid": grid,
+        "region": region,
         "zone_id": zone_id,
         "zone_name": zone_name,
         "layer": layer,
         "repair_zones": repair_zones,
         "drop_bad_towers": drop_bad_towers,
-        "hierarchy": hierarchy,
-        "hierarchy_column": hierarchy_column,
-        "integers": integers,
-        "earlier": earlier or (),
     }
-    book = open_ledger(ledger, ledger_key)
-    found = pipeline_inputs(
-        pipeline, zoning, events, settings, lambda: api.period_of(start, end, slot, tz)
-    )
     if dry_run:
-        _dry(api.request(**settings), book, as_json)
+        slots = period_of(start, end, slot, tz)
+        said = PlaceOptions(**places)
+        with publish.opened_inputs(events, said, pipeline, zoning, slots, None) as (_, found):
+            asked = request(places=found, grid=slots, **form)
+        _tell_price(publish.price(asked, book), dataset, as_json)
         return
-    told = RowsRead(silent=quiet)
-    with (
-        _progress(quiet or as_json) as progress,
-        opened(found, events, progress) as described,
-    ):
-        made = api.release(
-            described,
+    with _progress(quiet or as_json) as progress:
+        made = publish.release(
+            events,
             out=out,
-            ledger=book,
-            columns=columns_of(column),
+            start=start,
+            end=end,
+            slot=slot,
+            pipeline=pipeline,
+            zoning=zoning,
+            column=columns_of(column),
             time_unit=time_unit,
             events_tz=events_tz,
-            internal=told,
-            keep_key=keep_key,
-            progress=progress,
             engine=engine,
             master=master,
-            spark=spark_settings(spark_conf),
-            **settings,
+            spark_conf=spark_settings(spark_conf),
+            ledger=book,
+            keep_key=keep_key,
+            internal=told,
+            progress=progress,
+            **form,
+            **places,
         )
     if as_json:
         print_json(_summary(made), told.counts)
@@ -174,34 +180,22 @@ def release(
         _tell(made)
 
 
-def _dry(asked: Request, book: Ledger, as_json: bool) -> None:
+def _tell_price(price: Price, dataset: str, as_json: bool) -> None:
     from sfumato.errors import BudgetRefused
-    from sfumato.privacy.ledger.limits import Room, compose
 
-    plan = asked.plan()
-    state = book.book()
-    if asked.dataset not in state.caps:
-        raise UsageError(
-            f"The ledger knows no data set {asked.dataset!r}.",
-            remedy="Name it first with sfumato ledger init.",
-        )
-    claim = asked.claim("", Path())
-    planned = list(plan.events.values())
-    capped = bool(state.caps_of(asked.dataset, claim.unit))
-    fits = capped and Room.under(state, claim).fits(planned)
-    cost = compose(planned, asked.facts.delta)
+    plan, cost = price.plan, price.spend
     if as_json:
-        data = {"lines": list(plan.lines), "sd": plan.sd, "fits": fits}
+        data = {"lines": list(plan.lines), "sd": plan.sd, "fits": price.fits}
         data |= {"epsilon": cost.epsilon, "delta": cost.delta, "rho": cost.rho}
         print_json(data)
     else:
         for line in plan.lines:
             typer.echo(line)
-        typer.echo("It fits the budget." if fits else "It does NOT fit the budget.")
+        typer.echo("It fits the budget." if price.fits else "It does NOT fit the budget.")
         typer.echo("Nothing was read and nothing was spent.")
-    if not fits:
+    if not price.fits:
         raise BudgetRefused(
-            f"This release would pass the cap of {asked.dataset!r}.",
+            f"This release would pass the cap of {dataset!r}.",
             remedy="See sfumato ledger show and sfumato ledger plan.",
         )
 

@@ -39,7 +39,7 @@ from sfumato.density.common import (
     released_variance,
     user_period,
 )
-from sfumato.density.scheme import Density, Plan, PlannedMeasurement, PublicFacts
+from sfumato.density.scheme import Declaration, Density, Plan, PlannedMeasurement, PublicFacts
 from sfumato.model.counts import Counts, SampleBound
 from sfumato.model.private import Private
 from sfumato.model.source import Source
@@ -59,6 +59,8 @@ WORDS = {"clip": "true or false"}
 
 class Gaussian:
     """One noisy table. Parameter `clip` (default true) turns negative numbers into zero."""
+
+    declares = Declaration(WORDS, other_values={"clip": {"clip": False}})
 
     @property
     def name(self) -> str:
@@ -137,6 +139,8 @@ _NORMAL_WIDTH = 1.6448536269514722
 
 class Laplace:
     """One noisy table. Parameter `clip` (default true) turns negative numbers into zero."""
+
+    declares = Declaration(WORDS, other_values={"clip": {"clip": False}})
 
     @property
     def name(self) -> str:

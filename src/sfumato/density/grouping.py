@@ -30,7 +30,7 @@ from sfumato.density.common import (
     user_period,
     whole,
 )
-from sfumato.density.scheme import Density, Plan, PlannedMeasurement, PublicFacts
+from sfumato.density.scheme import Declaration, Density, Plan, PlannedMeasurement, PublicFacts
 from sfumato.model.counts import Counts, SampleBound
 from sfumato.model.private import Private
 from sfumato.model.source import Source
@@ -61,6 +61,15 @@ class _Settings:
 
 class Grouping:
     """The recipe. Its parameters are those of `WORDS`."""
+
+    declares = Declaration(
+        WORDS,
+        other_values={
+            "guide_share": {"guide_share": 0.6},
+            "group": {"group": 5},
+            "clip": {"clip": False},
+        },
+    )
 
     @property
     def name(self) -> str:

@@ -1,324 +1,277 @@
-"""A district laid side by side with itself until it is as large as the city it stands for.
+"""`sfumato.plan`: what a release will cost and how good it will be, before anything is spent.
 
-For rehearsals with made-up people only. A scheme that learns from many places at once (a
-rhythm they share, a grand total) would look worse on a district than it is on a city;
-copies of the district are a city of the right size for the price of one district.
-
-A rehearsal: the scheme itself, run on made-up people, says how good a release will be.
-
-No formula knows what clustering, shrinkage and smoothing leave of the noise. So a synthetic
-city with as many people per zone as the real one is expected to have (for speed a district of
-it, laid side by side with itself) is counted and released with the same budget, bound and
-parameters, and compared with its own truth. It is as much like the real city as its
-assumptions, which are public and stated: tower-hours per person with mean 13.55 and standard
-deviation 18.33 a week (Acs & Castelluccia 2014), or the mean that the parameter `visits` says;
-home, work and leisure rhythms; no one-off crowds. What the contribution bound takes away from
-busy people is part of the measured error. Cities differ: forecasts for the same facts vary by
-some 10 % with the made-up city, and a district is more of a patchwork than a city is.
-docs/commands/plan.md has forecasts beside what was then measured.
-
-Where even a district has more people per zone than are made up, the noise is scaled down in
-proportion by raising epsilon, which keeps the ratio of signal to noise; a scheme that asks for
-the number of people is told as many fewer.
-
-This module opens nothing: the source of counts and the measure of error are handed in.
-
-What a release will cost, from public facts alone: nothing is read and nothing is spent.
-
-The cost is that of the planned measurements, composed as a ledger composes them, so that
-"how many releases does a cap allow" has the answer that the ledger will give.
+No events are read: everything follows from public facts, and from a rehearsal on made-up people
+where errors are forecast (`density.rehearsal`). The cost is that of the planned measurements,
+composed as a ledger composes them, so that "how many releases does a cap allow" has the answer
+that the ledger will give.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import reduce
-from zoneinfo import ZoneInfo
+from datetime import date
+from html import escape
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from sfumato.city import CityPlan, build_city, generate_events
-from sfumato.density.scheme import Plan, PublicFacts, Scheme
+from sfumato.density.registry import DEFAULT, scheme_named
+from sfumato.density.rehearsal import Rehearsal
+from sfumato.density.request import bound_text, counting_of, parse_bound, period_of, request
+from sfumato.density.scheme import Parameter, Plan, PublicFacts, Scheme
+from sfumato.engine.local import LocalSource
 from sfumato.errors import UsageError
-from sfumato.geography.overlay import Layout, Overlay, layout_of_cells, layout_of_zones, overlay
-from sfumato.geography.voronoi import voronoi_cells
-from sfumato.io.events import read_events
-from sfumato.model.counts import Bound, Counting, Counts, SampleBound, WeightBound, norms_digest
+from sfumato.geography.places import PlaceOptions
+from sfumato.model.counts import Bound, Counting, SampleBound, WeightBound
 from sfumato.model.events import Events
 from sfumato.model.places import Places
-from sfumato.model.private import Private
-from sfumato.model.source import Source
+from sfumato.model.source import RecallingSource, Source
 from sfumato.model.time_grid import TimeGrid
-from sfumato.privacy.events import PrivacyEvent
+from sfumato.privacy.events import PrivacyEvent, Unit
 from sfumato.privacy.ledger.limits import Spend, compose
-from sfumato.privacy.wall import Wall
+from sfumato.utility.density import relative_error
 
-_GAP = 1.05
-"""Distance of two copies in widths of the district: neighbours across the gap may merge."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TiledSource:
-    """`copies` of a source, one below the other. A copy's people are people of their own."""
-
-    source: Source
-    copies: int
-
-    @property
-    def grid(self) -> TimeGrid:
-        return self.source.grid
-
-    @property
-    def place_ids(self) -> NDArray[np.str_]:
-        return tiled_ids(self.source.place_ids, self.copies)
-
-    def sampled(self, bound: SampleBound, key: bytes) -> Private[Counts]:
-        return self._stacked(self.source.sampled(bound, key))
-
-    def weighted(
-        self,
-        bound: WeightBound,
-        counting: Counting,
-        event_norms: NDArray[np.int64] | None = None,
-    ) -> Private[Counts]:
-        """With event norms, which differ between copies, every copy is counted by itself."""
-        if event_norms is None:
-            return self._stacked(self.source.weighted(bound, counting))
-        each = event_norms.reshape(self.copies, -1, event_norms.shape[1])
-        boxes = [
-            self.source.weighted(bound, counting, np.ascontiguousarray(norms)) for norms in each
-        ]
-        whole = reduce(lambda above, below: above.map_with(below, _below, below.label), boxes)
-        return whole.map(lambda counts: replace(counts, norms=norms_digest(event_norms)))
-
-    def place_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
-        return self._stacked(self.source.place_totals(bound, counting))
-
-    def slot_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
-        return self._multiplied(self.source.slot_totals(bound, counting))
-
-    def capped_total(self, cap: int, counting: Counting) -> Private[Counts]:
-        return self._multiplied(self.source.capped_total(cap, counting))
-
-    def exact(self, counting: Counting) -> Private[Counts]:
-        return self._stacked(self.source.exact(counting))
-
-    def fingerprint(self, key: bytes) -> str:
-        return self.source.fingerprint(key)
-
-    def _stacked(self, box: Private[Counts]) -> Private[Counts]:
-        return _with_values(box, lambda values: tiled(values, self.copies))
-
-    def _multiplied(self, box: Private[Counts]) -> Private[Counts]:
-        return _with_values(box, lambda values: values * self.copies)
-
-
-def _below(above: Counts, below: Counts) -> Counts:
-    return replace(below, values=np.concatenate((above.values, below.values)))
-
-
-def tiled(values: NDArray[np.int64], copies: int) -> NDArray[np.int64]:
-    """Rows `copies` times, one block below the other."""
-    return np.concatenate([values] * copies)
-
-
-def tiled_ids(ids: NDArray[np.str_], copies: int) -> NDArray[np.str_]:
-    """Ids that say which copy they are of, sorted within and between copies as before."""
-    return np.array([f"{copy:04d}/{key}" for copy in range(copies) for key in ids.tolist()])
-
-
-def tiled_layout(layout: Layout, copies: int) -> Layout:
-    """Copies on a square grid of districts."""
-    across = math.ceil(math.sqrt(copies))
-    step = _GAP * np.ptp(layout.centres, axis=0)
-    shifts = [(copy % across, copy // across) * step for copy in range(copies)]
-    return Layout(
-        np.concatenate([layout.centres + shift for shift in shifts]),
-        np.tile(layout.areas, copies),
-    )
-
-
-def tiled_overlay(one: Overlay, copies: int) -> Overlay:
-    """Each copy's towers over its own zones."""
-    shares = sp.csr_array(sp.block_diag([one.shares] * copies, format="csr"))
-    return Overlay(tiled_ids(one.place_ids, copies), tiled_ids(one.zone_ids, copies), shares)
-
-
-def _with_values(
-    box: Private[Counts], change: Callable[[NDArray[np.int64]], NDArray[np.int64]]
-) -> Private[Counts]:
-    return box.map(lambda counts: replace(counts, values=change(counts.values)))
-
-
-Table = NDArray[np.float64]
-OpenSource = Callable[[Events, Places, TimeGrid], Source]
-Relative = Callable[[Table, Table], Table]
-"""Relative error of each zone and slot: (truth, released) to a table."""
-
-PEOPLE = 100_000
-"""Made-up people at most."""
-FEWEST_ZONES = 40
-SIZES = (3, 10, 30, 100, 300, 1000, 3000)
-_MANY_CELLS = 50_000
-_HALF_STEP = 10**0.25
-_KM2_PER_ZONE = 105 / 989
-_SEED = 101
-"""Of six districts tried, one whose forecasts lie closest to what cities of all sizes gave."""
+_ASSUMED = (
+    "tower-hours per person with mean 13.55 and standard deviation 18.33 a week; everyday "
+    "rhythms, no one-off crowds"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
-    """Expected errors: the mean over zones and slots, and by the size of the true count."""
+class Outlook:
+    """The cost of a release, and what was forecast of its errors. `answer` is plain data."""
 
-    mean_relative_error: float
-    by_size: dict[int, float]
-    """Mean relative error of counts near 3, 10, 30 …; sizes that hardly occur are left out."""
+    answer: Mapping[str, Any]
 
+    def lines(self) -> list[str]:
+        """The outlook in plain words."""
+        said = self.answer
+        rho = "" if said["rho"] is None else f", rho {said['rho']:.4g}"
+        lines = [
+            f"Scheme {said['scheme']}, protecting the unit {said['unit']}.",
+            f"Cost: epsilon {said['epsilon']:.4g} at delta {said['delta']:g}{rho} "
+            f"(by {said['method']}).",
+            *said["lines"],
+        ]
+        if "cap" in said:
+            cap = said["cap"]
+            enough = "enough" if cap["enough_for_a_year"] else "not enough"
+            lines.append(
+                f"A cap of epsilon {cap['epsilon']:g} bears {cap['releases']} such releases; a "
+                f"year has {cap['periods_in_a_year']:g} such periods, so that is {enough}."
+            )
+        if "rehearsal" in said:
+            lines += _rehearsed(said["rehearsal"])
+        return [*lines, "Nothing was read and nothing was spent."]
 
-class Rehearsal:
-    """A made-up district, counted once and released as often as one likes."""
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
-    def __init__(
-        self,
-        facts: PublicFacts,
-        users: int,
-        zones: int,
-        open_source: OpenSource,
-        relative: Relative,
-    ) -> None:
-        plan = district(facts, users, zones)
-        city = build_city(plan)
-        table = pa.Table.from_batches(list(generate_events(city)))
-        self._relative = relative
-        spread = facts.overlay is not None or zones != facts.places
-        self.users = plan.users
-        self.zones = len(city.zones if spread else city.towers)
-        self.boost = max(1.0, (users / zones) / (plan.users / self.zones))
-        """How much larger the real counts are; epsilon is raised by it."""
-        self.copies = max(1, round(zones / self.zones))
-        cells = voronoi_cells(city.towers, city.zones, period=facts.grid)
-        to_zones = overlay(cells, city.zones) if spread else None
-        truth = true_counts(table, city.towers, facts.grid, facts.counting)
-        self._truth = truth if to_zones is None else to_zones.to_zones(truth)
-        self._truth = np.tile(self._truth, (self.copies, 1))
-        self._source = TiledSource(
-            open_source(read_events(table), city.towers, facts.grid), self.copies
-        )
-        self._facts = PublicFacts(
-            self._source.place_ids,
-            facts.grid,
-            facts.epsilon * self.boost,
-            facts.delta,
-            expected_users=max(1, round(users / self.boost)),
-            unit=facts.unit,
-            bound=facts.bound,
-            counting=facts.counting,
-            overlay=None if to_zones is None else tiled_overlay(to_zones, self.copies),
-            parameters=facts.parameters,
-            layout=tiled_layout(layout_of_cells(cells), self.copies),
-            zone_layout=tiled_layout(layout_of_zones(city.zones), self.copies),
-        )
+    def __repr__(self) -> str:
+        said = self.answer
+        return f"<Outlook: {said['scheme']}, epsilon {said['epsilon']:.4g}>"
 
-    def run(
-        self,
-        scheme: Scheme,
-        *,
-        epsilon: float | None = None,
-        bound: Bound | None = None,
-        draws: int | None = None,
-    ) -> Forecast:
-        """Expected errors at the facts' epsilon and bound, or at others.
-
-        Small releases differ more from draw to draw, and cost less: more draws are made.
-        """
-        facts = self._facts
-        if epsilon is not None:
-            facts = replace(facts, epsilon=epsilon * self.boost)
-        if bound is not None:
-            facts = replace(facts, bound=bound)
-        times = draws or (2 if self._truth.size > _MANY_CELLS else 8)
-        drawn = [self._errors(scheme, facts, draw) for draw in range(times)]
-        errors = np.asarray(np.mean(drawn, axis=0), dtype=np.float64)
-        actual = self._truth * self.boost
-        by_size = {}
-        for size in SIZES:
-            near = (actual >= size / _HALF_STEP) & (actual < size * _HALF_STEP)
-            if near.sum() >= 30:
-                by_size[size] = float(errors[near].mean())
-        return Forecast(float(errors.mean()), by_size)
-
-    def best_bound(self, scheme: Scheme, candidates: Sequence[Bound]) -> tuple[Bound, Forecast]:
-        """The bound of least error, all else equal."""
-        tried = [(bound, self.run(scheme, bound=bound, draws=1)) for bound in candidates]
-        return min(tried, key=lambda pair: pair[1].mean_relative_error)
-
-    def epsilon_for(
-        self, scheme: Scheme, target: float, low: float = 0.01, high: float = 20.0
-    ) -> float | None:
-        """The epsilon (to 5 %) that reaches a mean relative error; None if `high` does not."""
-        if self.run(scheme, epsilon=high, draws=1).mean_relative_error > target:
-            return None
-        if self.run(scheme, epsilon=low, draws=1).mean_relative_error <= target:
-            return low
-        while high / low > 1.05:
-            middle = (low * high) ** 0.5
-            good = self.run(scheme, epsilon=middle, draws=1).mean_relative_error <= target
-            low, high = (low, middle) if good else (middle, high)
-        return high
-
-    def _errors(self, scheme: Scheme, facts: PublicFacts, draw: int) -> Table:
-        density = scheme.run(self._source, Wall.seeded(_SEED + draw), facts)
-        return self._relative(self._truth, np.asarray(density.values, dtype=np.float64))
+    def _repr_html_(self) -> str:
+        return "<br>".join(escape(line) for line in self.lines())
 
 
-def district(facts: PublicFacts, users: int, zones: int) -> CityPlan:
-    """A made-up city with as many people per zone, and at most `PEOPLE` in all."""
-    made = min(users, PEOPLE)
-    share = made / users
-    few = max(4, min(zones, max(round(zones * share), FEWEST_ZONES)))
-    towers = max(4, round(facts.places * few / zones))
-    first = datetime.fromtimestamp(int(facts.grid.edges[0]) / 1e6, UTC)
-    last = datetime.fromtimestamp((int(facts.grid.edges[-1]) - 1) / 1e6, UTC)
-    local = ZoneInfo(facts.grid.tz)
-    start, end = first.astimezone(local).date(), last.astimezone(local).date()
-    days = min((end - start).days + 1, 366)
-    visits = facts.parameters.get("visits")
-    return CityPlan(
-        users=made,
-        towers=towers,
-        zones=few,
-        seed=_SEED,
-        start=start,
-        days=days,
-        tz=facts.grid.tz,
-        area_km2=max(0.5, few * _KM2_PER_ZONE),
-        mean_tower_hours=None if visits is None else min(max(float(visits), 1.5), 80.0 * days),
+def plan(
+    *,
+    epsilon: float,
+    delta: float,
+    expected_users: int,
+    scheme: str = DEFAULT,
+    parameter: Mapping[str, Parameter] | None = None,
+    bound: Bound | str | None = None,
+    count: Counting | str = Counting.VISITS,
+    unit: str = "user-period",
+    towers: object = None,
+    zones: object = None,
+    grid: str | None = None,
+    region: object = None,
+    zone_id: str | None = None,
+    zone_name: str | None = None,
+    layer: str | None = None,
+    repair_zones: bool = False,
+    drop_bad_towers: bool = False,
+    tower_count: int | None = None,
+    zone_count: int | None = None,
+    start: date | str = "2024-01-08",
+    end: date | str = "2024-01-15",
+    slot: str = "1h",
+    tz: str = "UTC",
+    target_error: float | None = None,
+    cap_epsilon: float | None = None,
+    rehearse: bool = True,
+) -> Outlook:
+    """Say what a release will cost and how good it will be. Spends nothing, reads no events.
+
+    Args:
+        epsilon: Privacy loss of one release.
+        delta: Well below one over the number of people.
+        expected_users: How many people, from public knowledge, rounded.
+        scheme: How the numbers are made.
+        parameter: Settings of the scheme's own, by name.
+        bound: What one person may contribute: weight:3 or sample:30.
+        count: What is counted: visits or people.
+        unit: What is protected.
+        towers: Antennas, as for `release`.
+        zones: Zones, as for `release`.
+        grid: Cells instead of zones, as for `release`.
+        region: What the grid covers.
+        zone_id: Column of the zones' ids.
+        zone_name: Column of the zones' names.
+        layer: Layer of the zones' or the region's file.
+        repair_zones: Make crossing outlines valid.
+        drop_bad_towers: Leave out towers without a usable position.
+        tower_count: How many towers, where there is no file yet.
+        zone_count: How many zones, where there is no file yet.
+        start: First day.
+        end: First day after the period.
+        slot: Length of a time slot.
+        tz: Time zone.
+        target_error: Find the epsilon of this mean relative error.
+        cap_epsilon: Say how many releases a year fit this cap.
+        rehearse: Forecast errors on made-up people.
+
+    Returns:
+        The outlook, which prints itself; `answer` holds its numbers.
+
+    Raises:
+        UsageError: What is asked for does not go together.
+
+    Example:
+        >>> outlook = sfumato.plan(
+        ...     epsilon=1, delta=1e-6, expected_users=20_000, zone_count=40, rehearse=False
+        ... )
+        >>> print(outlook.lines()[0])
+        Scheme bayes, protecting the unit user-period.
+    """
+    recipe = scheme_named(scheme)
+    said = PlaceOptions(
+        towers, zones, grid, region, zone_id, zone_name, layer, repair_zones, drop_bad_towers
     )
+    slots = period_of(start, end, slot, tz)
+    if said.given:
+        if tower_count is not None or zone_count is not None:
+            raise UsageError("Places are given as files or as numbers, not both.")
+        asked = request(
+            places=said,
+            grid=slots,
+            dataset="plan",
+            name="plan",
+            epsilon=epsilon,
+            delta=delta,
+            scheme=scheme,
+            bound=bound,
+            count=count,
+            expected_users=expected_users,
+            parameter=parameter,
+            tz=tz,
+        )
+        facts, released = asked.facts, len(asked.released)
+    else:
+        counted = tower_count or zone_count
+        if counted is None or counted < 1 or (zone_count is not None and zone_count < 1):
+            raise UsageError(
+                "How many places there are is missing.",
+                remedy="Give `towers` and `zones`, `grid` and `region`, or `tower_count` and "
+                "`zone_count`.",
+            )
+        facts = PublicFacts(
+            np.array([f"place {i:06d}" for i in range(counted)]),
+            slots,
+            epsilon,
+            delta,
+            expected_users=expected_users,
+            bound=parse_bound(bound) if isinstance(bound, str) else bound or WeightBound(3.0),
+            counting=counting_of(count),
+            parameters=dict(parameter or {}),
+        )
+        released = zone_count or counted
+    facts = replace(facts, unit=Unit.parse(unit))
+    answer = _cost_answer(scheme, facts, cost(recipe, facts))
+    if cap_epsilon is not None:
+        fits = releases_within(recipe.plan(facts), cap_epsilon, delta)
+        a_year = YEAR_DAYS / period_days(facts)
+        answer["cap"] = {
+            "epsilon": cap_epsilon,
+            "releases": fits,
+            "periods_in_a_year": round(a_year, 1),
+            "enough_for_a_year": fits >= a_year,
+        }
+    if rehearse or target_error is not None:
+        answer["rehearsal"] = _forecast(recipe, facts, expected_users, released, target_error)
+    return Outlook(answer)
 
 
-def true_counts(table: pa.Table, towers: Places, grid: TimeGrid, counting: Counting) -> Table:
-    """Exact counts of made-up records, tower x slot: nobody real is in them."""
-    _, user = np.unique(table["user_id"].to_numpy(), return_inverse=True)
-    names = np.asarray(table["tower"].cast(pa.string()).to_numpy(zero_copy_only=False), np.str_)
-    tower = np.searchsorted(towers.ids, names)
-    slot = grid.slot_of(table["timestamp"].cast(pa.int64()).to_numpy()).astype(np.int64)
-    inside = slot >= 0
-    key = (user[inside] * grid.slots + slot[inside]) * len(towers) + tower[inside]
-    key = np.unique(key)
-    moment, place = np.divmod(key, len(towers))
-    weight = np.ones(key.size)
-    if counting is Counting.PEOPLE:
-        _, which, places = np.unique(moment, return_inverse=True, return_counts=True)
-        weight = 1.0 / places[which]
-    cell = place * grid.slots + moment % grid.slots
-    flat = np.bincount(cell, weights=weight, minlength=len(towers) * grid.slots)
-    return np.asarray(flat, dtype=np.float64).reshape(len(towers), grid.slots)
+def _cost_answer(scheme: str, facts: PublicFacts, found: Cost) -> dict[str, Any]:
+    return {
+        "scheme": scheme,
+        "unit": str(facts.unit),
+        "epsilon": found.spend.epsilon,
+        "delta": found.spend.delta,
+        "rho": found.spend.rho,
+        "method": found.spend.method,
+        "noise": found.noise,
+        "lines": list(found.lines),
+    }
+
+
+def _forecast(
+    recipe: Scheme, facts: PublicFacts, users: int, zones: int, target: float | None
+) -> dict[str, Any]:
+    """What a rehearsal says."""
+
+    def remembered(events: Events, places: Places, grid: TimeGrid) -> Source:
+        return RecallingSource(LocalSource(events, places, grid), samples=1)
+
+    stage = Rehearsal(facts, users, zones, remembered, relative_error)
+    expected = stage.run(recipe)
+    said: dict[str, Any] = {
+        "people": stage.users,
+        "zones": stage.zones,
+        "mean_relative_error": expected.mean_relative_error,
+        "by_count": {str(size): error for size, error in expected.by_size.items()},
+        "assumes": _ASSUMED,
+    }
+    if not recipe.declares.own_bounds:
+        best, at_best = stage.best_bound(recipe, _candidates(facts))
+        said["best_bound"] = bound_text(best)
+        said["error_at_best_bound"] = at_best.mean_relative_error
+    if target is not None:
+        said["target_error"] = target
+        said["epsilon_for_target"] = stage.epsilon_for(recipe, target)
+    return said
+
+
+def _candidates(facts: PublicFacts) -> list[Bound]:
+    if isinstance(facts.bound, SampleBound):
+        tried = sorted({facts.bound.slots, 5, 10, 30, 60})
+        return [SampleBound(slots) for slots in tried if slots <= facts.grid.slots]
+    return [WeightBound(c) for c in sorted({facts.bound.limit, 1.0, 1.5, 2.0, 3.0, 4.5, 6.0})]
+
+
+def _rehearsed(said: Mapping[str, Any]) -> list[str]:
+    lines = [
+        f"Rehearsed on {said['people']:,} made-up people in {said['zones']} zones "
+        f"({said['assumes']}):",
+        f"  mean relative error {said['mean_relative_error']:.3f}",
+    ]
+    lines += [f"  counts near {size}: {error:.2f}" for size, error in said["by_count"].items()]
+    if "best_bound" in said:
+        lines.append(
+            f"  best bound tried: {said['best_bound']} (error {said['error_at_best_bound']:.3f})"
+        )
+    if "target_error" in said:
+        reached = said["epsilon_for_target"]
+        lines.append(
+            f"  an error of {said['target_error']:g} takes epsilon {reached:.3g}"
+            if reached is not None
+            else f"  an error of {said['target_error']:g} is out of reach at any epsilon up to 20"
+        )
+    return lines
 
 
 _MOST_RELEASES = 1 << 12
@@ -350,7 +303,7 @@ def releases_within(plan: Plan, cap_epsilon: float, delta: float) -> int:
     `_MOST_RELEASES` stands for that many or more.
     """
     if not cap_epsilon > 0:
-        raise UsageError("A cap is a positive epsilon.", remedy="Try --cap-epsilon 2.")
+        raise UsageError("A cap is a positive epsilon.", remedy="Try `cap_epsilon` 2.")
     events = list(plan.events.values())
 
     def fits(times: int) -> bool:

@@ -1,54 +1,44 @@
 """`sfumato.release`: from events to a published density, in one call.
 
-    sfumato.release(
-        "events.parquet", towers="towers.csv", start="2007-09-10", end="2007-09-17", slot="1h",
-        tz="Europe/Paris", dataset="metro subscribers", epsilon=0.3, delta=2e-7,
-        expected_users=2_000_000, out="release/week-37",
-    )
-
-The budget is reserved in the ledger before the noise is drawn; run again after an
-interruption, the call finishes the same release and pays once.
+The budget is reserved in the ledger before the noise is drawn; run again after an interruption,
+the call finishes the same release and pays once.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
 from sfumato.density.folder import write_release
-from sfumato.density.registry import scheme_named
-from sfumato.density.request import Request, bound_text, day_of, parse_bound, period_of, request
+from sfumato.density.registry import DEFAULT, scheme_named
+from sfumato.density.request import Request, period_of, request
+from sfumato.density.scheme import Parameter, Plan
 from sfumato.engine.local import DropLog, LocalSource
 from sfumato.engine.open import engine_of, opened_source
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, UsageError
+from sfumato.geography.places import PlaceOptions
+from sfumato.model.counts import Bound, Counting
 from sfumato.model.source import Progress
+from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.events import PrivacyEvent
 from sfumato.privacy.ledger import Ledger, Reservation
+from sfumato.privacy.ledger.limits import Room, Spend, compose
 from sfumato.privacy.transaction import names_of_input, publish
 from sfumato.privacy.wall import Wall
+from sfumato.published.export import open_pipeline
 from sfumato.published.manifest import MANIFEST_NAME, read_manifest
 from sfumato.published.release import Release
 
 if TYPE_CHECKING:
     from sfumato.engine.spark.source import SparkSource
-
-__all__ = [
-    "Release",
-    "Request",
-    "bound_text",
-    "day_of",
-    "parse_bound",
-    "period_of",
-    "publish_request",
-    "release",
-    "request",
-]
 
 
 def release(
@@ -58,53 +48,200 @@ def release(
     dataset: str,
     epsilon: float,
     delta: float,
+    start: date | str,
+    end: date | str,
+    tz: str,
+    slot: str = "1h",
+    towers: object = None,
+    zones: object = None,
+    grid: str | None = None,
+    region: object = None,
+    zone_id: str | None = None,
+    zone_name: str | None = None,
+    layer: str | None = None,
+    repair_zones: bool = False,
+    drop_bad_towers: bool = False,
+    pipeline: str | None = None,
+    zoning: str | None = None,
+    scheme: str = DEFAULT,
+    parameter: Mapping[str, Parameter] | None = None,
+    bound: Bound | str | None = None,
+    count: Counting | str = Counting.VISITS,
+    expected_users: int | None = None,
+    hierarchy: object = None,
+    hierarchy_column: str | None = None,
+    integers: bool = False,
+    earlier: Sequence[str | os.PathLike[str]] = (),
     name: str | None = None,
-    ledger: Ledger | str | os.PathLike[str] | None = None,
-    columns: Mapping[str, str] | None = None,
-    tz: str | None = None,
+    column: Mapping[str, str] | None = None,
     time_unit: str | None = None,
     events_tz: str | None = None,
-    internal: Callable[[DropLog], None] | None = None,
-    keep_key: bool = False,
-    progress: Progress | None = None,
     engine: str | None = None,
     master: str | None = None,
-    spark: Mapping[str, str] | None = None,
-    **settings: Any,
+    spark_conf: Mapping[str, str] | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    keep_key: bool = False,
+    internal: Callable[[DropLog], None] | None = None,
+    progress: Progress | None = None,
 ) -> Release:
-    """Publish a density of `events` in the folder `out`; the other settings are `request`'s.
+    """Publish a density of `events` in the folder `out`, charged to the ledger first.
 
-    `columns`, `time_unit` and `events_tz` (the clock of times without an offset; default: `tz`)
-    say how the events are to be read where their schema does not.
-    A Spark DataFrame is counted on its own session; `engine="spark"` counts a path or table there,
-    on the active session or on `master`, a new session with the settings `spark`. `internal` is
-    told, before anything is reserved, how many rows were read and why some do not count: for the
-    holder's eyes only.
+    Args:
+        events: Files, a folder, the address of a table, an Arrow table or a data frame; a Spark
+            DataFrame is counted on its own session.
+        out: Folder to make; it must not exist yet.
+        dataset: Whose people these are, as the ledger knows them.
+        epsilon: Privacy loss of this release.
+        delta: Well below one over the number of people.
+        start: First day, such as 2007-09-10: a public choice, never read from the data.
+        end: First day that is no longer part of it.
+        tz: Time zone of days and slots.
+        slot: Length of a time slot: 15min, 1h, 1d.
+        towers: Antennas that the events name.
+        zones: Zones to publish numbers for.
+        grid: Cells to publish numbers for: 500m, 1km@EPSG:3035, h3:8, geohash:6.
+        region: What the grid covers: a file of polygons, or west,south,east,north.
+        zone_id: Column of the zones' ids.
+        zone_name: Column of the zones' names.
+        layer: Layer of the zones' or the region's file.
+        repair_zones: Make crossing outlines valid.
+        drop_bad_towers: Leave out towers without a usable position.
+        pipeline: `events` is the lakehouse of multimno, or the FlowDB of flowkit.
+        zoning: Zones of the pipeline: nuts:3, INSPIRE_1km, admin3.
+        scheme: How the numbers are made.
+        parameter: Settings of the scheme's own, by name.
+        bound: What one person may contribute: weight:3 or sample:30.
+        count: What is counted: visits or people.
+        expected_users: How many people, from public knowledge, rounded.
+        hierarchy: Table of zone_id and parent_id: adds districts and the city.
+        hierarchy_column: The same from a column of the zones' file.
+        integers: Whole numbers only.
+        earlier: Folders of earlier releases whose rhythms to expect; they cost nothing.
+        name: Name of the release; default: that of the folder.
+        column: Which column is what: `{"user": "imsi", "time": "ts"}`.
+        time_unit: Unit of epoch numbers: s, ms, us or ns.
+        events_tz: Clock of event times that carry no offset; default: `tz`.
+        engine: Where to count: local (default) or spark.
+        master: Spark's master, for a session of its own.
+        spark_conf: Settings of that session.
+        ledger: The ledger, its file or address; default: a file in your data folder.
+        keep_key: Keep the key, with which the noise can be redrawn.
+        internal: Told, before anything is reserved, how many rows were read and why some do not
+            count: for the holder's eyes only.
+        progress: Told the stage and its share.
+
+    Returns:
+        The release; `how` says whether it is new, resumed, or was there already.
+
+    Raises:
+        UsageError: What is asked for does not go together.
+        InputError: A file cannot be read.
+        BudgetRefused: It would pass the cap of the data set.
+
+    Example:
+        >>> made = sfumato.release(                                        # doctest: +SKIP
+        ...     "events.parquet", towers="towers.csv", zones="zones.geojson",
+        ...     start="2007-09-10", end="2007-09-17", tz="Europe/Paris",
+        ...     dataset="metro subscribers", expected_users=2_000_000,
+        ...     epsilon=0.3, delta=1e-7, out="releases/week-37",
+        ... )
     """
-    engine_of(events, engine, master, spark)  # refused before anything else is looked at
+    engine_of(events, engine, master, spark_conf)  # refused before anything else is looked at
     folder = Path(out).absolute()
-    asked = request(
-        dataset=dataset,
-        epsilon=epsilon,
-        delta=delta,
-        name=name if name is not None else folder.name,
-        tz=tz,
-        **settings,
+    slots = period_of(start, end, slot, tz)
+    said = PlaceOptions(
+        towers, zones, grid, region, zone_id, zone_name, layer, repair_zones, drop_bad_towers
     )
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    with opened_source(
-        events,
-        asked.counted,
-        asked.facts.grid,
-        engine=engine,
-        master=master,
-        spark=spark,
-        columns=columns,
-        tz=events_tz or tz or asked.facts.grid.tz,
-        time_unit=time_unit,
-        progress=progress,
-    ) as source:
-        return publish_request(asked, source, book, folder, keep_key=keep_key, internal=internal)
+    with opened_inputs(events, said, pipeline, zoning, slots, progress) as (found, places):
+        asked = request(
+            places=places,
+            grid=slots,
+            dataset=dataset,
+            epsilon=epsilon,
+            delta=delta,
+            name=name if name is not None else folder.name,
+            scheme=scheme,
+            bound=bound,
+            count=count,
+            expected_users=expected_users,
+            parameter=parameter,
+            hierarchy=hierarchy,
+            hierarchy_column=hierarchy_column,
+            integers=integers,
+            earlier=earlier,
+            tz=tz,
+        )
+        with opened_source(
+            found(),
+            asked.counted,
+            slots,
+            engine=engine,
+            master=master,
+            spark=spark_conf,
+            columns=column,
+            tz=events_tz or tz,
+            time_unit=time_unit,
+            progress=progress,
+        ) as source:
+            return publish_request(asked, source, book, folder, keep_key, internal)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a release would cost, and whether the ledger has room for it."""
+
+    plan: Plan
+    spend: Spend
+    fits: bool
+
+
+def price(asked: Request, book: Ledger) -> Price:
+    """What a release that was asked for would be charged; nothing is read and nothing spent."""
+    plan, state = asked.plan(), book.book()
+    if asked.dataset not in state.caps:
+        raise UsageError(
+            f"The ledger knows no data set {asked.dataset!r}.",
+            remedy="Name it first with sfumato ledger init.",
+        )
+    claim = asked.claim("", Path())
+    planned = list(plan.events.values())
+    capped = bool(state.caps_of(asked.dataset, claim.unit))
+    fits = capped and Room.under(state, claim).fits(planned)
+    return Price(plan, compose(planned, asked.facts.delta), fits)
+
+
+@contextmanager
+def opened_inputs(
+    events: object,
+    places: PlaceOptions,
+    pipeline: str | None,
+    zoning: str | None,
+    grid: TimeGrid,
+    progress: Progress | None,
+) -> Iterator[tuple[Callable[[], object], PlaceOptions]]:
+    """Events (opened when asked for) and places: those given, or those that a pipeline holds."""
+    if pipeline is None:
+        if zoning is not None:
+            raise UsageError(
+                "A `zoning` is that of a `pipeline`.", remedy="Give `zones`, a file, instead."
+            )
+        yield lambda: events, places
+        return
+    if places.given:
+        raise UsageError("A pipeline brings its own towers and zones.", remedy="Leave them out.")
+    held = open_pipeline(pipeline, str(events), grid, zoning)
+    opened: list[Any] = []
+
+    def described() -> object:
+        opened.append(held.open_events(progress))
+        return opened[-1]
+
+    try:
+        yield described, places.with_places(held.towers, held.zones)
+    finally:
+        for one in opened:
+            one.close()
 
 
 def publish_request(
@@ -112,7 +249,6 @@ def publish_request(
     source: LocalSource | SparkSource,
     book: Ledger,
     out: Path,
-    *,
     keep_key: bool = False,
     internal: Callable[[DropLog], None] | None = None,
 ) -> Release:

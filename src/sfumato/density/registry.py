@@ -1,35 +1,21 @@
-"""The schemes by name: what `--scheme` chooses from."""
+"""The schemes by name. A new one is a file of its own and a line here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from sfumato.density import baselines, grouping
 from sfumato.density.baselines import Gaussian, Laplace
 from sfumato.density.bayes import Bayes
-from sfumato.density.bayes import scheme as bayes
 from sfumato.density.grouping import Grouping
 from sfumato.density.paris import Paris
-from sfumato.density.paris import settings as paris
 from sfumato.density.scheme import Scheme
 from sfumato.errors import UsageError
 
+DEFAULT = "bayes"
 SCHEMES: Mapping[str, Scheme] = MappingProxyType(
     {scheme.name: scheme for scheme in (Laplace(), Gaussian(), Grouping(), Paris(), Bayes())}
 )
-PARAMETERS: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {
-        "laplace": baselines.WORDS,
-        "gaussian": baselines.WORDS,
-        "grouping": grouping.WORDS,
-        "paris": paris.WORDS,
-        "bayes": bayes.PARAMETERS,
-    }
-)
-"""The parameters that each scheme declares, in words."""
-OWN_BOUNDS = frozenset({"bayes"})
-"""Schemes that bound people by rules of their own and take no `--bound`."""
 
 
 def scheme_named(name: str) -> Scheme:

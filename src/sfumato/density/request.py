@@ -9,7 +9,7 @@ held against the digest in its manifest, and noise from a test seed is refused.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -21,13 +21,11 @@ from numpy.typing import NDArray
 from sfumato import __version__
 from sfumato.density.folder import Finish
 from sfumato.density.refine.margins import EarlierTable, expected_pattern, pattern_digest
-from sfumato.density.registry import OWN_BOUNDS, scheme_named
+from sfumato.density.registry import DEFAULT, scheme_named
 from sfumato.density.scheme import Parameter, Plan, PublicFacts
 from sfumato.errors import InputError, UsageError
-from sfumato.geography.overlay import layout_of_cells, layout_of_zones, overlay
-from sfumato.geography.voronoi import voronoi_cells
-from sfumato.io.towers import read_towers
-from sfumato.io.zones import read_parent_column, read_parents, read_zones
+from sfumato.geography.places import PlaceOptions
+from sfumato.io.zones import read_parent_column, read_parents
 from sfumato.model.counts import Bound, Counting, SampleBound, WeightBound
 from sfumato.model.places import Places
 from sfumato.model.time_grid import HourCalendar, TimeGrid
@@ -158,118 +156,74 @@ def bound_text(bound: Bound) -> str:
 
 def request(
     *,
-    towers: object = None,
-    zones: object = None,
-    grid: TimeGrid | None = None,
-    start: date | str | None = None,
-    end: date | str | None = None,
-    slot: str = "1h",
-    tz: str | None = None,
+    places: PlaceOptions,
+    grid: TimeGrid,
     dataset: str,
     epsilon: float,
     delta: float,
     name: str,
-    scheme: str = "bayes",
+    scheme: str = DEFAULT,
     bound: Bound | str | None = None,
-    counting: Counting | str = Counting.VISITS,
+    count: Counting | str = Counting.VISITS,
     expected_users: int | None = None,
-    parameters: Mapping[str, Parameter] | None = None,
-    zone_id: str | None = None,
-    zone_name: str | None = None,
-    layer: str | None = None,
-    repair_zones: bool = False,
-    drop_bad_towers: bool = False,
+    parameter: Mapping[str, Parameter] | None = None,
     hierarchy: object = None,
     hierarchy_column: str | None = None,
     integers: bool = False,
     earlier: Sequence[str | os.PathLike[str]] = (),
+    tz: str | None = None,
 ) -> Request:
     """Check everything about a release that is public; the events are not looked at.
 
-    `zone_id` and `zone_name` name columns of the zones' file, `layer` its layer; `repair_zones`
-    makes crossing outlines valid, `drop_bad_towers` leaves out towers without a usable place.
-    `hierarchy` (a table of zone_id and parent_id) or `hierarchy_column` (a column of the zones'
-    file) adds districts and the city, `integers` rounds counts to whole numbers. `earlier` are
-    folders of releases of earlier periods, whose rhythms this one may expect; they cost nothing.
+    The words are those of `sfumato.release`. `grid` are the time slots; `tz` is the clock of
+    towers' validity dates that carry none.
     """
-    scheme_named(scheme)
-    if bound is not None and scheme in OWN_BOUNDS:
+    declared = scheme_named(scheme).declares
+    if bound is not None and declared.own_bounds:
         raise UsageError(
             f"The scheme {scheme} chooses its own bounds from the expected number of people.",
-            remedy="Leave --bound out, or choose another --scheme.",
+            remedy="Leave `bound` out, or choose another `scheme`.",
         )
-    if grid is None:
-        if start is None or end is None or tz is None:
-            raise UsageError(
-                "The period is missing: it is a public choice and never read from the data.",
-                remedy="Give --from, --to, --slot and --tz.",
-            )
-        grid = period_of(start, end, slot, tz)
-    to = (
-        None
-        if zones is None
-        else _places(
-            zones, lambda s: read_zones(s, zone_id, zone_name, repair=repair_zones, layer=layer)
-        )
-    )
-    at = (
-        None
-        if towers is None
-        else _places(towers, lambda s: read_towers(s, zones=to, tz=tz, drop_bad=drop_bad_towers))
-    )
-    counted = at if at is not None else to
-    if counted is None:
-        raise UsageError("Where the events are is missing.", remedy="Give --towers or --zones.")
-    shares, where, zone_layout = None, layout_of_zones(counted), None
-    if at is not None and to is not None:
-        cells = voronoi_cells(at, to, period=grid)
-        shares = overlay(cells, to)
-        where, zone_layout = layout_of_cells(cells), layout_of_zones(to)
-    try:
-        what = Counting(counting)
-    except ValueError:
-        raise UsageError(
-            f"{counting!r} cannot be counted.", remedy=f"Choose from {', '.join(Counting)}."
-        ) from None
-    released = counted if to is None else to
-    if earlier and scheme != "bayes":
+    if earlier and not declared.learns_from_earlier:
         raise UsageError(
             f"The scheme {scheme} does not learn from earlier releases.",
-            remedy="Leave --earlier out, or take --scheme bayes.",
+            remedy="Leave `earlier` out, or take the `scheme` bayes.",
         )
+    opened = places.open(period=grid, tz=tz)
     facts = PublicFacts(
-        place_ids=counted.ids,
+        place_ids=opened.counted.ids,
         grid=grid,
         epsilon=epsilon,
         delta=delta,
         expected_users=expected_users,
         bound=parse_bound(bound) if isinstance(bound, str) else bound or WeightBound(3.0),
-        counting=what,
-        overlay=shares,
-        parameters=dict(parameters or {}),
-        layout=where,
-        zone_layout=zone_layout,
-        expected=pattern_of(earlier, released, grid) if earlier else None,
+        counting=counting_of(count),
+        overlay=opened.shares,
+        parameters=dict(parameter or {}),
+        layout=opened.layout,
+        zone_layout=opened.zone_layout,
+        expected=pattern_of(earlier, opened.released, grid) if earlier else None,
     )
-    finish = _finish(
-        facts,
-        zones,
-        hierarchy,
-        hierarchy_column,
-        integers,
-        id_column=zone_id,
-        layer=layer,
-    )
-    return Request(facts, scheme, counted, released, dataset, name, finish)
+    finish = _finish(facts, places, hierarchy, hierarchy_column, integers)
+    return Request(facts, scheme, opened.counted, opened.released, dataset, name, finish)
+
+
+def counting_of(text: Counting | str) -> Counting:
+    """What is counted, by its name."""
+    try:
+        return Counting(text)
+    except ValueError:
+        raise UsageError(
+            f"{text!r} cannot be counted.", remedy=f"Choose from {', '.join(Counting)}."
+        ) from None
 
 
 def _finish(
     facts: PublicFacts,
-    zones: object,
+    places: PlaceOptions,
     hierarchy: object,
     column: str | None,
     integers: bool,
-    **reading: str | None,
 ) -> Finish:
     """The form of the output, checked before anything is spent."""
     if integers and facts.parameters.get("clip") is False:
@@ -278,24 +232,25 @@ def _finish(
         )
     if hierarchy is None and column is None:
         return Finish(integers=integers)
-    if zones is None:
-        raise UsageError("Only zones have districts.", remedy="Give --zones.")
     if hierarchy is not None and column is not None:
-        raise UsageError("Give --hierarchy or --hierarchy-column, not both.")
+        raise UsageError("Give `hierarchy` or `hierarchy_column`, not both.")
+    if places.zones is None and places.grid is None:
+        raise UsageError("Only zones have districts.", remedy="Give `zones`.")
     if hierarchy is not None:
         return Finish(read_parents(hierarchy, facts.released_ids), integers)
-    if isinstance(zones, Places):
-        raise UsageError("Zones that were read already have no columns.")
+    if places.zones is None or isinstance(places.zones, Places):
+        raise UsageError(
+            "Cells of a grid, and zones that were read already, have no columns.",
+            remedy="Give `hierarchy`, a table of zone_id and parent_id.",
+        )
     assert column is not None
-    return Finish(read_parent_column(zones, column, facts.released_ids, **reading), integers)
-
-
-def _places(source: object, read: Callable[[object], Places]) -> Places:
-    return source if isinstance(source, Places) else read(source)
+    reading = {"id_column": places.zone_id, "layer": places.layer}
+    parents = read_parent_column(places.zones, column, facts.released_ids, **reading)
+    return Finish(parents, integers)
 
 
 def period_of(start: date | str, end: date | str, slot: str, tz: str) -> TimeGrid:
-    """The slots of the days from `start` (included) to `end` (excluded)."""
+    """The slots of the days from `start` (included) to `end` (excluded): a public choice."""
     return TimeGrid.between(day_of(start), day_of(end), slot, tz)
 
 

@@ -177,11 +177,34 @@ class Density:
         return any(measurement.tainted for measurement in self.measurements)
 
 
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a scheme says of itself, so that no list elsewhere has to name it."""
+
+    parameters: Mapping[str, str]
+    """Its own parameters, each with its range or meaning in words."""
+    own_bounds: bool = False
+    """It bounds people by rules of its own and takes no bound from outside."""
+    learns_from_earlier: bool = False
+    """It can expect the rhythms of earlier releases."""
+    refines_zones: bool = False
+    """It works on zones that towers are spread over, so it is audited with such zones."""
+    audited_with: Mapping[str, Parameter] = field(default_factory=lambda: MappingProxyType({}))
+    """Settings under which the audit's few made-up people reach every cap."""
+    other_values: Mapping[str, Mapping[str, Parameter]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    """Every parameter at another value than the audit's, with what it takes to matter."""
+
+
 class Scheme(Protocol):
     """A recipe with a name. Stateless: the same facts always give the same plan."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def declares(self) -> Declaration: ...
 
     def plan(self, facts: PublicFacts) -> Plan:
         """The measurements to come, from public facts alone."""

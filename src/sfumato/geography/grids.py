@@ -1,10 +1,12 @@
-"""Generated zones: squares in metres and H3 hexagons over a public region.
+"""Generated zones: squares in metres, H3 hexagons and geohashes over a public region.
 
 A cell's id comes from its absolute position in a named grid, never from the region or the
 data: the same square has the same id tomorrow, in another city, at another holder.
 """
 
 from __future__ import annotations
+
+import re
 
 import h3
 import numpy as np
@@ -45,9 +47,7 @@ def square_grid(region: Places | shapely.Geometry, size_m: int, crs: str | None 
     northing and easting of the lower left corner.
     """
     if isinstance(size_m, bool) or not isinstance(size_m, int) or size_m < 1:
-        raise UsageError(
-            "Squares need a side of whole metres, at least 1.", remedy="Write --grid 500m."
-        )
+        raise UsageError("Squares need a side of whole metres, at least 1.", remedy="Write 500m.")
     outline = _outline(region)
     name = crs or grid_crs(outline)
     code = _metric_code(name)
@@ -85,7 +85,7 @@ def square_grid(region: Places | shapely.Geometry, size_m: int, crs: str | None 
 def h3_grid(region: Places | shapely.Geometry, resolution: int) -> Places:
     """H3 cells of a resolution (0 coarsest to 15) that overlap the region."""
     if isinstance(resolution, bool) or resolution not in range(16):
-        raise UsageError("H3 has the resolutions 0 to 15.", remedy="Write --grid h3:8.")
+        raise UsageError("H3 has the resolutions 0 to 15.", remedy="Write h3:8.")
     outline = _outline(region)
     plane = Projection.around(outline)
     # A cell that overlaps the region has its centre within a cell's radius of it; cells are
@@ -150,3 +150,82 @@ def _overlapping(cells: NDArray[np.object_], region: shapely.Geometry) -> NDArra
     found: NDArray[np.bool_] = shapely.intersects(region, cells)
     found &= ~shapely.touches(region, cells)
     return found
+
+
+_GEOHASH = "0123456789bcdefghjkmnpqrstuvwxyz"
+_GEOHASH_LONGEST = 9
+"""Cells of some 5 m; one letter more would pass what 45 bits of a position hold."""
+
+
+def geohash_grid(region: Places | shapely.Geometry, length: int) -> Places:
+    """Geohash cells (Niemeyer 2008) of `length` letters that overlap the region, row by row.
+
+    A geohash halves the world's degrees in turn, longitude first; five halvings are a letter.
+    """
+    if isinstance(length, bool) or length not in range(1, _GEOHASH_LONGEST + 1):
+        raise UsageError(
+            f"A geohash has 1 to {_GEOHASH_LONGEST} letters here.", remedy="Write geohash:6."
+        )
+    outline = _outline(region)
+    across, up = -(-5 * length // 2), 5 * length // 2
+    width, height = 360 / (1 << across), 180 / (1 << up)
+    west, south, east, north = (float(v) for v in shapely.bounds(outline))
+    first = (int((west + 180) // width), int((south + 90) // height))
+    last = (
+        min(int((east + 180) // width), (1 << across) - 1),
+        min(int((north + 90) // height), (1 << up) - 1),
+    )
+    if (last[0] - first[0] + 1) * (last[1] - first[1] + 1) > MAX_CELLS:
+        raise UsageError(
+            f"That makes more than {MAX_CELLS} cells.",
+            remedy="Take fewer letters or a smaller region.",
+        )
+    columns, rows = np.arange(first[0], last[0] + 1), np.arange(first[1], last[1] + 1)
+    x, y = np.tile(columns, rows.size), np.repeat(rows, columns.size)
+    left, low = x * width - 180, y * height - 90
+    cells = shapely.box(left, low, left + width, low + height)
+    keep = _overlapping(cells, outline)
+    return Places.of(PlaceKind.ZONES, _geohashes(x[keep], y[keep], length, across, up), cells[keep])
+
+
+def _geohashes(
+    x: NDArray[np.int64], y: NDArray[np.int64], length: int, across: int, up: int
+) -> list[str]:
+    """Column and row as letters: their bits in turn, that of the longitude first."""
+    code = np.zeros(x.size, dtype=np.int64)
+    for bit in range(5 * length):
+        side, left = (x, across - 1 - bit // 2) if bit % 2 == 0 else (y, up - 1 - bit // 2)
+        code = (code << 1) | ((side >> left) & 1)
+    letters = np.array(list(_GEOHASH))
+    parts = [letters[(code >> (5 * at)) & 31] for at in reversed(range(length))]
+    return ["".join(word) for word in zip(*parts, strict=True)]
+
+
+_SQUARES = re.compile(r"(\d+)(m|km)(?:@(.+))?")
+_NAMED = re.compile(r"(h3|geohash):(\d+)")
+
+
+def grid_places(said: str, region: Places | shapely.Geometry) -> Places:
+    """The cells of a grid over a public region, as it is said in options.
+
+    Args:
+        said: `500m`, `1km@EPSG:3035` (squares, where wanted in a projection), `h3:8` or
+            `geohash:6`.
+        region: What the cells must overlap. A public choice, never read from the data.
+
+    Returns:
+        The cells as zones; ids come from the grid and do not depend on the region.
+
+    Raises:
+        UsageError: `said` is no grid, or has more than a million cells over the region.
+    """
+    squares, named = _SQUARES.fullmatch(said.strip()), _NAMED.fullmatch(said.strip())
+    if squares is not None:
+        number, unit, crs = squares.groups()
+        return square_grid(region, int(number) * (1000 if unit == "km" else 1), crs)
+    if named is None:
+        raise UsageError(
+            f"{said!r} is no grid.", remedy="Write 500m, 1km@EPSG:3035, h3:8 or geohash:6."
+        )
+    kind, size = named.groups()
+    return h3_grid(region, int(size)) if kind == "h3" else geohash_grid(region, int(size))

@@ -130,6 +130,22 @@ def read_zones(
     return Places.of(PlaceKind.ZONES, ids, shapes, names)
 
 
+def read_region(source: object, layer: str | None = None) -> shapely.Geometry:
+    """The outline of all polygons in a file or frame, in degrees; they need no ids."""
+    table = load_places(source, layer)
+    if table.shapes is None or not table.shapes.size:
+        raise InputError(
+            "there are no polygons in it.",
+            file=table.label,
+            remedy="Give a file of polygons, or west,south,east,north in degrees.",
+        )
+    _check_shapes(table.shapes, table.label)
+    shapes = to_wgs84(table.shapes, table.crs, table.label, no_one)
+    numbers = np.arange(1, shapes.size + 1).astype(np.str_)
+    _check_degrees(shapes, numbers, table.label)
+    return shapely.union_all(shapely.make_valid(shapes))
+
+
 def _ids(table: PlaceTable, wanted: str | None) -> NDArray[np.str_]:
     chosen = {} if wanted is None else {aliases.ZONE.key: wanted}
     name = aliases.pick(table.names, aliases.ZONE, chosen, table.label)

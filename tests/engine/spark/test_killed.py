@@ -36,7 +36,7 @@ made = sfumato.release(
     ledger=f"{home}/ledger.sqlite", start="2024-01-01", end="2024-01-02", slot="3h", tz="UTC",
     dataset="city", epsilon=0.5, delta=1e-6, expected_users=1000, scheme="gaussian",
     engine="spark", master="local[1]", progress=hear,
-    spark={"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1",
+    spark_conf={"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1",
            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
 )
 print("how:", made.how)

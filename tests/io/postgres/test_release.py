@@ -18,6 +18,7 @@ from sfumato.density.request import request
 from sfumato.density.tables import density_table
 from sfumato.engine.local import LocalSource
 from sfumato.errors import SfumatoError
+from sfumato.geography.places import PlaceOptions
 from sfumato.io.events import read_events
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
@@ -51,7 +52,9 @@ def records(rows: int, seed: int = 3) -> pa.Table:
 def settings(name: str, scheme: str) -> dict[str, Any]:
     return {
         "towers": TOWERS,
-        "grid": GRID,
+        "start": "2024-03-04",
+        "end": "2024-03-06",
+        "tz": "Europe/Paris",
         "dataset": "d",
         "name": name,
         "scheme": scheme,
@@ -82,7 +85,9 @@ def check_same_bytes(bureau: Any, book: Ledger, tmp_path: Path, scheme: str, row
         **settings(scheme, scheme),
     )
     key = book.keyring.release_key(made.manifest.release.id)
-    facts = request(**settings(scheme, scheme)).facts
+    said = settings(scheme, scheme)
+    form = {key: value for key, value in said.items() if key not in ("towers", "start", "end")}
+    facts = request(places=PlaceOptions(TOWERS), grid=GRID, **form).facts
     source = LocalSource(read_events(tmp_path / "calls.parquet"), TOWERS, GRID)
     again = scheme_named(scheme).run(source, Wall(Tab(), key), facts)
     source.close()

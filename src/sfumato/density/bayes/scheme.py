@@ -41,7 +41,7 @@ from scipy.sparse import csr_array, eye_array
 from sfumato.density.bayes.clipping import Weighting, expected_weighting, margin_leak, too_active
 from sfumato.density.bayes.inference import Ground, Margins, infer, matrix_weights, prepare
 from sfumato.density.common import no_others, number, rounded, user_period
-from sfumato.density.scheme import Density, Plan, PlannedMeasurement, PublicFacts
+from sfumato.density.scheme import Declaration, Density, Plan, PlannedMeasurement, PublicFacts
 from sfumato.errors import UsageError
 from sfumato.geography.overlay import Layout
 from sfumato.model.counts import WEIGHT_UNITS, WeightBound
@@ -162,6 +162,14 @@ Table = NDArray[np.float64]
 
 class Bayes:
     """The default scheme. It needs `expected_users`, and takes its bounds from it."""
+
+    declares = Declaration(
+        PARAMETERS,
+        own_bounds=True,
+        learns_from_earlier=True,
+        refines_zones=True,
+        other_values={"visits": {"visits": 20.0}},
+    )
 
     @property
     def name(self) -> str:

@@ -41,7 +41,7 @@ from sfumato.density.paris.budget import (
     series_sd,
     take,
 )
-from sfumato.density.paris.settings import Cut, Histogram, Keep, Noise, Settings
+from sfumato.density.paris.settings import WORDS, Cut, Histogram, Keep, Noise, Settings
 from sfumato.density.paris.spectrum import coefficient_counts, cut_costs, row_costs
 from sfumato.density.paris.totals import (
     Course,
@@ -59,7 +59,7 @@ from sfumato.density.refine.fourier import (
 )
 from sfumato.density.refine.spatial import merge_neighbours
 from sfumato.density.refine.special_hours import smooth_nights
-from sfumato.density.scheme import Density, Plan, PlannedMeasurement, PublicFacts
+from sfumato.density.scheme import Declaration, Density, Plan, PlannedMeasurement, PublicFacts
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
 from sfumato.model.source import Source
@@ -166,6 +166,30 @@ _DECIMALS = 3
 
 class Paris:
     """The recipe. Its parameters are those of `settings.WORDS`."""
+
+    declares = Declaration(
+        WORDS,
+        refines_zones=True,
+        # One person reaches the cap in a day, the crowd suffices for several clusters, and
+        # nothing that could betray somebody is smoothed away.
+        audited_with={"total_cap": 40, "tolerance": 0.05, "nights": False},
+        other_values={
+            "space": {"space": "zones"},
+            "histogram": {"histogram": "one-visit"},
+            "histogram_limit": {"histogram_limit": 3.0},
+            "histogram_share": {"histogram_share": 0.3},
+            "total_share": {"total_share": 0.0},
+            "total_cap": {"total_cap": 20},
+            "choice_share": {"choice_share": 0.2, "keep": "exponential"},
+            "cut": {"cut": "each", "keep": "exponential"},
+            "noise": {"noise": "laplace"},
+            "tolerance": {"tolerance": 0.5},
+            "keep": {"keep": "exponential"},
+            "k": {"k": 5, "keep": "first"},
+            "transform": {"transform": "dft", "keep": "exponential"},
+            "nights": {"nights": True},
+        },
+    )
 
     @property
     def name(self) -> str:
