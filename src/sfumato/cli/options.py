@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from sfumato.model.source import Progress
     from sfumato.model.time_grid import TimeGrid
     from sfumato.privacy.ledger import Ledger
+    from sfumato.stream.input import Unfit
+    from sfumato.stream.slots import Dropped
 
 KEY = "internal"
 
@@ -66,8 +68,8 @@ class RowsRead:
         self._silent = silent
         self.counts: dict[str, Any] = {}
 
-    def __call__(self, log: DropLog) -> None:
-        self.counts = log.internal_counts()
+    def __call__(self, log: DropLog | Dropped | Unfit) -> None:
+        self.counts = log.internal_counts() or self.counts
         if not self._silent:
             tell(log.internal_lines())
 

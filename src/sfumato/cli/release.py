@@ -114,8 +114,9 @@ def release(
 ) -> None:
     """Publish a density. Killed and run again, it finishes the same release and pays once."""
     from sfumato.density import publish
-    from sfumato.density.request import period_of, request
+    from sfumato.density.request import request
     from sfumato.geography.places import PlaceOptions
+    from sfumato.model.time_grid import period_of
 
     book, told = open_ledger(ledger, ledger_key), RowsRead(silent=quiet)
     form: dict[str, Any] = {

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator
-from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,27 +11,27 @@ from rich.console import Console
 
 from sfumato.cli.options import (
     AsJson,
+    Columns,
+    DropBadTowers,
     EventsTz,
+    Grid,
     KeyFile,
+    Layer,
+    Region,
+    RepairZones,
     RowsRead,
     TimeUnit,
     Where,
+    ZoneId,
+    ZoneName,
+    columns_of,
     open_ledger,
     print_json,
-    tell,
 )
-from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from sfumato.model.places import Places
-    from sfumato.model.time_grid import TimeGrid
-    from sfumato.privacy.ledger import Ledger
     from sfumato.stream.facts import StreamFacts
-    from sfumato.stream.input import Item, Options
-    from sfumato.stream.live import LiveStream, StreamRequest
-    from sfumato.stream.scheme import Publication
-
-_ENDLESS_DAYS = 3653
+    from sfumato.stream.publish import Told
 
 
 def stream(
@@ -62,6 +59,13 @@ def stream(
     slot: Annotated[str, typer.Option(help="Length of a time slot: 15min, 1h.")] = "1h",
     towers: Annotated[Path | None, typer.Option(help="Antennas that the events name.")] = None,
     zones: Annotated[Path | None, typer.Option(help="Zones that the coordinates fall in.")] = None,
+    grid: Grid = None,
+    region: Region = None,
+    zone_id: ZoneId = None,
+    zone_name: ZoneName = None,
+    layer: Layer = None,
+    repair_zones: RepairZones = False,
+    drop_bad_towers: DropBadTowers = False,
     scheme: Annotated[
         str | None,
         typer.Option(help="How the numbers are made; default: rhythm, or profile for few days."),
@@ -80,9 +84,7 @@ def stream(
         False
     ),
     name: Annotated[str | None, typer.Option(help="Name; default: that of the folder.")] = None,
-    column: Annotated[
-        list[str] | None, typer.Option(help="Which column is what: user=imsi, time=ts.")
-    ] = None,
+    column: Columns = None,
     time_unit: TimeUnit = None,
     events_tz: EventsTz = None,
     clock: Annotated[
@@ -94,45 +96,51 @@ def stream(
     as_json: AsJson = False,
 ) -> None:
     """Publish counts while people move. Killed and resumed, it goes on with the same numbers."""
-    from sfumato.stream.live import LiveStream
-    from sfumato.stream.registry import default_name
+    from sfumato.stream.publish import stream as publish
 
-    pipe = events == "-"
-    if end is None and not (unit.startswith("w-event") or unit in ("event", "user-day")):
-        raise UsageError(
-            "An endless stream cannot have the unit user-period.",
-            remedy="Give --to, or --unit user-day or w-event:N.",
-        )
-    grid = _grid(start, end, slot, tz)
-    places = _places(towers, zones, tz)
-    facts = _facts(places, grid, epsilon, delta, unit, expected_users)
-    scheme = scheme or default_name(facts, finished=not (pipe or follow))
-    names = _columns(column)
-    if clock not in ("machine", "feed"):
-        raise UsageError(f"{clock!r} is no clock.", remedy="Write --clock machine or feed.")
-    fed_clock = clock == "feed"
-    reading = _options(places, grid, names, events_tz or tz, time_unit, fed_clock)
-    request = _request(dataset, name, scheme, facts, grid, places, reading, out, whole, delay)
-    book = open_ledger(ledger, ledger_key)
-    if not quiet:
-        _say_unit(facts)
-    if request.scheme.finished and (pipe or follow):
-        raise UsageError(
-            f"{scheme} needs each window as a whole before its first slot leaves.",
-            remedy="Give it a finished history, or choose another --scheme.",
-        )
-    if pipe or follow:
-        with LiveStream(book, request, resume=resume) as live:
-            told = _Telling(live, quiet or as_json)
-            internal = _follow(live, request, places, events, pipe, reading, told, quiet)
-            done = _finish(live, grid)
-    else:
-        done, internal = _replay(book, request, places, events, reading, resume, quiet, as_json)
+    told = RowsRead(silent=quiet)
+    done = publish(
+        events,
+        out=out,
+        dataset=dataset,
+        epsilon=epsilon,
+        start=start,
+        tz=tz,
+        end=end,
+        slot=slot,
+        delta=delta,
+        unit=unit,
+        towers=towers,
+        zones=zones,
+        grid=grid,
+        region=region,
+        zone_id=zone_id,
+        zone_name=zone_name,
+        layer=layer,
+        repair_zones=repair_zones,
+        drop_bad_towers=drop_bad_towers,
+        scheme=scheme,
+        expected_users=expected_users,
+        delay=delay,
+        consistency=whole,
+        follow=follow,
+        resume=resume,
+        name=name,
+        column=columns_of(column),
+        time_unit=time_unit,
+        events_tz=events_tz,
+        clock=clock,
+        ledger=open_ledger(ledger, ledger_key),
+        begin=None if quiet else _say_unit,
+        watch=None if quiet or as_json else _Watching(),
+        internal=told,
+    )
     if as_json:
-        summary = {"finished": done[0], "next_slot": done[1], "folder": str(out)}
-        print_json(summary | _privacy(out), internal, indent=None)
+        summary = {"finished": done.finished, "next_slot": done.next_slot, "folder": str(out)}
+        print_json(summary | _privacy(out), told.counts, indent=None)
     elif not quiet:
-        typer.echo(f"{done[1]} slots are out in {out}" + ("." if done[0] else "; more may come."))
+        more = "." if done.finished else "; more may come."
+        typer.echo(f"{done.next_slot} slots are out in {out}{more}")
         typer.echo(f"Read {out / 'README.txt'} for what is promised.")
 
 
@@ -157,226 +165,17 @@ def _say_unit(facts: StreamFacts) -> None:
     typer.echo(text.strip(), err=True)
 
 
-def _columns(given: list[str] | None) -> dict[str, str]:
-    pairs = [text.partition("=") for text in given or []]
-    if any(not (role and sign and column) for role, sign, column in pairs):
-        raise UsageError("A column is named as role=name.", remedy="Write --column user=imsi.")
-    return {role: column for role, _, column in pairs}
-
-
-def _grid(start: str, end: str | None, slot: str, tz: str) -> TimeGrid:
-    from sfumato.model.time_grid import TimeGrid
-
-    try:
-        first = date.fromisoformat(start)
-        last = date.fromisoformat(end) if end else first + timedelta(days=_ENDLESS_DAYS)
-    except ValueError:
-        raise UsageError("A day is written as 2007-09-10.", remedy="Check --from, --to.") from None
-    return TimeGrid.between(first, last, slot, tz)
-
-
-def _places(towers: Path | None, zones: Path | None, tz: str) -> Places:
-    from sfumato.io.towers import read_towers
-    from sfumato.io.zones import read_zones
-
-    if (towers is None) == (zones is None):
-        raise UsageError("Give either --towers or --zones.")
-    return read_zones(zones) if zones is not None else read_towers(towers, tz=tz)
-
-
-def _options(
-    places: Places,
-    grid: TimeGrid,
-    names: dict[str, str],
-    tz: str,
-    time_unit: str | None,
-    fed_clock: bool,
-) -> Options:
-    from sfumato.model.places import PlaceKind
-    from sfumato.stream.input import Options
-
-    return Options(places.kind is PlaceKind.ZONES, names, tz, time_unit, grid.period, fed_clock)
-
-
-def _facts(
-    places: Places,
-    grid: TimeGrid,
-    epsilon: float,
-    delta: float,
-    unit: str,
-    expected_users: int | None,
-) -> StreamFacts:
-    from sfumato.model.time_grid import Calendar
-    from sfumato.privacy.events import Unit
-    from sfumato.stream.facts import StreamFacts, grid_columns, unit_in_slots
-
-    return StreamFacts(
-        len(places),
-        Calendar.of(grid),
-        epsilon,
-        delta,
-        unit_in_slots(Unit.parse(unit), grid),
-        expected_users,
-        grid_columns(places),
-    )
-
-
-def _request(
-    dataset: str,
-    name: str | None,
-    scheme: str,
-    facts: StreamFacts,
-    grid: TimeGrid,
-    places: Places,
-    reading: Options,
-    out: Path,
-    whole: str,
-    delay: str,
-) -> StreamRequest:
-    from sfumato.model.time_grid import parse_step
-    from sfumato.stream.live import StreamRequest
-    from sfumato.stream.output import Consistency
-    from sfumato.stream.registry import stream_scheme
-
-    if whole not in list(Consistency):
-        raise UsageError(f"{whole!r} is no consistency.", remedy="Write none, nearest or random.")
-    # Only what differs from the default: streams begun before there were such options go on.
-    clock = {} if reading.tz == grid.tz else {"events_tz": str(reading.tz)}
-    unit = {} if reading.time_unit is None else {"time_unit": reading.time_unit}
-    said = sorted((dict(reading.columns) | clock | unit).items())
-    seconds = 0 if delay == "0" else int(parse_step(delay).total_seconds())
-    folder = out.absolute()
-    return StreamRequest(
-        dataset=dataset,
-        name=name or folder.name,
-        scheme=stream_scheme(scheme),
-        facts=facts,
-        grid=grid,
-        place_ids=places.ids,
-        out=folder,
-        consistency=Consistency(whole),
-        delay_seconds=seconds,
-        reading=(("where places lie", places.fingerprint()), *said),
-        place_kind=places.kind.value,
-    )
-
-
-class _Telling:
+class _Watching:
     """One line on standard error while the stream runs: slot, spent, left, error bound."""
 
-    def __init__(self, live: LiveStream, silent: bool) -> None:
-        self._live = live
+    def __init__(self) -> None:
         self._console = Console(stderr=True)
-        self._silent = silent
 
-    def __call__(self, slot: int, made: Publication) -> None:
-        if self._silent:
-            return
-        spent = self._live.meter.share_spent(slot)
+    def __call__(self, told: Told) -> None:
+        made, spent = told.made, told.spent
         self._console.print(
-            f"slot {slot}: {'measured' if made.fresh else 'estimated'}; window spent "
+            f"slot {told.slot}: {'measured' if made.fresh else 'estimated'}; window spent "
             f"{spent:.0%}, left {1 - spent:.0%}; 95 % of the noise within ±{1.96 * made.sd:.3g}",
             end="\r" if self._console.is_terminal else "\n",
             highlight=False,
         )
-
-
-def _follow(
-    live: LiveStream,
-    request: StreamRequest,
-    places: Places,
-    events: str,
-    pipe: bool,
-    reading: Options,
-    told: Callable[[int, Publication], None],
-    quiet: bool,
-) -> dict[str, Any]:
-    """Publish what a feed brings; returns what was read and dropped, for the holder alone."""
-    from sfumato.io.rows import Positions
-    from sfumato.stream.input import Unfit, folder_feed, ndjson_feed
-    from sfumato.stream.slots import Buffer
-
-    buffer = Buffer(request.grid, places, request.facts, next_slot=live.next_slot)
-    if live.finished:
-        return {}
-    key = live.sampling_key()
-    feed: Iterator[Item]
-    if pipe:
-        feed = ndjson_feed(sys.stdin.buffer, reading)
-    else:
-        feed = folder_feed(
-            Path(events), reading, more=lambda: buffer.next_slot < request.grid.slots
-        )
-    for item in feed:
-        if isinstance(item, Positions):
-            buffer.add(item)
-        elif isinstance(item, Unfit):
-            buffer.dropped.files += 1
-            if not quiet:
-                tell([f"{item.name} gives no rows: {item.why}"])
-        else:
-            while buffer.next_slot < request.grid.slots and buffer.closes(
-                buffer.next_slot, item.clock_us, request.delay_seconds
-            ):
-                slot = buffer.next_slot
-                told(slot, live.publish(slot, buffer.close(key)))
-    if not quiet:
-        tell(buffer.dropped.internal_lines())
-    return buffer.dropped.internal_counts()
-
-
-def _replay(
-    book: Ledger,
-    request: StreamRequest,
-    places: Places,
-    events: str,
-    reading: Options,
-    resume: bool,
-    quiet: bool,
-    as_json: bool,
-) -> tuple[tuple[bool, int], dict[str, Any]]:
-    """Publish a finished history; returns how far it is, and what was dropped of it."""
-    from dataclasses import replace
-
-    from sfumato.engine.local import LocalSource
-    from sfumato.io.events import read_events
-    from sfumato.privacy.transaction import names_of_input
-    from sfumato.stream.facts import begins_window, window_end
-    from sfumato.stream.live import LiveStream
-    from sfumato.stream.slots import SlotSource
-
-    described = read_events(
-        events,
-        columns=reading.columns,
-        tz=reading.tz,
-        time_unit=reading.time_unit,
-        period=reading.period,
-    )
-    source = LocalSource(described, places, request.grid)
-    try:
-        bound, read = names_of_input(source, book, request.dataset, request.name)
-        # Read before anything is reserved; the counts are for the holder's eyes.
-        rows = RowsRead(silent=quiet)
-        rows(source.drops)
-        with LiveStream(
-            book, replace(request, fingerprint=bound, read=read), resume=resume
-        ) as live:
-            if not live.finished:
-                told = _Telling(live, quiet or as_json)
-                slots = SlotSource(source, request.facts, live.sampling_key())
-                for slot in range(live.next_slot, request.grid.slots):
-                    if request.scheme.finished and begins_window(request.facts, slot):
-                        stop = window_end(request.facts, slot)
-                        live.prepare(slots.window(slot, stop), slot)
-                    told(slot, live.publish(slot, slots.slot(slot)))
-            return _finish(live, request.grid), rows.counts
-    finally:
-        source.close()
-        described.close()
-
-
-def _finish(live: LiveStream, grid: TimeGrid) -> tuple[bool, int]:
-    if live.next_slot >= grid.slots:
-        live.close()
-        return True, grid.slots
-    return False, live.next_slot

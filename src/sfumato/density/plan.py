@@ -18,7 +18,7 @@ import numpy as np
 
 from sfumato.density.registry import DEFAULT, scheme_named
 from sfumato.density.rehearsal import Rehearsal
-from sfumato.density.request import bound_text, counting_of, parse_bound, period_of, request
+from sfumato.density.request import bound_text, counting_of, parse_bound, request
 from sfumato.density.scheme import Parameter, Plan, PublicFacts, Scheme
 from sfumato.engine.local import LocalSource
 from sfumato.errors import UsageError
@@ -27,7 +27,7 @@ from sfumato.model.counts import Bound, Counting, SampleBound, WeightBound
 from sfumato.model.events import Events
 from sfumato.model.places import Places
 from sfumato.model.source import RecallingSource, Source
-from sfumato.model.time_grid import TimeGrid
+from sfumato.model.time_grid import TimeGrid, period_of
 from sfumato.privacy.events import PrivacyEvent, Unit
 from sfumato.privacy.ledger.limits import Spend, compose
 from sfumato.utility.density import relative_error

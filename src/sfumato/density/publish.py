@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from sfumato.density.folder import write_release
 from sfumato.density.registry import DEFAULT, scheme_named
-from sfumato.density.request import Request, period_of, request
+from sfumato.density.request import Request, request
 from sfumato.density.scheme import Parameter, Plan
 from sfumato.engine.local import DropLog, LocalSource
 from sfumato.engine.open import engine_of, opened_source
@@ -27,7 +27,7 @@ from sfumato.errors import SfumatoError, UsageError
 from sfumato.geography.places import PlaceOptions
 from sfumato.model.counts import Bound, Counting
 from sfumato.model.source import Progress
-from sfumato.model.time_grid import TimeGrid
+from sfumato.model.time_grid import TimeGrid, period_of
 from sfumato.privacy.events import PrivacyEvent
 from sfumato.privacy.ledger import Ledger, Reservation
 from sfumato.privacy.ledger.limits import Room, Spend, compose

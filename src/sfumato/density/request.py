@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -247,18 +246,3 @@ def _finish(
     reading = {"id_column": places.zone_id, "layer": places.layer}
     parents = read_parent_column(places.zones, column, facts.released_ids, **reading)
     return Finish(parents, integers)
-
-
-def period_of(start: date | str, end: date | str, slot: str, tz: str) -> TimeGrid:
-    """The slots of the days from `start` (included) to `end` (excluded): a public choice."""
-    return TimeGrid.between(day_of(start), day_of(end), slot, tz)
-
-
-def day_of(day: date | str) -> date:
-    """A date, or one written as 2007-09-10."""
-    if isinstance(day, date):
-        return day
-    try:
-        return date.fromisoformat(day)
-    except ValueError:
-        raise UsageError(f"{day!r} is not a date.", remedy="Write it as 2007-09-10.") from None

@@ -379,3 +379,18 @@ class Clock:
     def first(self, slots: int) -> Clock:
         """The clock of the first slots only."""
         return Clock(self.day[:slots], self.night[:slots])
+
+
+def period_of(start: date | str, end: date | str, slot: str, tz: str) -> TimeGrid:
+    """The slots of the days from `start` (included) to `end` (excluded): a public choice."""
+    return TimeGrid.between(day_of(start), day_of(end), slot, tz)
+
+
+def day_of(day: date | str) -> date:
+    """A date, or one written as 2007-09-10."""
+    if isinstance(day, date):
+        return day
+    try:
+        return date.fromisoformat(day)
+    except ValueError:
+        raise UsageError(f"{day!r} is not a date.", remedy="Write it as 2007-09-10.") from None

@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -71,6 +71,14 @@ class Unfit:
 
     name: str
     why: str
+
+    def internal_counts(self) -> dict[str, Any]:
+        """Counted with all rows, in `slots.Dropped`."""
+        return {}
+
+    def internal_lines(self) -> list[str]:
+        """Lines for the holder's internal log. Never publish them."""
+        return [f"{self.name} gives no rows: {self.why}"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 
 from sfumato import __version__
 from sfumato.errors import ReservationRefused, SfumatoError, UsageError
+from sfumato.geography.overlay import Overlay
 from sfumato.model.counts import Counts
+from sfumato.model.places import Places
 from sfumato.model.private import Private
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.events import event_to_json
@@ -68,6 +70,29 @@ class StreamRequest:
     """What else decides how events become counts, by name: where the places lie, the columns."""
     place_kind: str = "places"
     """What the places are, for readers; nothing is bound to it."""
+    released: Places | None = None
+    """Where the published numbers are about; `reading` binds it."""
+    shares: Overlay | None = None
+    """How the counted places are spread over the released ones, where these are others."""
+
+    @property
+    def released_ids(self) -> NDArray[np.str_]:
+        """The places of the published numbers, in their order."""
+        return self.place_ids if self.shares is None else self.shares.zone_ids
+
+    def spread(self, made: Publication) -> Publication:
+        """The publication about the released places: post-processing by public shares.
+
+        Noise of independent places adds up in squares; `sd` becomes that of the noisiest zone.
+        """
+        if self.shares is None:
+            return made
+        squares = self.shares.shares.multiply(self.shares.shares).sum(axis=0)
+        return replace(
+            made,
+            values=self.shares.to_zones(made.values),
+            sd=made.sd * float(np.sqrt(np.max(squares))),
+        )
 
     @property
     def live(self) -> bool:
@@ -177,7 +202,7 @@ class LiveStream:
         request, outputs = self._request, self._outputs
         bare = stream_manifest(request, reservation, {})
         check_claim(bare)
-        said = outputs.begin(request.place_ids, stream_statement(request, bare))
+        said = outputs.begin(request.released_ids, stream_statement(request, bare))
         self._manifest = bare.model_copy(update={"files": said})
         manifest = self._manifest.model_dump(mode="json")
         outputs.state(self._statement(reservation) | {"manifest": manifest})
@@ -202,7 +227,7 @@ class LiveStream:
             raise UsageError(f"The slot to publish now is {self.next_slot}, not {slot}.")
         request = self._request
         wall = Wall(self.meter, self.key)
-        made = self._publisher.publish(slot, box, wall, self.meter)
+        made = request.spread(self._publisher.publish(slot, box, wall, self.meter))
         if made.tainted:
             raise SfumatoError("Noise from a test seed is never published.")
         values, how = made.values, request.consistency
@@ -214,7 +239,7 @@ class LiveStream:
         start, end = self._starts[slot].isoformat(), self._ends[slot].isoformat()
         standing = Standing(
             slot + 1,
-            table_bytes(request.place_ids, values),
+            table_bytes(request.released_ids, values),
             line_bytes(slot, start, end, made, values),
             self._standing.offset + len(self._standing.line),
         )

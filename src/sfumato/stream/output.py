@@ -294,7 +294,7 @@ def stream_manifest(
             cumulative=cumulative(reservation),
         ),
         counted=_places(asked),
-        released=_places(asked),
+        released=_released(asked),
         grid=GridFacts.of(asked.grid),
         scheme=SchemeFacts(
             name=f"stream/{asked.scheme.name}",
@@ -359,6 +359,13 @@ def _places(asked: StreamRequest) -> PlacesFacts:
         count=len(ids),
         sha256=lie or hashlib.sha256("\n".join(ids).encode()).hexdigest(),
     )
+
+
+def _released(asked: StreamRequest) -> PlacesFacts:
+    if asked.shares is None or asked.released is None:
+        return _places(asked)
+    places = asked.released
+    return PlacesFacts(kind=places.kind.value, count=len(places), sha256=places.fingerprint())
 
 
 def _caveats(asked: StreamRequest) -> list[str]:
