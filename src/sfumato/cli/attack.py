@@ -18,8 +18,26 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 from typer.core import TyperGroup
 
-from sfumato.cli import options
-from sfumato.cli.options import Columns, EventsTz, Quiet, TimeUnit, columns_of, tell
+from sfumato.cli import telling
+from sfumato.cli.options import (
+    PLACES,
+    AsJson,
+    BoundText,
+    Columns,
+    EventsOption,
+    EventsTz,
+    InternalFolder,
+    Quiet,
+    ReadTz,
+    Results,
+    Seed,
+    TimeUnit,
+    Towers,
+    Zones,
+    columns_of,
+    shared,
+)
+from sfumato.cli.telling import tell
 from sfumato.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -39,22 +57,27 @@ def traces(
     source: Annotated[
         Path, typer.Argument(help="True traces: CSV, Parquet, GPX, Geolife or Cabspotting.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder for the internal page and numbers.")],
+    out: Results,
     expected_noise: Annotated[str, typer.Option(help="Noise to attack: 100m.")] = "100m",
     window: Annotated[str, typer.Option(help="Windows of the time-dependent noise.")] = "5min",
     region: Annotated[
-        str | None, typer.Option(help="west,south,east,north; default: where most fixes are.")
+        str | None,
+        shared(PLACES, "--region", "west,south,east,north; default: where most fixes are."),
     ] = None,
-    tz: Annotated[str | None, typer.Option(help="Zone of times that carry none.")] = None,
+    tz: ReadTz = None,
     column: Columns = None,
     time_unit: TimeUnit = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same attack.")] = 1,
+    seed: Seed = 1,
     classifier: Annotated[
         bool, typer.Option("--classifier", help="Train the recurrent network too (extra `rnn`).")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Sanitise the traces as a release would, then take the noise off and recognise people."""
+    """Sanitise the traces as a release would, then take the noise off and recognise people.
+
+    Example:
+        sfumato attack traces traces.parquet --expected-noise 100m --out internal-cabs
+    """
     from sfumato.attacks.traces.run import attack_traces, page
     from sfumato.io.datasets import read_traces
     from sfumato.io.write import write_bytes
@@ -87,7 +110,7 @@ class _WithDefault(TyperGroup):
     """A group whose default command may be left out: `attack RELEASE`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] != "--help":
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
             args = [DEFAULT, *args]
         return super().parse_args(ctx, args)
 
@@ -103,15 +126,16 @@ app.command()(traces)
 @app.command()
 def recovery(
     releases: Annotated[list[Path], typer.Argument(help="Release or stream folders.")],
-    events: Annotated[str, typer.Option(help="The events they were made from.")],
-    zones: Annotated[Path | None, typer.Option(help="The zones they were made for.")] = None,
-    towers: Annotated[Path | None, typer.Option(help="The towers, if events name towers.")] = None,
-    tz: Annotated[str | None, typer.Option(help="Zone of naive event times.")] = None,
+    events: EventsOption,
+    zones: Zones = None,
+    towers: Towers = None,
+    tz: ReadTz = None,
     column: Columns = None,
     time_unit: TimeUnit = None,
     events_tz: EventsTz = None,
     suppress: Annotated[
-        list[int] | None, typer.Option(help="Also attack counts suppressed below k [default 5, 15]")
+        list[int] | None,
+        typer.Option(help="Also attack counts suppressed below k; default: 5, 15."),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Runs that break ties differently.")] = 5,
     predict: Annotated[
@@ -127,16 +151,18 @@ def recovery(
     rounds: Annotated[
         int, typer.Option(min=8, help="Tables published in the membership game, a multiple of 4.")
     ] = 24,
-    bound: Annotated[
-        str | None, typer.Option(help="The --bound that the releases were made with.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for internal results; default: beside the first.")
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    bound: BoundText = None,
+    out: InternalFolder = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Recover trajectories from the counts alone, with and without protection."""
+    """Recover trajectories from the counts alone, with and without protection.
+
+    --bound is the one that the releases were made with.
+
+    Example:
+        sfumato attack releases/week-37 --events events.parquet --zones zones.geojson
+    """
     from sfumato.attacks.recovery import Link, Method, Solver
     from sfumato.attacks.recovery.study import attack_tables
     from sfumato.attacks.report import as_json as plain
@@ -182,10 +208,10 @@ def recovery(
     folder = out or releases[0].absolute().parent / f"internal-{releases[0].absolute().name}"
     written = write(study, membership, allowed, folder, console if not quiet else None)
     if as_json:
-        options.print_json({}, plain(study, membership, allowed))
+        telling.print_json({}, plain(study, membership, allowed))
     elif not quiet:
         show(study, membership, allowed)
-        options.tell([f"do not publish {', '.join(str(path) for path in written)}"])
+        telling.tell([f"do not publish {', '.join(str(path) for path in written)}"])
         typer.echo("On the map: sfumato evaluate with the same --out shows recovered trajectories.")
 
 

@@ -10,22 +10,28 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sfumato.audit.mechanisms import mechanism_subjects
-from sfumato.audit.report import as_json, as_markdown, as_table, save_plot
-from sfumato.audit.run import Audit, Row
-from sfumato.audit.run import audit as run_audit
-from sfumato.audit.schemes import EXPECTED_USERS, exact_rows, other_rows, scheme_subjects, world_of
-from sfumato.cli.options import Parameters, parameters_of
-from sfumato.density.registry import SCHEMES, scheme_named
-from sfumato.density.request import parse_bound
+from sfumato.cli.options import (
+    OUTPUT,
+    AsJson,
+    BoundText,
+    Counted,
+    Delta,
+    Epsilons,
+    MaybeExpectedUsers,
+    Parameters,
+    Quiet,
+    Seed,
+    parameters_of,
+    shared,
+)
 from sfumato.errors import UsageError
-from sfumato.model.counts import Counting
+
+if TYPE_CHECKING:
+    from sfumato.audit.run import Audit, Row
 
 MECHANISMS = "mechanisms"
 _SCOUTING_SHARE, _LEAST_SCOUTING = 20, 200
@@ -35,32 +41,54 @@ def audit(
     scheme: Annotated[
         str, typer.Argument(help="A scheme, or 'mechanisms' for all mechanisms of the wall.")
     ],
-    epsilon: Annotated[
-        list[float] | None, typer.Option(help="Epsilons to audit at [default: 1, 2, 4, 8].")
-    ] = None,
-    delta: Annotated[float, typer.Option(help="Delta of every claim.")] = 1e-6,
+    epsilon: Epsilons = None,
+    delta: Delta = 1e-6,
     runs: Annotated[int, typer.Option(help="Runs on each of the two inputs.")] = 4_000,
-    bound: Annotated[str, typer.Option(help="sample:L or weight:C.")] = "weight:3",
-    count: Annotated[Counting, typer.Option(help="What is counted.")] = Counting.VISITS,
-    expected_users: Annotated[
-        int, typer.Option(help="What schemes that ask for a number of people are told.")
-    ] = EXPECTED_USERS,
+    bound: BoundText = "weight:3",
+    count: Counted = "visits",
+    expected_users: MaybeExpectedUsers = None,
     parameter: Parameters = None,
     measurements: Annotated[
         bool, typer.Option("--measurements", help="Audit the noisy measurements, too.")
     ] = False,
     scouting: Annotated[
-        int | None, typer.Option(help="Runs to look at each pair with [default: runs / 20].")
+        int | None, typer.Option(help="Runs to look at each pair with; default: runs / 20.")
     ] = None,
     confidence: Annotated[float, typer.Option(help="Of the table as a whole.")] = 0.999,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same table.")] = 0,
+    seed: Seed = 0,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for audit.json, audit.md and audit.png.")
+        Path | None, shared(OUTPUT, "--out", "Folder for audit.json, audit.md and audit.png.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
-    as_json_: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Bound from below what a release really costs, and compare with its claim."""
+    """Bound from below what a release really costs, and compare with its claim.
+
+    The default epsilons are 1, 2, 4 and 8.
+
+    Example:
+        sfumato audit bayes --epsilon 1 --runs 20000 --out audit-bayes
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from sfumato.audit.mechanisms import mechanism_subjects
+    from sfumato.audit.run import audit as run_audit
+    from sfumato.audit.schemes import (
+        EXPECTED_USERS,
+        exact_rows,
+        other_rows,
+        scheme_subjects,
+        world_of,
+    )
+    from sfumato.density.registry import SCHEMES, scheme_named
+    from sfumato.density.request import parse_bound
+    from sfumato.model.counts import Counting
+
+    if count not in tuple(Counting):
+        raise UsageError(
+            f"{count!r} cannot be counted.", remedy=f"Choose from {', '.join(Counting)}."
+        )
     if not 0 < delta < 1 or not 0.5 <= confidence < 1:
         raise UsageError("Delta lies between 0 and 1, confidence between 0.5 and 1.")
     epsilons = sorted(epsilon or [1.0, 2.0, 4.0, 8.0])
@@ -71,7 +99,7 @@ def audit(
         BarColumn(),
         TimeElapsedColumn(),
         console=Console(stderr=True),
-        disable=quiet or as_json_,
+        disable=quiet or as_json,
         transient=True,
     ) as bar:
         task = bar.add_task("starting", total=None)
@@ -92,9 +120,9 @@ def audit(
                 scheme_named(scheme),
                 epsilons,
                 delta,
-                bound=parse_bound(bound),
-                counting=count,
-                expected_users=expected_users,
+                bound=parse_bound(bound or "weight:3"),
+                counting=Counting(count),
+                expected_users=expected_users or EXPECTED_USERS,
                 parameters=parameters_of(parameter),
             )
             say("exact shifts behind the wall, and what is published")
@@ -112,22 +140,26 @@ def audit(
             )
         bar.update(task, total=len(subjects), completed=0)
         result = run_audit(subjects, runs=runs, confidence=confidence, seed=seed, progress=say)
-    _hand_over(result.plus(exact), out, quiet=quiet, as_json_=as_json_)
+    _hand_over(result.plus(exact), out, quiet=quiet, as_json=as_json)
 
 
-def _hand_over(result: Audit, out: Path | None, *, quiet: bool, as_json_: bool) -> None:
-    plain = json.dumps(as_json(result), indent=2, ensure_ascii=False)
+def _hand_over(result: Audit, out: Path | None, *, quiet: bool, as_json: bool) -> None:
+    from rich.console import Console
+
+    from sfumato.audit import report
+
+    plain = json.dumps(report.as_json(result), indent=2, ensure_ascii=False)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         (out / "audit.json").write_text(plain + "\n", encoding="utf-8")
-        (out / "audit.md").write_text(as_markdown(result), encoding="utf-8")
+        (out / "audit.md").write_text(report.as_markdown(result), encoding="utf-8")
         try:
-            save_plot(result, out / "audit.png")
+            report.save_plot(result, out / "audit.png")
         except UsageError as error:  # the plot is optional; the table is not
             Console(stderr=True, quiet=quiet).print(f"no plot: {error}", highlight=False)
-    if as_json_:
+    if as_json:
         typer.echo(plain)
     elif not quiet:
-        Console().print(as_table(result))
+        Console().print(report.as_table(result))
     if result.violations:
         raise typer.Exit(1)

@@ -10,12 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from sfumato.city import CityPlan, Fixes, Geometry, IdKind, Match, write_city
-from sfumato.city.crowd import CrowdPlan
-from sfumato.city.write import write_crowd
+from sfumato.cli.options import AsJson, Quiet, Results, Seed
 from sfumato.errors import UsageError
 
 
@@ -25,36 +21,38 @@ class Kind(StrEnum):
 
 
 def city(
-    out: Annotated[Path, typer.Option(help="Folder for the files; made if need be.")],
+    out: Results,
     kind: Annotated[Kind, typer.Option(help="A city's records, or a crowd on a grid.")] = Kind.CITY,
     users: Annotated[
-        int | None, typer.Option(help="People [default: 200000; 130000 for a crowd].")
+        int | None, typer.Option(help="People; default: 200000, or 130000 for a crowd.")
     ] = None,
     towers: Annotated[int, typer.Option(help="Towers of a generated city.")] = 1_303,
     zones: Annotated[int, typer.Option(help="Zones of a generated city.")] = 989,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 1,
+    seed: Seed = 1,
     start: Annotated[
         datetime | None,
-        typer.Option("--from", formats=["%Y-%m-%d"], help="First local day [default: 2007-09-10]."),
+        typer.Option("--from", formats=["%Y-%m-%d"], help="First local day; default: 2007-09-10."),
     ] = None,
-    days: Annotated[int | None, typer.Option(help="Days [default: 7; 8 for a crowd].")] = None,
-    tz: Annotated[str | None, typer.Option(help="Time zone [default: Europe/Paris].")] = None,
+    days: Annotated[int | None, typer.Option(help="Days; default: 7, or 8 for a crowd.")] = None,
+    tz: Annotated[str | None, typer.Option(help="Time zone; default: Europe/Paris.")] = None,
     lon: Annotated[float | None, typer.Option(help="Longitude of the centre.")] = None,
     lat: Annotated[float | None, typer.Option(help="Latitude of the centre.")] = None,
     geometry: Annotated[
-        Geometry, typer.Option(help="A generated map, or the real one of Paris.")
-    ] = Geometry.GENERATED,
+        str, typer.Option(help="A generated map, or the real one of paris.")
+    ] = "generated",
     data: Annotated[
         Path | None,
         typer.Option(envvar="SFUMATO_DATA", help="Folder with the real map, for --geometry paris."),
     ] = None,
     gps: Annotated[bool, typer.Option("--gps", help="Fixes (lon, lat) instead of towers.")] = False,
-    id_kind: Annotated[IdKind, typer.Option(help="How users are named.")] = IdKind.INTEGER,
+    id_kind: Annotated[
+        str, typer.Option(help="How users are named: integer, text or binary.")
+    ] = "integer",
     repeats: Annotated[float, typer.Option(help="Mean further records in a tower-hour.")] = 0.0,
     match: Annotated[int | None, typer.Option(help="People at a match, a one-off crowd.")] = None,
     match_date: Annotated[
         datetime | None,
-        typer.Option(formats=["%Y-%m-%d"], help="Its day [default: the fifth, or the last]."),
+        typer.Option(formats=["%Y-%m-%d"], help="Its day; default: the fifth, or the last."),
     ] = None,
     match_hour: Annotated[int, typer.Option(help="Its first hour; it lasts three.")] = 20,
     strike: Annotated[
@@ -64,14 +62,27 @@ def city(
     place_activity: Annotated[
         float, typer.Option(help="How far activity depends on where one lives, 0 to 0.95.")
     ] = 0.0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print city.json.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Make a synthetic city and its people's records, to try everything on."""
+    """Make a synthetic city and its people's records, to try everything on.
+
+    Example:
+        sfumato city --users 20000 --towers 130 --zones 100 --out toy
+    """
+    from sfumato.city import CityPlan, Fixes, Geometry, IdKind, Match, write_city
+    from sfumato.city.crowd import CrowdPlan
+    from sfumato.city.write import write_crowd
+
+    if geometry not in tuple(Geometry) or id_kind not in tuple(IdKind):
+        raise UsageError(
+            "There is no such map or kind of id.",
+            remedy=f"--geometry {' or '.join(Geometry)}; --id-kind {', '.join(IdKind)}.",
+        )
     given: dict[str, Any] = {"days": days, "tz": tz, "lon": lon, "lat": lat, "seed": seed}
     given["start"] = None if start is None else start.date()
     if kind is Kind.CROWD:
-        if gps or match is not None or strike is not None or geometry is not Geometry.GENERATED:
+        if gps or match is not None or strike is not None or geometry != Geometry.GENERATED:
             raise UsageError(
                 "A crowd lives on a grid: it has no towers, match, strike or real map.",
                 remedy="Leave these options out, or take --kind city.",
@@ -92,10 +103,10 @@ def city(
             **_kept(given | {"users": users}),
             towers=towers,
             zones=zones,
-            geometry=geometry,
+            geometry=Geometry(geometry),
             data=data,
             fixes=Fixes.GPS if gps else Fixes.TOWERS,
-            id_kind=id_kind,
+            id_kind=IdKind(id_kind),
             repeats=repeats,
             match=event,
             strike_day=None if strike is None else _day(strike, first, length),
@@ -129,6 +140,15 @@ def _day(moment: datetime, first: date, days: int) -> int:
 def _with_progress(
     silent: bool, total: int, what: str, work: Callable[[Callable[[int], None]], dict[str, Any]]
 ) -> dict[str, Any]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}"),
         TimeElapsedColumn(), TimeRemainingColumn(),

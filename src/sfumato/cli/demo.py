@@ -8,20 +8,25 @@ from typing import Annotated
 
 import typer
 
+from sfumato.cli.options import Epsilon, Results
 from sfumato.errors import UsageError
 
 DATASET = "demo city"
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder to fill.")] = Path("sfumato-demo"),
+    out: Results = Path("sfumato-demo"),
     users: Annotated[int, typer.Option(help="People who live in the city.")] = 60_000,
-    epsilon: Annotated[float, typer.Option(help="Privacy loss of the release.")] = 1.0,
+    epsilon: Epsilon = 1.0,
     again: Annotated[
         bool, typer.Option("--again", help="Throw an earlier demo in this folder away first.")
     ] = False,
 ) -> None:
-    """Make a city, publish its hourly density, compare it with the truth, say where to look."""
+    """Make a city, publish its hourly density, compare it with the truth, say where to look.
+
+    Example:
+        sfumato demo --out demo
+    """
     from sfumato.city import CityPlan, write_city
     from sfumato.cli.evaluate import show
     from sfumato.density import evaluate as holder

@@ -11,28 +11,31 @@ from rich.progress import Progress
 from rich.table import Table
 
 from sfumato.cli.options import (
+    AsJson,
     Columns,
-    Config,
     DropBadTowers,
     Engine,
+    EventsOption,
     EventsTz,
+    InternalFolder,
     Layer,
     Master,
     Pipeline,
     Quiet,
+    ReadTz,
     RepairZones,
-    RowsRead,
     SparkConf,
     TimeUnit,
+    Towers,
     ZoneId,
+    Zones,
     ZoningOf,
     columns_of,
     opened,
     pipeline_inputs,
-    print_json,
     spark_settings,
-    tell,
 )
+from sfumato.cli.telling import RowsRead, print_json, tell
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,15 +58,13 @@ SHOWN = {
 
 def evaluate(
     releases: Annotated[list[Path], typer.Argument(help="Release folders of one period.")],
-    events: Annotated[str, typer.Option(help="The events they were made from.")],
-    zones: Annotated[Path | None, typer.Option(help="The zones they were made for.")] = None,
-    towers: Annotated[Path | None, typer.Option(help="The towers, if events name towers.")] = None,
+    events: EventsOption,
+    zones: Zones = None,
+    towers: Towers = None,
     pipeline: Pipeline = None,
     zoning: ZoningOf = None,
-    tz: Annotated[str | None, typer.Option(help="Zone of naive event times.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for internal results; default: beside the first.")
-    ] = None,
+    tz: ReadTz = None,
+    out: InternalFolder = None,
     earth_mover: Annotated[
         bool, typer.Option("--earth-mover/--no-earth-mover", help="The slowest figure.")
     ] = True,
@@ -78,10 +79,14 @@ def evaluate(
     master: Master = None,
     spark_conf: SparkConf = None,
     quiet: Quiet = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
-    config: Config = None,  # noqa: ARG001 - read by its callback
+    as_json: AsJson = False,
 ) -> None:
-    """Compare releases with the truth. The results are for the holder's eyes only."""
+    """Compare releases with the truth. The results are for the holder's eyes only.
+
+    Example:
+        sfumato evaluate releases/week-37 --events events.parquet
+        --towers towers.csv --zones zones.geojson
+    """
     from sfumato.density import evaluate as holder
 
     console = Console(stderr=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import ZoningOf
+from sfumato.cli.options import Quiet, ZoningOf
 
 
 def export(
@@ -18,9 +18,13 @@ def export(
     geojson: Annotated[
         bool, typer.Option("--geojson", help="flowkit: also a map of every slot.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Write a release as multimno or FlowKit would have. No events are read, nothing is spent."""
+    """Write a release as multimno or FlowKit would have. No events are read, nothing is spent.
+
+    Example:
+        sfumato export releases/week-37 as-flowkit --to flowkit --geojson
+    """
     from sfumato.published.export import export_release
 
     written = export_release(release, to, out, zoning=zoning, geojson=geojson)

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import Columns, DropBadTowers, TimeUnit, ZoneId, columns_of
+from sfumato.cli.options import (
+    DATA,
+    AsJson,
+    Columns,
+    DropBadTowers,
+    Format,
+    TimeUnit,
+    Towers,
+    ZoneId,
+    Zones,
+    columns_of,
+    shared,
+)
 
 _BANNER = (
     "internal: this is about people's records. Do not publish it, nor let a script decide by it."
@@ -19,21 +30,25 @@ def inspect(
     events: Annotated[
         list[str], typer.Argument(help="Event files or folders: CSV, Parquet, NDJSON.")
     ],
-    towers: Annotated[Path | None, typer.Option(help="Antennas that the events name.")] = None,
-    zones: Annotated[Path | None, typer.Option(help="Zones that they may lie in.")] = None,
+    towers: Towers = None,
+    zones: Zones = None,
     column: Columns = None,
     time_unit: TimeUnit = None,
     events_tz: Annotated[
-        str | None, typer.Option("--events-tz", help="Clock of times that carry no offset.")
+        str | None, shared(DATA, "--events-tz", "Clock of times that carry no offset.")
     ] = None,
-    format: Annotated[
-        str | None, typer.Option(help="parquet, csv or ndjson, where the ending does not tell.")
-    ] = None,
+    format: Format = None,
     zone_id: ZoneId = None,
     drop_bad_towers: DropBadTowers = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Look at event files before they are released: columns, clock, span, what would be dropped."""
+    """Look at event files before they are released: columns, clock, span, what would be dropped.
+
+    It says how the files can be read, as lines of sfumato.toml. Internal: it is about records.
+
+    Example:
+        sfumato inspect events.parquet --towers towers.csv --zones zones.geojson
+    """
     from sfumato.io.inspect import inspect as look
     from sfumato.io.towers import read_towers
     from sfumato.io.zones import read_zones

@@ -7,12 +7,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from sfumato.cli.options import AsJson, KeyFile, Where, open_ledger
+from sfumato.cli.options import (
+    OUTPUT,
+    PRIVACY,
+    AsJson,
+    CapEpsilon,
+    Dataset,
+    Delta,
+    Epsilon,
+    KeyFile,
+    UnitName,
+    Where,
+    open_ledger,
+    shared,
+)
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from sfumato.privacy.ledger.records import Book
 
 app = typer.Typer(
@@ -21,15 +34,12 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Dataset = Annotated[str, typer.Option("--dataset", help="Whose people these are, in your words.")]
-MaybeDataset = Annotated[
-    str | None, typer.Option("--dataset", help="Only this data set and those linked to it.")
+OnlyDataset = Annotated[
+    str | None, shared(PRIVACY, "--dataset", "Only this data set and those linked to it.")
 ]
-UnitName = Annotated[
-    str,
-    typer.Option(
-        "--unit", help="The privacy unit: user-period, user-day, w-event:48h, event or point:200m."
-    ),
+Manifests = Annotated[
+    Path | None,
+    typer.Option(help="Folder of published releases to check against.", rich_help_panel=OUTPUT),
 ]
 
 
@@ -51,17 +61,30 @@ def _book(where: str | None, key: Path | None, dataset: str | None) -> Book:
 @app.command()
 def init(
     dataset: Dataset,
-    cap_epsilon: Annotated[float | None, typer.Option(help="Epsilon never to be passed.")] = None,
-    cap_delta: Annotated[float | None, typer.Option(help="The delta of that epsilon.")] = None,
-    cap_rho: Annotated[float | None, typer.Option(help="Rho (zCDP) never to be passed.")] = None,
+    cap_epsilon: CapEpsilon = None,
+    cap_delta: Annotated[
+        float | None, typer.Option(help="The delta of that epsilon.", rich_help_panel=PRIVACY)
+    ] = None,
+    cap_rho: Annotated[
+        float | None, typer.Option(help="Rho (zCDP) never to be passed.", rich_help_panel=PRIVACY)
+    ] = None,
     unit: UnitName = "user-period",
     replace_cap: Annotated[
-        bool, typer.Option("--replace-cap", help="Change the cap of a data set, on the record.")
+        bool,
+        typer.Option(
+            "--replace-cap",
+            help="Change the cap of a data set, on the record.",
+            rich_help_panel=PRIVACY,
+        ),
     ] = False,
     ledger: Where = None,
     ledger_key: KeyFile = None,
 ) -> None:
-    """Name a data set and cap what may ever be released about its people."""
+    """Name a data set and cap what may ever be released about its people.
+
+    Example:
+        sfumato ledger init --dataset "metro subscribers" --cap-epsilon 2 --cap-delta 1e-7
+    """
     from sfumato.privacy.events import Unit, UnitKind
     from sfumato.privacy.ledger import Cap
 
@@ -84,12 +107,19 @@ def init(
 
 @app.command()
 def show(
-    dataset: MaybeDataset = None,
+    dataset: OnlyDataset = None,
     as_json: AsJson = False,
     ledger: Where = None,
     ledger_key: KeyFile = None,
 ) -> None:
-    """What was spent of each cap, and the loss per unit that results from everything."""
+    """What was spent of each cap, and the loss per unit that results from everything.
+
+    Example:
+        sfumato ledger show --dataset "metro subscribers"
+    """
+    from rich.console import Console
+    from rich.table import Table
+
     from sfumato.privacy.ledger import views
 
     data = views.show(_book(ledger, ledger_key, dataset), dataset)
@@ -144,12 +174,19 @@ def _tell_losses(console: Console, entry: dict[str, Any]) -> None:
 
 @app.command()
 def history(
-    dataset: MaybeDataset = None,
+    dataset: OnlyDataset = None,
     as_json: AsJson = False,
     ledger: Where = None,
     ledger_key: KeyFile = None,
 ) -> None:
-    """Every release, in order, and what it cost."""
+    """Every release, in order, and what it cost.
+
+    Example:
+        sfumato ledger history --json
+    """
+    from rich.console import Console
+    from rich.table import Table
+
     from sfumato.privacy.ledger import views
 
     data = views.history(_book(ledger, ledger_key, dataset), dataset)
@@ -174,17 +211,24 @@ def history(
 @app.command()
 def plan(
     dataset: Dataset,
-    epsilon: Annotated[float, typer.Option(help="Epsilon of each release.")],
-    delta: Annotated[float, typer.Option(help="Delta of each release.")],
+    epsilon: Epsilon,
+    delta: Delta,
     releases: Annotated[
-        int | None, typer.Option(min=1, help="Also: the largest epsilon for this many more.")
+        int | None,
+        typer.Option(
+            min=1, help="Also: the largest epsilon for this many more.", rich_help_panel=PRIVACY
+        ),
     ] = None,
     unit: UnitName = "user-period",
     as_json: AsJson = False,
     ledger: Where = None,
     ledger_key: KeyFile = None,
 ) -> None:
-    """How many more releases of this size fit under the cap?"""
+    """How many more releases of this size fit under the cap?
+
+    Example:
+        sfumato ledger plan --dataset "metro subscribers" --epsilon 0.3 --delta 1e-7 --releases 52
+    """
     from sfumato.privacy.events import Unit
     from sfumato.privacy.ledger import views
     from sfumato.privacy.ledger.limits import MOST_RELEASES
@@ -209,14 +253,16 @@ def plan(
 
 @app.command()
 def verify(
-    manifests: Annotated[
-        Path | None, typer.Option(help="Folder of published releases to check against.")
-    ] = None,
+    manifests: Manifests = None,
     as_json: AsJson = False,
     ledger: Where = None,
     ledger_key: KeyFile = None,
 ) -> None:
-    """Was any row edited, removed, reordered or cut off? Exit code 1 if so."""
+    """Was any row edited, removed, reordered or cut off? Exit code 1 if so.
+
+    Example:
+        sfumato ledger verify --manifests releases
+    """
     from sfumato.privacy.ledger.views import verify as look
 
     report = look(open_ledger(ledger, ledger_key), manifests)
@@ -243,13 +289,15 @@ def verify(
 
 @app.command()
 def trust(
-    manifests: Annotated[
-        Path | None, typer.Option(help="Folder of published releases to check against first.")
-    ] = None,
+    manifests: Manifests = None,
     ledger: Where = None,
     ledger_key: KeyFile = None,
 ) -> None:
-    """Introduce this machine to a ledger, or accept one whose noted head was lost."""
+    """Introduce this machine to a ledger, or accept one whose noted head was lost.
+
+    Example:
+        sfumato ledger trust --ledger books/ledger.sqlite --manifests releases
+    """
     from sfumato.errors import LedgerBroken
     from sfumato.privacy.ledger.views import verify as look
 
@@ -270,11 +318,15 @@ def trust(
 
 @app.command()
 def export(
-    out: Annotated[Path | None, typer.Option(help="File; default: standard output.")] = None,
+    out: Annotated[Path | None, shared(OUTPUT, "--out", "File; default: standard output.")] = None,
     ledger: Where = None,
     ledger_key: KeyFile = None,
 ) -> None:
-    """Every row with its seal, one JSON object a line. Holds no key; internal all the same."""
+    """Every row with its seal, one JSON object a line. Holds no key; internal all the same.
+
+    Example:
+        sfumato ledger export --out ledger.ndjson
+    """
     from sfumato.privacy.ledger.chain import write_private
 
     rows = open_ledger(ledger, ledger_key).entries()
@@ -295,7 +347,11 @@ def link(
     ledger: Where = None,
     ledger_key: KeyFile = None,
 ) -> None:
-    """Say that data sets hold the same people: they share the cap and their spends add."""
+    """Say that data sets hold the same people: they share the cap and their spends add.
+
+    Example:
+        sfumato ledger link "metro subscribers" "metro prepaid"
+    """
     open_ledger(ledger, ledger_key).link(datasets)
     typer.echo(f"Linked for good: {', '.join(sorted(set(datasets)))}.")
 
@@ -307,7 +363,11 @@ def abandon(
     ledger: Where = None,
     ledger_key: KeyFile = None,
 ) -> None:
-    """Give up a release that was begun. It stays charged: its noise may have been seen."""
+    """Give up a release that was begun. It stays charged: its noise may have been seen.
+
+    Example:
+        sfumato ledger abandon week-37 --dataset "metro subscribers"
+    """
     from sfumato.errors import UsageError
     from sfumato.privacy.transaction import abandon as give_up
 

@@ -1,42 +1,126 @@
-"""`sfumato`: the command. Each command lives in a file of its own.
+"""`sfumato`: the command. Each command lives in a file of its own, loaded when it is run.
 
-A command that does not repeat an address when it complains about its arguments.
+The table below is all that `sfumato --help` reads: importing every command would bring engines,
+geometry and compilers with it, seconds before a line is printed.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from typing import Annotated, Any
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from sfumato import __version__
-from sfumato.cli.attack import app as attack
-from sfumato.cli.audit import audit
-from sfumato.cli.city import city
-from sfumato.cli.demo import demo
-from sfumato.cli.evaluate import evaluate
-from sfumato.cli.export import export
-from sfumato.cli.inspect import inspect
-from sfumato.cli.ledger import app as ledger
-from sfumato.cli.plan import plan
-from sfumato.cli.release import release
-from sfumato.cli.report import report
-from sfumato.cli.reproduce import app as reproduce
-from sfumato.cli.sanitise import sanitise
-from sfumato.cli.stream import stream
 from sfumato.errors import SfumatoError
+
+BEGIN = "begin"
+PUBLISH = "publish, through the wall"
+USE = "use what is published"
+INTERNAL = "internal: compares with the truth, never to be published"
+LEDGER = "ledger"
+
+
+class Entry(NamedTuple):
+    """Where a command lives, what it is for, and the panel of the help that it stands in."""
+
+    module: str
+    help: str
+    panel: str
+
+
+COMMANDS = {
+    "demo": Entry("demo", "A synthetic city from records to a release, to look at.", BEGIN),
+    "city": Entry("city", "Make a synthetic city and its people's records.", BEGIN),
+    "inspect": Entry("inspect", "What is in event files, and how to read them (internal).", BEGIN),
+    "plan": Entry("plan", "What a release will cost and how good it will be.", PUBLISH),
+    "release": Entry("release", "Publish a density of people over places and time.", PUBLISH),
+    "stream": Entry("stream", "Publish slot after slot, while people move.", PUBLISH),
+    "sanitise": Entry("sanitise", "Publish traces with noise on every location.", PUBLISH),
+    "report": Entry("report", "Make the offline page of releases again, and figures.", USE),
+    "export": Entry("export", "Write a release as multimno or FlowKit would have.", USE),
+    "evaluate": Entry("evaluate", "How good is a release? Compares with the truth.", INTERNAL),
+    "attack": Entry("attack", "What an adversary makes of a release.", INTERNAL),
+    "audit": Entry("audit", "Attack a scheme on made-up neighbours.", INTERNAL),
+    "reproduce": Entry("reproduce", "Make published studies again.", INTERNAL),
+    "ledger": Entry("ledger", "What was ever released about whom, and what is left.", LEDGER),
+}
 
 _ADDRESS = re.compile(r"\b([A-Za-z][A-Za-z0-9+.:-]+):/\S*")
 _PASSWORD = re.compile(r"(password\s*=).*", re.IGNORECASE | re.DOTALL)
 
 
-class Quiet(TyperGroup):
-    """The parser quotes what it cannot place, and an address may hold a password."""
+class _Loaded(MutableMapping[str, Any]):
+    """Commands by name; a command's module is imported when the command itself is taken."""
+
+    def __init__(self) -> None:
+        self._built: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._built:
+            from sfumato.cli.command import built
+
+            module = import_module(f"sfumato.cli.{COMMANDS[name].module}")
+            made = built(getattr(module, "app", None) or getattr(module, name))
+            made.name = name
+            self._built[name] = made
+        return self._built[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._built[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._built[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+    def __contains__(self, name: object) -> bool:
+        return name in COMMANDS
+
+
+class _Listed(TyperCommand):
+    """Stands for a command in lists; becomes the command when it is run or completed."""
+
+    def __init__(self, name: str, commands: _Loaded) -> None:
+        entry = COMMANDS[name]
+        super().__init__(name, help=entry.help, rich_help_panel=entry.panel)
+        self._commands = commands
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        real = self._commands[str(self.name)]
+        return real.make_context(info_name, args, parent=parent, **extra)
+
+
+class Program(TyperGroup):
+    """The group of all commands. It lists them without importing them.
+
+    The parser quotes what it cannot place, and an address may hold a password: that part of a
+    complaint is left out.
+    """
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands: MutableMapping[str, Any] = _Loaded()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        assert isinstance(self.commands, _Loaded)
+        return _Listed(cmd_name, self.commands)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -51,16 +135,19 @@ class Quiet(TyperGroup):
 
 app = typer.Typer(
     name="sfumato",
-    cls=Quiet,
+    cls=Program,
     help="Publish what crowds do without giving away what any person did.",
+    epilog="Begin with: sfumato demo",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from sfumato import __version__
+
         typer.echo(f"sfumato {__version__}")
         raise typer.Exit
 
@@ -75,27 +162,14 @@ def _root(
     del version
 
 
-app.command()(audit)
-app.command()(city)
-app.command()(demo)
-app.command()(evaluate)
-app.command()(export)
-app.command()(inspect)
-app.command()(plan)
-app.command()(release)
-app.command()(report)
-app.command()(sanitise)
-app.command()(stream)
-app.add_typer(attack, name="attack")
-app.add_typer(ledger, name="ledger")
-app.add_typer(reproduce, name="reproduce")
-
-
 def run() -> None:
     """Entry point: turn our own errors into a message and an exit code, never a traceback."""
     try:
-        app()
+        app(prog_name="sfumato")
     except SfumatoError as error:
+        from rich.console import Console
+        from rich.markup import escape
+
         console = Console(stderr=True)
         console.print(
             f"[bold red]error:[/] {escape(error.problem)}", highlight=False, soft_wrap=True

@@ -1,242 +1,194 @@
-"""Options that several commands share, and how their values are read.
+"""The table of options: each one that several commands have is declared here, once.
 
-What was computed from private rows and not paid for: the holder's eyes only.
+A command says `zone_id: ZoneId = None`; flag, help text and panel come from the table, so an
+option reads and behaves alike wherever it appears. A value above the tables of a configuration
+file goes to options of the table alone (`sfumato.cli.config`), since a few commands have a word
+of their own that is spelled alike: the `--towers` of a synthetic city is a number.
 
-On a terminal it goes to standard error, each line marked `internal:`; in JSON it stands under
-the one key `internal`. So everything else that a command prints may be kept with the release,
-and whoever pipes or publishes it can drop this part without reading it.
-
-`--config sfumato.toml`: every flag has a place in the file, and the other way round.
-
-    dataset = "metro subscribers"       # what stands above the tables holds for every command
-    expected-users = 2_000_000
-
-    [release]                           # what stands in a table holds for that command
-    events = "events.parquet"
-    from = 2007-09-10
-    epsilon = 0.3
-    column = { user = "imsi", time = "ts" }
-
-Keys are the long flags without their dashes, and the names of arguments in small letters. A
-flag on the command line wins over the file, a command's table over what stands above it.
-Paths are read as on the command line, from the folder in which the command runs.
+Below the table: how values that hold a `name=value` are read, and where a ledger is opened.
 """
 
 from __future__ import annotations
 
-import json
-import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.errors import InputError, UsageError
+from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from sfumato.engine.local import DropLog
     from sfumato.io.events import Inputs
     from sfumato.model.source import Progress
     from sfumato.model.time_grid import TimeGrid
     from sfumato.privacy.ledger import Ledger
-    from sfumato.stream.input import Unfit
-    from sfumato.stream.slots import Dropped
 
-KEY = "internal"
+DATA, PLACES, PRIVACY, OUTPUT = "data", "places", "privacy", "output"
+PANELS = ("required", DATA, PLACES, PRIVACY, OUTPUT, "more")
+"""Groups of options in a command's help, in this order. What must be given is in the first."""
 
-
-def tell(lines: Iterable[str]) -> None:
-    """Lines for the holder, on standard error."""
-    for line in lines:
-        typer.echo(f"{KEY}: {line}", err=True)
+TABLE: dict[str, set[str]] = {}
+"""Flag to the help texts under which it is shared."""
 
 
-def print_json(public: Mapping[str, Any], internal: Any = None, *, indent: int | None = 2) -> None:
-    """One JSON object; what is private stands under `internal` and nowhere else."""
-    assert KEY not in public
-    whole = {**public, **({} if internal is None else {KEY: internal})}
-    typer.echo(json.dumps(whole, indent=indent, sort_keys=True))
+def shared(panel: str, flag: str, help: str, *more: str) -> Any:
+    """An option of the table; commands that need other words for it call this themselves.
+
+    Args:
+        panel: The group of options that it stands in.
+        flag: Its long form.
+        help: What it is, in a line.
+        more: Its other forms.
+    """
+    TABLE.setdefault(flag, set()).add(help)
+    return typer.Option(flag, *more, help=help, rich_help_panel=panel)
 
 
-class RowsRead:
-    """Takes what was read and dropped: tells it, and keeps the counts for `--json`."""
-
-    def __init__(self, silent: bool) -> None:
-        self._silent = silent
-        self.counts: dict[str, Any] = {}
-
-    def __call__(self, log: DropLog | Dropped | Unfit) -> None:
-        self.counts = log.internal_counts() or self.counts
-        if not self._silent:
-            tell(log.internal_lines())
-
-
-_NOT_IN_FILES = frozenset({"config", "help"})
-
-
-def _use(context: typer.Context, path: Path | None) -> Path | None:
-    """Make the file's values the defaults of the command that is being read."""
-    if path is not None and not context.resilient_parsing:
-        name = str(context.info_name)
-        found = settings(path, name, _commands(context, name))
-        context.default_map = {**(context.default_map or {}), **found}
-    return path
-
-
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", callback=_use, is_eager=True, help="TOML file with any of these options."
-    ),
-]
-
-
-def settings(path: Path, command: str, known: dict[str, dict[str, str]]) -> dict[str, Any]:
-    """Parameter to value for a command; `known` is command to key to parameter."""
-    data = _read(path)
-    above = {key: value for key, value in data.items() if key not in known}
-    everywhere = {key for keys in known.values() for key in keys}
-    for key in above:
-        if _dashed(key) not in everywhere:
-            raise _unknown(path, key, everywhere | set(known))
-    own = _table(path, command, data.get(command, {}))
-    for name in known:
-        for key in _table(path, name, data.get(name, {})):
-            if _dashed(key) not in known[name]:
-                raise _unknown(path, f"{name}.{key}", set(known[name]))
-    mine = known[command]
-    return {
-        mine[_dashed(key)]: _value(value)
-        for part in (above, own)
-        for key, value in part.items()
-        if _dashed(key) in mine
-    }
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except OSError:
-        raise InputError("the file cannot be read.", file=str(path)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"this is not TOML: {error}.", file=str(path)) from None
-
-
-def _table(path: Path, name: str, found: object) -> dict[str, Any]:
-    if not isinstance(found, dict):
-        raise UsageError(f"{path}: {name!r} is a table of options, written as [{name}].")
-    return found
-
-
-def _dashed(key: str) -> str:
-    return key.replace("_", "-")
-
-
-def _value(value: object) -> Any:
-    """As it would stand on the command line."""
-    if isinstance(value, dict):
-        return [f"{key}={_text(part)}" for key, part in value.items()]
-    if isinstance(value, list):
-        return [_text(part) for part in value]
-    return value if isinstance(value, bool) else _text(value)
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value.isoformat() if isinstance(value, date) else str(value)
-
-
-def _unknown(path: Path, key: str, known: set[str]) -> UsageError:
-    return UsageError(
-        f"{path}: there is no option {key!r}.", remedy=f"There are {', '.join(sorted(known))}."
-    )
-
-
-def _commands(context: typer.Context, name: str) -> dict[str, dict[str, str]]:
-    """Key to parameter for this command and all others that read a configuration."""
-    parent = context.parent
-    siblings = getattr(parent.command, "commands", {}) if parent is not None else {}
-    commands = {**siblings, name: context.command}
-    every = {key: dict(_keys(command)) for key, command in commands.items()}
-    return {
-        key: {flag: at for flag, at in flags.items() if flag not in _NOT_IN_FILES}
-        for key, flags in every.items()
-        if "config" in flags
-    }
-
-
-def _keys(command: Any) -> Iterator[tuple[str, str]]:
-    for parameter in command.params:
-        flags = [opt for opt in parameter.opts if opt.startswith("--")]
-        key = max(flags, key=len)[2:] if flags else str(parameter.name)
-        yield _dashed(key), str(parameter.name)
-
-
-Grid = Annotated[
-    str | None,
-    typer.Option("--grid", help="Cells instead of zones: 500m, 1km@EPSG:3035, h3:8, geohash:6."),
-]
-Region = Annotated[
-    str | None,
-    typer.Option("--region", help="What the grid covers: a file, or west,south,east,north."),
-]
-ZoneId = Annotated[str | None, typer.Option("--zone-id", help="Column of the zones' ids.")]
-ZoneName = Annotated[str | None, typer.Option("--zone-name", help="Column of the zones' names.")]
-Layer = Annotated[str | None, typer.Option("--layer", help="Layer of the zones' file.")]
-RepairZones = Annotated[
-    bool, typer.Option("--repair-zones", help="Make crossing outlines of zones valid.")
-]
-DropBadTowers = Annotated[
-    bool, typer.Option("--drop-bad-towers", help="Leave towers without a usable position out.")
-]
+# How events are read.
 Columns = Annotated[
     list[str] | None,
-    typer.Option("--column", help="Which column is what: user=imsi, time=ts, place=bs."),
+    shared(DATA, "--column", "Which column is what: user=imsi, time=ts, place=bs."),
+]
+Format = Annotated[
+    str | None,
+    shared(DATA, "--format", "parquet, csv or ndjson, where the ending does not tell."),
 ]
 TimeUnit = Annotated[
-    str | None, typer.Option("--time-unit", help="Unit of epoch numbers: s, ms, us or ns.")
+    str | None, shared(DATA, "--time-unit", "Unit of epoch numbers: s, ms, us or ns.")
 ]
 EventsTz = Annotated[
     str | None,
-    typer.Option(
-        "--events-tz", help="Clock of event times that carry no offset; default: that of --tz."
+    shared(
+        DATA, "--events-tz", "Clock of event times that carry no offset; default: that of --tz."
     ),
 ]
-ReleaseName = Annotated[
-    str | None, typer.Option("--name", help="Name of the release; default: that of the folder.")
+EventsOption = Annotated[str, shared(DATA, "--events", "The events that they were made from.")]
+Engine = Annotated[
+    str | None, shared(DATA, "--engine", "Where to count: local (default) or spark.")
 ]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Say what it would cost; read and spend nothing.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
-Parameters = Annotated[
-    list[str] | None,
-    typer.Option("--parameter", help="A setting of the scheme's own, such as tolerance=0.01."),
-]
-
-Engine = Annotated[str | None, typer.Option(help="Where to count: local (default) or spark.")]
 Master = Annotated[
     str | None,
-    typer.Option(help="Spark's master: local[2], yarn, spark://HOST:PORT, sc://HOST:PORT."),
+    shared(DATA, "--master", "Spark's master: local[2], yarn, spark://HOST:PORT, sc://HOST:PORT."),
 ]
 SparkConf = Annotated[
     list[str] | None,
-    typer.Option("--spark-conf", help="A setting of Spark: spark.executor.memory=8g."),
+    shared(DATA, "--spark-conf", "A setting of Spark: spark.executor.memory=8g."),
 ]
 Pipeline = Annotated[
     str | None,
-    typer.Option(
-        "--pipeline", help="EVENTS is the lakehouse of multimno, or the FlowDB of flowkit."
-    ),
+    shared(DATA, "--pipeline", "EVENTS is the lakehouse of multimno, or the FlowDB of flowkit."),
 ]
 ZoningOf = Annotated[
     str | None,
-    typer.Option("--zoning", help="Zones of the pipeline: nuts:3, INSPIRE_1km, admin3."),
+    shared(PLACES, "--zoning", "Zones of the pipeline: nuts:3, INSPIRE_1km, admin3."),
 ]
+
+# The period: a public choice, never read from the data.
+_START = shared(DATA, "--from", "First day, such as 2007-09-10.")
+_END = shared(DATA, "--to", "First day that is no longer part of it.")
+_TZ = shared(DATA, "--tz", "Time zone of days and slots, such as Europe/Paris.")
+Start = Annotated[str, _START]
+End = Annotated[str, _END]
+MaybeStart = Annotated[str | None, _START]
+MaybeEnd = Annotated[str | None, _END]
+Slot = Annotated[str, shared(DATA, "--slot", "Length of a time slot: 15min, 1h, 1d.")]
+Tz = Annotated[str, _TZ]
+MaybeTz = Annotated[str | None, _TZ]
+ReadTz = Annotated[str | None, shared(DATA, "--tz", "Time zone of times that carry none.")]
+
+# Where the events are: one of towers, zones, towers with zones, or a grid.
+Towers = Annotated[
+    Path | None, shared(PLACES, "--towers", "Antennas that the events name: CSV or Parquet.")
+]
+Zones = Annotated[
+    Path | None,
+    shared(PLACES, "--zones", "Zones: GeoJSON, GeoPackage, GeoParquet or Shapefile."),
+]
+Grid = Annotated[
+    str | None,
+    shared(PLACES, "--grid", "Cells instead of zones: 500m, 1km@EPSG:3035, h3:8 or geohash:6."),
+]
+Region = Annotated[
+    str | None,
+    shared(PLACES, "--region", "What the grid covers: a file, or west,south,east,north."),
+]
+ZoneId = Annotated[str | None, shared(PLACES, "--zone-id", "Column of the zones' ids.")]
+ZoneName = Annotated[str | None, shared(PLACES, "--zone-name", "Column of the zones' names.")]
+Layer = Annotated[str | None, shared(PLACES, "--layer", "Layer of the zones' file.")]
+RepairZones = Annotated[
+    bool, shared(PLACES, "--repair-zones", "Make crossing outlines of zones valid.")
+]
+DropBadTowers = Annotated[
+    bool, shared(PLACES, "--drop-bad-towers", "Leave towers without a usable position out.")
+]
+
+# What is protected, how well, and where that is written down.
+_DATASET = shared(PRIVACY, "--dataset", "Whose people these are, as the ledger knows them.")
+_EPSILON = shared(PRIVACY, "--epsilon", "Privacy loss of the unit in one release.")
+_DELTA = shared(PRIVACY, "--delta", "Well below one over the number of people.")
+_USERS = shared(PRIVACY, "--expected-users", "How many people, from public knowledge, rounded.")
+_BOUND = shared(PRIVACY, "--bound", "What one person may contribute: weight:3 or sample:30.")
+Dataset = Annotated[str, _DATASET]
+MaybeDataset = Annotated[str | None, _DATASET]
+Epsilon = Annotated[float, _EPSILON]
+MaybeEpsilon = Annotated[float | None, _EPSILON]
+Epsilons = Annotated[
+    list[float] | None,
+    shared(PRIVACY, "--epsilon", "Epsilons to try, one after the other; default: several."),
+]
+Delta = Annotated[float, _DELTA]
+MaybeDelta = Annotated[float | None, _DELTA]
+UnitName = Annotated[
+    str,
+    shared(
+        PRIVACY,
+        "--unit",
+        "Whose contribution is hidden: user-period, user-day, w-event:48h, event or point:200m.",
+    ),
+]
+BoundText = Annotated[str | None, _BOUND]
+Counted = Annotated[
+    str, shared(PRIVACY, "--count", "What is counted: visits (place and slot) or people.")
+]
+ExpectedUsers = Annotated[int, _USERS]
+MaybeExpectedUsers = Annotated[int | None, _USERS]
+SchemeName = Annotated[str, shared(PRIVACY, "--scheme", "How the numbers are made.")]
+Parameters = Annotated[
+    list[str] | None,
+    shared(PRIVACY, "--parameter", "A setting of the scheme's own, such as tolerance=0.01."),
+]
+CapEpsilon = Annotated[
+    float | None, shared(PRIVACY, "--cap-epsilon", "Epsilon that all releases may never pass.")
+]
+Where = Annotated[
+    str | None,
+    shared(
+        PRIVACY, "--ledger", "File or postgresql:// address; default: a file in your data folder."
+    ),
+]
+KeyFile = Annotated[
+    Path | None,
+    shared(PRIVACY, "--ledger-key", "File of the ledger's key; default: beside the ledger."),
+]
+
+# What is written and said.
+ReleaseName = Annotated[
+    str | None, shared(OUTPUT, "--name", "Name in the ledger; default: that of the folder.")
+]
+DryRun = Annotated[
+    bool, shared(OUTPUT, "--dry-run", "Say what it would cost; read and spend nothing.")
+]
+Quiet = Annotated[bool, shared(OUTPUT, "--quiet", "Say nothing but errors.", "-q")]
+AsJson = Annotated[bool, shared(OUTPUT, "--json", "Print JSON instead of words.")]
+NewFolder = Annotated[Path, shared(OUTPUT, "--out", "Folder to make; it must not exist yet.")]
+Results = Annotated[Path, shared(OUTPUT, "--out", "Folder for what is made; made if need be.")]
+InternalFolder = Annotated[
+    Path | None,
+    shared(OUTPUT, "--out", "Folder for internal results; default: beside the first release."),
+]
+Seed = Annotated[int, shared("more", "--seed", "The same seed gives the same result.")]
 
 
 def pipeline_inputs(
@@ -303,19 +255,6 @@ def _typed_value(text: str) -> bool | int | float | str:
         except ValueError:
             continue
     return text
-
-
-Where = Annotated[
-    str | None,
-    typer.Option(
-        "--ledger", help="File or postgresql:// address. Default: a file in your data folder."
-    ),
-]
-KeyFile = Annotated[
-    Path | None,
-    typer.Option("--ledger-key", help="File of the ledger's key. Default: beside the ledger."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def open_ledger(where: str | None, key: Path | None) -> Ledger:

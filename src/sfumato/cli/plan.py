@@ -7,54 +7,66 @@ people where errors are forecast.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sfumato.cli.options import (
-    Config,
+    PLACES,
+    AsJson,
+    BoundText,
+    CapEpsilon,
+    Counted,
+    Delta,
     DropBadTowers,
+    End,
+    Epsilon,
+    ExpectedUsers,
     Grid,
     Layer,
     Parameters,
     Region,
     RepairZones,
+    SchemeName,
+    Slot,
+    Start,
+    Towers,
+    Tz,
+    UnitName,
     ZoneId,
+    Zones,
     parameters_of,
 )
 
 
 def plan(
-    epsilon: Annotated[float, typer.Option(help="Privacy loss of one release.")],
-    delta: Annotated[float, typer.Option(help="Well below one over the number of people.")],
-    expected_users: Annotated[
-        int, typer.Option(help="How many people, from public knowledge, rounded.")
-    ],
-    scheme: Annotated[str, typer.Option(help="How the numbers are made.")] = "bayes",
-    bound: Annotated[str | None, typer.Option(help="weight:3 or sample:30.")] = None,
-    count: Annotated[str, typer.Option(help="visits or people.")] = "visits",
-    unit: Annotated[str, typer.Option(help="What is protected.")] = "user-period",
-    towers: Annotated[Path | None, typer.Option(help="Antennas, as for release.")] = None,
-    zones: Annotated[Path | None, typer.Option(help="Zones, as for release.")] = None,
+    epsilon: Epsilon,
+    delta: Delta,
+    expected_users: ExpectedUsers,
+    scheme: SchemeName = "bayes",
+    bound: BoundText = None,
+    count: Counted = "visits",
+    unit: UnitName = "user-period",
+    towers: Towers = None,
+    zones: Zones = None,
     grid: Grid = None,
     region: Region = None,
     tower_count: Annotated[
-        int | None, typer.Option(help="How many towers, where there is no file yet.")
+        int | None,
+        typer.Option(help="How many towers, where there is no file yet.", rich_help_panel=PLACES),
     ] = None,
     zone_count: Annotated[
-        int | None, typer.Option(help="How many zones, where there is no file yet.")
+        int | None,
+        typer.Option(help="How many zones, where there is no file yet.", rich_help_panel=PLACES),
     ] = None,
-    start: Annotated[str, typer.Option("--from", help="First day.")] = "2024-01-08",
-    end: Annotated[str, typer.Option("--to", help="First day after the period.")] = "2024-01-15",
-    slot: Annotated[str, typer.Option(help="Length of a time slot.")] = "1h",
-    tz: Annotated[str, typer.Option(help="Time zone.")] = "UTC",
+    start: Start = "2024-01-08",
+    end: End = "2024-01-15",
+    slot: Slot = "1h",
+    tz: Tz = "UTC",
     target_error: Annotated[
         float | None, typer.Option(help="Find the epsilon of this mean relative error.")
     ] = None,
-    cap_epsilon: Annotated[
-        float | None, typer.Option(help="Say how many releases a year fit this cap.")
-    ] = None,
+    cap_epsilon: CapEpsilon = None,
     rehearse: Annotated[
         bool, typer.Option("--rehearse/--no-rehearse", help="Forecast errors on made-up people.")
     ] = True,
@@ -63,10 +75,16 @@ def plan(
     repair_zones: RepairZones = False,
     drop_bad_towers: DropBadTowers = False,
     parameter: Parameters = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
-    config: Config = None,  # noqa: ARG001 - read by its callback
+    as_json: AsJson = False,
 ) -> None:
-    """Say what a release will cost and how good it will be. Spends nothing, reads no events."""
+    """Say what a release will cost and how good it will be. Spends nothing, reads no events.
+
+    With --cap-epsilon it also says how many such releases a year fit under the cap.
+
+    Example:
+        sfumato plan --zone-count 989 --tower-count 1303 --expected-users 2000000
+        --epsilon 0.3 --delta 1e-7 --cap-epsilon 2
+    """
     from sfumato.density.plan import plan as look_ahead
 
     found = look_ahead(

@@ -12,36 +12,52 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 
 from sfumato.cli.options import (
+    DATA,
+    OUTPUT,
+    PLACES,
+    PRIVACY,
     AsJson,
+    BoundText,
     Columns,
-    Config,
+    Counted,
+    Dataset,
+    Delta,
     DropBadTowers,
     DryRun,
+    End,
     Engine,
+    Epsilon,
     EventsTz,
     Grid,
     KeyFile,
     Layer,
     Master,
+    MaybeExpectedUsers,
+    NewFolder,
     Parameters,
     Pipeline,
     Quiet,
     Region,
     ReleaseName,
     RepairZones,
-    RowsRead,
+    SchemeName,
+    Slot,
     SparkConf,
+    Start,
     TimeUnit,
+    Towers,
+    Tz,
     Where,
     ZoneId,
     ZoneName,
+    Zones,
     ZoningOf,
     columns_of,
     open_ledger,
     parameters_of,
-    print_json,
     spark_settings,
 )
+from sfumato.cli.telling import RowsRead, print_json
 
 if TYPE_CHECKING:
     from sfumato.density.publish import Price
@@ -56,28 +72,24 @@ def release(
             help="Events: CSV, Parquet or NDJSON files, or postgresql://…/database/schema.table."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder to make; it must not exist yet.")],
-    dataset: Annotated[str, typer.Option(help="Whose people these are, as the ledger knows them.")],
-    epsilon: Annotated[float, typer.Option(help="Privacy loss of this release.")],
-    delta: Annotated[float, typer.Option(help="Well below one over the number of people.")],
-    start: Annotated[str, typer.Option("--from", help="First day, such as 2007-09-10.")],
-    end: Annotated[str, typer.Option("--to", help="First day that is no longer part of it.")],
-    tz: Annotated[str, typer.Option(help="Time zone, such as Europe/Paris.")],
-    towers: Annotated[Path | None, typer.Option(help="Antennas that the events name.")] = None,
-    zones: Annotated[Path | None, typer.Option(help="Zones to publish numbers for.")] = None,
+    out: NewFolder,
+    dataset: Dataset,
+    epsilon: Epsilon,
+    delta: Delta,
+    start: Start,
+    end: End,
+    tz: Tz,
+    towers: Towers = None,
+    zones: Zones = None,
     grid: Grid = None,
     region: Region = None,
     pipeline: Pipeline = None,
     zoning: ZoningOf = None,
-    slot: Annotated[str, typer.Option(help="Length of a time slot: 15min, 1h, 1d.")] = "1h",
-    scheme: Annotated[str, typer.Option(help="How the numbers are made.")] = "bayes",
-    bound: Annotated[
-        str | None, typer.Option(help="What one person may contribute: weight:3 or sample:30.")
-    ] = None,
-    count: Annotated[str, typer.Option(help="What is counted: visits or people.")] = "visits",
-    expected_users: Annotated[
-        int | None, typer.Option(help="How many people, from public knowledge, rounded.")
-    ] = None,
+    slot: Slot = "1h",
+    scheme: SchemeName = "bayes",
+    bound: BoundText = None,
+    count: Counted = "visits",
+    expected_users: MaybeExpectedUsers = None,
     name: ReleaseName = None,
     column: Columns = None,
     time_unit: TimeUnit = None,
@@ -89,30 +101,50 @@ def release(
     drop_bad_towers: DropBadTowers = False,
     parameter: Parameters = None,
     hierarchy: Annotated[
-        Path | None, typer.Option(help="Table of zone_id and parent_id: adds districts and city.")
+        Path | None,
+        typer.Option(
+            help="Table of zone_id and parent_id: adds districts and city.", rich_help_panel=PLACES
+        ),
     ] = None,
     hierarchy_column: Annotated[
-        str | None, typer.Option(help="The same from a column of the zones' file.")
+        str | None,
+        typer.Option(help="The same from a column of the zones' file.", rich_help_panel=PLACES),
     ] = None,
-    integers: Annotated[bool, typer.Option("--integers", help="Whole numbers only.")] = False,
+    integers: Annotated[
+        bool, typer.Option("--integers", help="Whole numbers only.", rich_help_panel=OUTPUT)
+    ] = False,
     earlier: Annotated[
         list[Path] | None,
-        typer.Option(help="Folder of an earlier release whose rhythms to expect; costs nothing."),
+        typer.Option(
+            help="Folder of an earlier release whose rhythms to expect; costs nothing.",
+            rich_help_panel=DATA,
+        ),
     ] = None,
     ledger: Where = None,
     ledger_key: KeyFile = None,
     dry_run: DryRun = False,
     keep_key: Annotated[
-        bool, typer.Option("--keep-key", help="Keep the key, with which the noise can be redrawn.")
+        bool,
+        typer.Option(
+            "--keep-key",
+            help="Keep the key, with which the noise can be redrawn.",
+            rich_help_panel=PRIVACY,
+        ),
     ] = False,
     engine: Engine = None,
     master: Master = None,
     spark_conf: SparkConf = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
-    config: Config = None,  # noqa: ARG001 - read by its callback
 ) -> None:
-    """Publish a density. Killed and run again, it finishes the same release and pays once."""
+    """Publish a density. Killed and run again, it finishes the same release and pays once.
+
+    Example:
+        sfumato release events.parquet --towers towers.csv --zones zones.geojson
+        --from 2007-09-10 --to 2007-09-17 --slot 1h --tz Europe/Paris
+        --dataset "metro subscribers" --epsilon 0.3 --delta 1e-7 --expected-users 2000000
+        --out releases/week-37
+    """
     from sfumato.density import publish
     from sfumato.density.request import request
     from sfumato.geography.places import PlaceOptions

@@ -8,24 +8,29 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import Quiet
+from sfumato.cli.options import OUTPUT, AsJson, Quiet, shared
 
 
 def report(
     releases: Annotated[list[Path], typer.Argument(help="Release folders, one or more.")],
     out: Annotated[
         Path | None,
-        typer.Option(help="File of the page [default: index.html in the release's folder]."),
+        shared(OUTPUT, "--out", "File of the page; default: index.html in the release's folder."),
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(help="Also draw figures (PNG and SVG) into this folder.")
+        Path | None,
+        typer.Option(
+            help="Also draw figures (PNG and SVG) into this folder.", rich_help_panel=OUTPUT
+        ),
     ] = None,
     quiet: Quiet = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print what was written as JSON.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Make the offline page from releases alone. Several (weeks) give one page with a chooser."""
+    """Make the offline page from releases alone. Several (weeks) give one page with a chooser.
+
+    Example:
+        sfumato report releases/week-37 releases/week-38 --out weeks.html
+    """
     from sfumato.report.page import write_page
 
     written = [write_page(releases[0] if len(releases) == 1 else releases, out)]

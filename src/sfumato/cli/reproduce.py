@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from sfumato.cli.options import Epsilons, Quiet, Results, Seed
 from sfumato.cli.reproduce_moving import geoind, moving
 from sfumato.errors import UsageError
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def frontier(
-    out: Annotated[Path, typer.Option(help="Folder for cities, numbers, table and plot.")],
+    out: Results,
     users: Annotated[str, typer.Option(help="Sizes of the cities.")] = "2000000,200000",
     cities: Annotated[
         str, typer.Option(help="Kinds: ordinary, other, place, events, small.")
@@ -51,11 +52,14 @@ def frontier(
         typer.Option(envvar="SFUMATO_DATA", help="Folder with c2tm/, for real aggregates."),
     ] = None,
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the PNG.")] = True,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Compare all methods on made-up people: one table, one plot. Internal results.
 
     The whole takes about 40 CPU-minutes. A run that was stopped goes on where it was.
+
+    Example:
+        sfumato reproduce frontier --out frontier --users 200000
     """
     from sfumato.lab.frontier.cities import Kind
     from sfumato.lab.frontier.methods import LABELS
@@ -113,7 +117,7 @@ def _positive_numbers(text: str) -> tuple[float, ...]:
 
 
 def paris(
-    out: Annotated[Path, typer.Option(help="Folder for the city, numbers, tables and figures.")],
+    out: Results,
     users: Annotated[int, typer.Option(help="People of the synthetic city.")] = 2_000_000,
     towers: Annotated[int, typer.Option(help="Towers of a generated map.")] = 1_303,
     zones: Annotated[int, typer.Option(help="Zones of a generated map.")] = 989,
@@ -137,11 +141,15 @@ def paris(
     studies: Annotated[
         str, typer.Option(help="Some of main, corrected, variants, samples, chapter, …; or all.")
     ] = "all",
-    seed: Annotated[int, typer.Option(help="The same seed gives the same study.")] = 1,
+    seed: Seed = 1,
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw PNGs.")] = True,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Repeat the study of Acs & Castelluccia (2014) on made-up people. Internal results."""
+    """Repeat the study of Acs & Castelluccia (2014) on made-up people. Internal results.
+
+    Example:
+        sfumato reproduce paris --out paris --users 200000 --repetitions 5
+    """
     from sfumato.city import CityPlan, Geometry
     from sfumato.lab.paris.setup import make_city, open_city
     from sfumato.lab.paris.study import STUDIES, TABLE, Settings, study
@@ -210,7 +218,7 @@ FIRST = 401
 
 
 def recovery(
-    out: Annotated[Path, typer.Option(help="Folder for tables and figures.")],
+    out: Results,
     cabspotting: Annotated[
         Path | None, typer.Option(help="Cabspotting as one Parquet file.")
     ] = None,
@@ -219,15 +227,21 @@ def recovery(
     crowds: Annotated[int, typer.Option(help="Crowds to average over.")] = 3,
     seeds: Annotated[int, typer.Option(help="Tie-breaking seeds and draws of noise a crowd.")] = 4,
     first: Annotated[int, typer.Option(help="Seed of the first crowd.")] = FIRST,
-    epsilon: Annotated[list[float] | None, typer.Option(help="Default 0.1, 0.3, 1.")] = None,
+    epsilon: Epsilons = None,
     scheme: Annotated[
         list[str] | None,
         typer.Option(help="Schemes to attack; default: all, and both default streams."),
     ] = None,
     part: Annotated[list[str] | None, typer.Option(help=f"Only {', '.join(PARTS)}.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Trajectories recovered from counts: by number of points, and after each scheme."""
+    """Trajectories recovered from counts: by number of points, and after each scheme.
+
+    The default epsilons are 0.1, 0.3 and 1.
+
+    Example:
+        sfumato reproduce recovery --out recovery --part crowd
+    """
     from sfumato.density.registry import scheme_named
     from sfumato.lab.recovery.output import as_markdown
     from sfumato.lab.recovery.schemes import DENSITY, STREAMS

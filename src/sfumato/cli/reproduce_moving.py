@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Quiet
+from sfumato.cli.options import Epsilons, Quiet, Results, Seed
 
 if TYPE_CHECKING:
     from sfumato.lab.moving.cities import City
@@ -24,8 +24,8 @@ def geoind(
     data: Annotated[
         Path, typer.Option(help="Your Geolife folder, or the folder of the public data sets.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder for the page, figures and numbers.")],
-    seed: Annotated[int, typer.Option(help="The same seed gives the same study.")] = 1,
+    out: Results,
+    seed: Seed = 1,
     draws: Annotated[int, typer.Option(help="Draws of noise to average the spreading over.")] = 3,
     noise: Annotated[
         list[float] | None, typer.Option(help="Expected noise in metres; default 50 to 1000.")
@@ -35,7 +35,11 @@ def geoind(
     ] = True,
     quiet: Quiet = False,
 ) -> None:
-    """Placement of hot spots, gossip and recognition with sanitised traces. Internal results."""
+    """Placement of hot spots, gossip and recognition with sanitised traces. Internal results.
+
+    Example:
+        sfumato reproduce geoind --data Geolife --out geoind
+    """
     from sfumato.lab.geoind.study import NOISES
 
     def say(text: str) -> None:
@@ -102,7 +106,7 @@ Say = Callable[[str], None]
 
 
 def moving(
-    out: Annotated[Path, typer.Option(help="Folder for the numbers, the table and the plots.")],
+    out: Results,
     cabspotting: Annotated[
         Path | None, typer.Option(help="Cabspotting: its folder, or its Parquet file.")
     ] = None,
@@ -120,14 +124,20 @@ def moving(
         list[int] | None, typer.Option(help="Thinner crowds too: how many people, several times.")
     ] = None,
     crowd_seed: Annotated[int, typer.Option(help="Which crowd; thin ones take the next.")] = 31,
-    epsilon: Annotated[list[float] | None, typer.Option(help="Default 0.4 and 1.")] = None,
+    epsilon: Epsilons = None,
     figures: Annotated[bool, typer.Option(help="Also the figures of the paper.")] = True,
     peers: Annotated[
         bool, typer.Option(help="Also all that is neither default nor baseline, printed forms too.")
     ] = True,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Streams of a crowd and of taxis: every scheme, printed and corrected. Internal results."""
+    """Streams of a crowd and of taxis: every scheme, printed and corrected. Internal results.
+
+    The default epsilons are 0.4 and 1.
+
+    Example:
+        sfumato reproduce moving --out moving --cabspotting cabspotting.parquet
+    """
     from sfumato.lab.moving.cities import (
         c2tm_city,
         cabspotting_city,

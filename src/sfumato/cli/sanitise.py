@@ -8,18 +8,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli.options import (
+    DATA,
+    OUTPUT,
+    PLACES,
+    PRIVACY,
     AsJson,
+    Columns,
+    Dataset,
     DryRun,
+    End,
     KeyFile,
+    NewFolder,
     Quiet,
+    ReadTz,
     ReleaseName,
     TimeUnit,
     Where,
     columns_of,
     open_ledger,
-    print_json,
-    tell,
+    shared,
 )
+from sfumato.cli.telling import print_json, tell
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,55 +40,98 @@ def sanitise(
     traces: Annotated[
         Path, typer.Argument(help="CSV, Parquet, GPX, or a folder of GPX, Geolife or Cabspotting.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder to make; it must not exist yet.")],
-    dataset: Annotated[str, typer.Option(help="Whose people these are, as the ledger knows them.")],
-    start: Annotated[str, typer.Option("--from", help="First day (UTC), such as 2008-11-01.")],
-    end: Annotated[str, typer.Option("--to", help="First day that is no longer part of it.")],
+    out: NewFolder,
+    dataset: Dataset,
+    start: Annotated[str, shared(DATA, "--from", "First day (UTC), such as 2008-11-01.")],
+    end: End,
     expected_noise: Annotated[
-        str | None, typer.Option(help="Mean distance of a report from the place: 100m.")
+        str | None,
+        typer.Option(
+            help="Mean distance of a report from the place: 100m.", rich_help_panel=PRIVACY
+        ),
     ] = None,
-    radius: Annotated[str | None, typer.Option(help="Radius of the protection: 200m.")] = None,
-    level: Annotated[str | None, typer.Option(help="Level within the radius: ln4.")] = None,
+    radius: Annotated[
+        str | None,
+        typer.Option(help="Radius of the protection: 200m.", rich_help_panel=PRIVACY),
+    ] = None,
+    level: Annotated[
+        str | None, typer.Option(help="Level within the radius: ln4.", rich_help_panel=PRIVACY)
+    ] = None,
     kind: Annotated[
         str,
-        typer.Option(help="independent, clock, printed-clock, predictive or gaussian."),
+        typer.Option(
+            help="independent, clock, printed-clock, predictive or gaussian.",
+            rich_help_panel=PRIVACY,
+        ),
     ] = "independent",
     most_reports: Annotated[
-        int | None, typer.Option(help="Most reports of a person; later fixes are left out.")
+        int | None,
+        typer.Option(
+            help="Most reports of a person; later fixes are left out.", rich_help_panel=PRIVACY
+        ),
     ] = None,
-    window: Annotated[str | None, typer.Option(help="Length of a clock's window: 5min.")] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(help="Length of a clock's window: 5min.", rich_help_panel=PRIVACY),
+    ] = None,
     threshold: Annotated[
-        str | None, typer.Option(help="Predictive: how far the last report may be off.")
+        str | None,
+        typer.Option(
+            help="Predictive: how far the last report may be off.", rich_help_panel=PRIVACY
+        ),
     ] = None,
     test_share: Annotated[
-        float, typer.Option(help="Predictive: a test's strength as a share of a report's.")
+        float,
+        typer.Option(
+            help="Predictive: a test's strength as a share of a report's.",
+            rich_help_panel=PRIVACY,
+        ),
     ] = 0.1,
-    epsilon: Annotated[float | None, typer.Option(help="Gaussian: loss within the radius.")] = None,
-    delta: Annotated[float | None, typer.Option(help="Gaussian: its delta.")] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Gaussian: loss within the radius.", rich_help_panel=PRIVACY),
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Gaussian: its delta.", rich_help_panel=PRIVACY)
+    ] = None,
     region: Annotated[
-        str | None, typer.Option(help="Public region: west,south,east,north in degrees.")
+        str | None,
+        shared(PLACES, "--region", "Public region: west,south,east,north in degrees."),
     ] = None,
     outside: Annotated[
-        str, typer.Option(help="Reports outside the region: keep, clamp or drop.")
+        str,
+        typer.Option(
+            help="Reports outside the region: keep, clamp or drop.", rich_help_panel=OUTPUT
+        ),
     ] = "keep",
-    lattice: Annotated[int, typer.Option(help="Rows of the public lattice a degree.")] = 100_000,
+    lattice: Annotated[
+        int, typer.Option(help="Rows of the public lattice a degree.", rich_help_panel=PLACES)
+    ] = 100_000,
     daily_level: Annotated[
-        str | None, typer.Option(help="Most level within 200 m on any day, such as ln10.")
+        str | None,
+        typer.Option(
+            help="Most level within 200 m on any day, such as ln10.", rich_help_panel=PRIVACY
+        ),
     ] = None,
     name: ReleaseName = None,
-    tz: Annotated[str | None, typer.Option(help="Zone of times that carry none.")] = None,
-    column: Annotated[
-        list[str] | None, typer.Option(help="Which column is what: user=uid, time=ts, lon=x.")
-    ] = None,
+    tz: ReadTz = None,
+    column: Columns = None,
     time_unit: TimeUnit = None,
-    gap: Annotated[str, typer.Option(help="A pause so long ends a trip.")] = "20min",
+    gap: Annotated[
+        str, typer.Option(help="A pause so long ends a trip.", rich_help_panel=DATA)
+    ] = "20min",
     ledger: Where = None,
     ledger_key: KeyFile = None,
     dry_run: DryRun = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Publish sanitised traces. Killed and run again, it finishes the same release, paid once."""
+    """Publish sanitised traces. Killed and run again, it finishes the same release, paid once.
+
+    Example:
+        sfumato sanitise traces.parquet --from 2008-05-19 --to 2008-05-20
+        --expected-noise 100m --most-reports 200 --dataset cabs --out out/cabs
+    """
     from sfumato.io.datasets import read_traces
     from sfumato.privacy.noise.planar import parse_seconds
     from sfumato.traces.publish import sanitise as publish

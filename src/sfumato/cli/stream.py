@@ -10,24 +10,40 @@ import typer
 from rich.console import Console
 
 from sfumato.cli.options import (
+    DATA,
+    OUTPUT,
+    PRIVACY,
     AsJson,
     Columns,
+    Dataset,
     DropBadTowers,
+    Epsilon,
     EventsTz,
     Grid,
     KeyFile,
     Layer,
+    MaybeEnd,
+    MaybeExpectedUsers,
+    Quiet,
     Region,
+    ReleaseName,
     RepairZones,
-    RowsRead,
+    Results,
+    Slot,
+    Start,
     TimeUnit,
+    Towers,
+    Tz,
+    UnitName,
     Where,
     ZoneId,
     ZoneName,
+    Zones,
     columns_of,
     open_ledger,
-    print_json,
+    shared,
 )
+from sfumato.cli.telling import RowsRead, print_json
 
 if TYPE_CHECKING:
     from sfumato.stream.facts import StreamFacts
@@ -41,24 +57,19 @@ def stream(
             help="A history (file or pattern), a folder with --follow, or - for NDJSON."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder to write to.")],
-    dataset: Annotated[str, typer.Option(help="Whose people these are, as the ledger knows them.")],
-    epsilon: Annotated[float, typer.Option(help="Privacy loss of one unit.")],
-    start: Annotated[str, typer.Option("--from", help="First day, such as 2007-09-10.")],
-    tz: Annotated[str, typer.Option(help="Time zone, such as Europe/Paris.")],
-    end: Annotated[
-        str | None, typer.Option("--to", help="First day that is no longer part; none: endless.")
-    ] = None,
-    delta: Annotated[float, typer.Option(help="Well below one over the people; 0 is pure.")] = 0.0,
-    unit: Annotated[
-        str,
-        typer.Option(
-            help="Whose contribution is hidden: user-period, user-day, w-event:48, event."
-        ),
-    ] = "user-day",
-    slot: Annotated[str, typer.Option(help="Length of a time slot: 15min, 1h.")] = "1h",
-    towers: Annotated[Path | None, typer.Option(help="Antennas that the events name.")] = None,
-    zones: Annotated[Path | None, typer.Option(help="Zones that the coordinates fall in.")] = None,
+    out: Results,
+    dataset: Dataset,
+    epsilon: Epsilon,
+    start: Start,
+    tz: Tz,
+    end: MaybeEnd = None,
+    delta: Annotated[
+        float, shared(PRIVACY, "--delta", "Well below one over the people; 0 is pure.")
+    ] = 0.0,
+    unit: UnitName = "user-day",
+    slot: Slot = "1h",
+    towers: Towers = None,
+    zones: Zones = None,
     grid: Grid = None,
     region: Region = None,
     zone_id: ZoneId = None,
@@ -68,34 +79,57 @@ def stream(
     drop_bad_towers: DropBadTowers = False,
     scheme: Annotated[
         str | None,
-        typer.Option(help="How the numbers are made; default: rhythm, or profile for few days."),
+        shared(
+            PRIVACY,
+            "--scheme",
+            "How the numbers are made; default: rhythm, or profile for few days.",
+        ),
     ] = None,
-    expected_users: Annotated[
-        int | None, typer.Option(help="How many people, from public knowledge, rounded.")
-    ] = None,
-    delay: Annotated[str, typer.Option(help="How long a slot stays open after its end.")] = "0",
+    expected_users: MaybeExpectedUsers = None,
+    delay: Annotated[
+        str,
+        typer.Option(help="How long a slot stays open after its end.", rich_help_panel=DATA),
+    ] = "0",
     whole: Annotated[
-        str, typer.Option("--consistency", help="none, nearest or random: non-negative counts.")
+        str,
+        typer.Option(
+            "--consistency",
+            help="none, nearest or random: non-negative counts.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = "none",
     follow: Annotated[
-        bool, typer.Option("--follow", help="EVENTS is a folder that fills.")
+        bool,
+        typer.Option("--follow", help="EVENTS is a folder that fills.", rich_help_panel=DATA),
     ] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a stream begun before.")] = (
-        False
-    ),
-    name: Annotated[str | None, typer.Option(help="Name; default: that of the folder.")] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with a stream begun before.", rich_help_panel=OUTPUT),
+    ] = False,
+    name: ReleaseName = None,
     column: Columns = None,
     time_unit: TimeUnit = None,
     events_tz: EventsTz = None,
     clock: Annotated[
-        str, typer.Option(help="Whose clock closes slots of a pipe: machine, or feed.")
+        str,
+        typer.Option(
+            help="Whose clock closes slots of a pipe: machine, or feed.", rich_help_panel=DATA
+        ),
     ] = "machine",
     ledger: Where = None,
     ledger_key: KeyFile = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Publish counts while people move. Killed and resumed, it goes on with the same numbers."""
+    """Publish counts while people move. Killed and resumed, it goes on with the same numbers.
+
+    Without --to it is endless, and the unit is a day, a window or an event.
+
+    Example:
+        sfumato stream incoming/ --follow --zones zones.geojson --from 2024-03-04
+        --tz Europe/Paris --unit user-day --dataset "metro subscribers" --epsilon 1
+        --delta 1e-7 --expected-users 2000000 --out streams/metro
+    """
     from sfumato.stream.publish import stream as publish
 
     told = RowsRead(silent=quiet)

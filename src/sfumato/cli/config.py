@@ -1,0 +1,200 @@
+"""`--config sfumato.toml`: every flag has a place in the file, and the other way round.
+
+    dataset = "metro subscribers"       # what stands above the tables holds for every command
+    expected-users = 2_000_000
+
+    [release]                           # what stands in a table holds for that command
+    events = "events.parquet"
+    from = 2007-09-10
+    epsilon = 0.3
+    column = { user = "imsi", time = "ts" }
+
+    [attack.recovery]                   # a command of a group
+    suppress = [5, 15]
+
+Keys are the long flags without their dashes, and the names of arguments in small letters. A
+flag on the command line wins over the file, a command's table over its group's, and that over
+what stands above. One file serves all commands: the tables of others are checked and left
+alone, and what is no command or no option of one is refused by its name.
+
+Paths are read as on the command line, from the folder in which the command runs.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from datetime import date
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.errors import InputError, UsageError
+
+_NOT_IN_FILES = frozenset({"config", "help"})
+_BOOK = "ledger"
+"""An option and a command. TOML has one place for a name, so where there is a table `[ledger]`
+the option that holds for every command is written inside it: `ledger.ledger`."""
+
+
+def _use(context: typer.Context, path: Path | None) -> Path | None:
+    """Make the file's values the defaults of the command that is being read."""
+    if path is not None and not context.resilient_parsing:
+        names: list[str] = []
+        here: Any = context
+        while here.parent is not None:
+            names.insert(0, str(here.info_name))
+            here = here.parent
+        found = settings(path, names, here.command)
+        context.default_map = {**(context.default_map or {}), **found}
+    return path
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        callback=_use,
+        is_eager=True,
+        expose_value=False,
+        help="TOML file with any of these options, and those of other commands.",
+    ),
+]
+
+
+def settings(path: Path, names: list[str], program: Any) -> dict[str, Any]:
+    """What a file says to a command.
+
+    Args:
+        path: The file.
+        names: Of the command, after those of the groups that it is in: `["ledger", "init"]`.
+        program: The group of all commands.
+
+    Returns:
+        Parameter to value, as it would stand on the command line.
+
+    Raises:
+        InputError: The file cannot be read or is not TOML.
+        UsageError: It names a table or an option that does not exist.
+    """
+    data = _read(path)
+    book = data.get(_BOOK)
+    if isinstance(book, dict):
+        above = {key: book[key] for key in (_BOOK, "ledger-key", "ledger_key") if key in book}
+    else:
+        above = {}
+    _check(path, data, program, [])
+    tables: list[tuple[Any, dict[str, Any]]] = [(program, above)]
+    group, table = program, data
+    for name in names:
+        tables.append((group, _values(table, group)))
+        group, table = group.commands[name], table.get(name, {})
+        if not isinstance(table, dict):  # the option `ledger`, not the table
+            table = {}
+    mine = _options(group)
+    found = {}
+    for owner, values in tables:
+        for key, value in values.items():
+            option = mine.get(_dashed(key))
+            if option is not None and not (owner is program and _homonym(option)):
+                found[str(option.name)] = _value(value)
+    for key, value in table.items():
+        found[str(mine[_dashed(key)].name)] = _value(value)
+    return found
+
+
+def long_flag(parameter: Any) -> str:
+    """`--from` of the parameter `start`; the name of an argument."""
+    flags = [flag for flag in parameter.opts if flag.startswith("--")]
+    return max(flags, key=len) if flags else str(parameter.name)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError:
+        raise InputError("the file cannot be read.", file=str(path)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"this is not TOML: {error}.", file=str(path)) from None
+
+
+def _check(path: Path, table: Mapping[str, Any], owner: Any, names: list[str]) -> None:
+    """Refuse what no command has, wherever it stands."""
+    commands: Mapping[str, Any] = getattr(owner, "commands", {})
+    for key, value in table.items():
+        if key in commands and isinstance(value, dict):
+            _check(path, value, commands[key], [*names, key])
+        elif not any(_dashed(key) in _options(command) for command in _leaves(owner)):
+            if key in commands:
+                whole = ".".join([*names, key])
+                raise UsageError(f"{path}: {whole!r} is a table of options, written as [{whole}].")
+            raise _unknown(path, key, isinstance(value, dict), owner, names)
+
+
+def _unknown(path: Path, key: str, table: bool, owner: Any, names: list[str]) -> UsageError:
+    where = f"in [{'.'.join(names)}]" if names else "above the tables"
+    what = "no command and no option" if table else "no option"
+    known = {*getattr(owner, "commands", ()), *(k for c in _leaves(owner) for k in _options(c))}
+    near = get_close_matches(_dashed(key), sorted(known), n=3)
+    hint = f"Did you mean {' or '.join(near)}?" if near else ""
+    if not near and names:
+        hint = f"There are {', '.join(sorted(known))}."
+    return UsageError(
+        f"{path}: there is {what} {'.'.join([*names, key])!r} ({where}).",
+        remedy=hint or "See sfumato COMMAND -h for the options of a command.",
+    )
+
+
+def _leaves(owner: Any) -> Iterator[Any]:
+    """A command, or all commands below a group."""
+    commands = getattr(owner, "commands", None)
+    if commands is None:
+        yield owner
+        return
+    for name in commands:
+        yield from _leaves(commands[name])
+
+
+def _options(command: Any) -> dict[str, Any]:
+    """Key of the file to parameter."""
+    keys = {_dashed(long_flag(one).removeprefix("--")): one for one in command.params}
+    return {key: one for key, one in keys.items() if key not in _NOT_IN_FILES}
+
+
+def _values(table: Mapping[str, Any], owner: Any) -> dict[str, Any]:
+    """What stands in a table besides the tables of commands."""
+    return {
+        key: value
+        for key, value in table.items()
+        if not (key in owner.commands and isinstance(value, dict))
+    }
+
+
+def _homonym(option: Any) -> bool:
+    """An option of one command that others have in another sense: `towers` of a city, a number."""
+    from sfumato.cli.options import TABLE
+
+    shared = TABLE.get(long_flag(option))
+    return shared is not None and option.help not in shared
+
+
+def _dashed(key: str) -> str:
+    return key.replace("_", "-")
+
+
+def _value(value: object) -> Any:
+    """As it would stand on the command line."""
+    if isinstance(value, dict):
+        return [f"{key}={_text(part)}" for key, part in value.items()]
+    if isinstance(value, list):
+        return [_text(part) for part in value]
+    return value if isinstance(value, bool) else _text(value)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, date) else str(value)
