@@ -158,7 +158,7 @@ _GEOHASH_LONGEST = 9
 
 
 def geohash_grid(region: Places | shapely.Geometry, length: int) -> Places:
-    """Geohash cells (Niemeyer 2008) of `length` letters that overlap the region, row by row.
+    """Geohash cells (Niemeyer 2008) of `length` letters that overlap the region.
 
     A geohash halves the world's degrees in turn, longitude first; five halvings are a letter.
     """
