@@ -14,7 +14,16 @@ from sfumato.errors import UsageError
 
 DEFAULT = "bayes"
 SCHEMES: Mapping[str, Scheme] = MappingProxyType(
-    {scheme.name: scheme for scheme in (Laplace(), Gaussian(), Grouping(), Paris(), Bayes())}
+    {
+        scheme.name: scheme
+        for scheme in (
+            Laplace(),
+            Gaussian(),
+            Grouping(),
+            Paris(),
+            Bayes(),
+        )
+    }
 )
 
 
