@@ -79,7 +79,7 @@ def traces(
         sfumato attack traces traces.parquet --expected-noise 100m --out internal-cabs
     """
     from sfumato.attacks.traces.run import attack_traces, page
-    from sfumato.io.datasets import read_traces
+    from sfumato.io.traces import read_traces
     from sfumato.io.write import write_bytes
     from sfumato.privacy.noise.planar import parse_metres, parse_seconds
     from sfumato.traces.region import Box

@@ -132,7 +132,7 @@ def sanitise(
         sfumato sanitise traces.parquet --from 2008-05-19 --to 2008-05-20
         --expected-noise 100m --most-reports 200 --dataset cabs --out out/cabs
     """
-    from sfumato.io.datasets import read_traces
+    from sfumato.io.traces import read_traces
     from sfumato.privacy.noise.planar import parse_seconds
     from sfumato.traces.publish import sanitise as publish
 
