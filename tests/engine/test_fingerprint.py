@@ -11,7 +11,7 @@ import pytest
 
 from sfumato.engine.fingerprint import fingerprint
 from sfumato.engine.local import LocalSource
-from sfumato.model.events import EventColumns, EventFile, Events, FileFormat
+from sfumato.model.events import EventColumns, EventFile, Events
 
 KEY = b"a key of the holder's own"
 ROWS = [(1, 0.5, "t0"), (2, 1.5, "t1"), (3, 2.5, "t0")]
@@ -22,7 +22,7 @@ def filed(town: Any, folder: Path, names: list[str], rows: Any = ROWS) -> Events
     reading = town.events(rows).parts[0].reading
     for k, name in enumerate(names):
         pq.write_table(town.table(rows[k :: len(names)]), folder / name)
-    return Events(tuple(EventFile(folder / name, FileFormat.PARQUET, reading) for name in names))
+    return Events(tuple(EventFile(folder / name, "parquet", reading) for name in names))
 
 
 def test_contents_count_and_names_do_not(town: Any, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ SECRET_NUMBER = 48_151_623_42
 def printed(error: SfumatoError) -> str:
     """What the command shows for an error."""
 
-    def fail() -> None:
+    def fail(**_: object) -> None:
         raise error
 
     stream = io.StringIO()

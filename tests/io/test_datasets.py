@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import InputError, UsageError
-from sfumato.io.datasets import Box, Dropped, read_cabspotting, read_tdrive
+from sfumato.lab.fleets import Dropped, read_cabspotting, read_tdrive
 from sfumato.model.events import Events, EventTable
+from sfumato.model.traces import Box
 
 
 def table_of(events: Events) -> pa.Table:
@@ -118,7 +119,7 @@ def test_cabspotting_text_and_parquet_agree(tmp_path: Path) -> None:
 def test_empty_folders_are_empty_and_missing_ones_refused(tmp_path: Path) -> None:
     for read in (read_tdrive, read_cabspotting):
         assert rows(read(tmp_path)[0]) == []
-        with pytest.raises(InputError, match="no such folder"):
+        with pytest.raises(InputError, match="no such file"):
             read(tmp_path / "nowhere")
     with pytest.raises(UsageError):
         Box(2.0, 48.0, 1.0, 49.0)

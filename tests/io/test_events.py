@@ -19,7 +19,7 @@ from tests.io.planted import SECRET, SECRET_NUMBER, refused
 from sfumato.errors import InputError, UsageError
 from sfumato.io.events import read_events, resolved, rows_of
 from sfumato.io.formats import Damaged
-from sfumato.model.events import EventFile, Events, FileFormat, TimeEncoding, UserEncoding
+from sfumato.model.events import EventFile, Events, TimeEncoding, UserEncoding
 
 Written = Callable[..., Path]
 ROWS = "007,2020-01-01 00:00:00+01:00,a\n008,2020-01-01 00:05:00Z,b\n"
@@ -47,7 +47,7 @@ def rows(events: Events) -> int:
 def test_csv_is_text_throughout(csv_file: Written) -> None:
     path = csv_file("User;TIME;Tower\r\n" + ROWS.replace(",", ";").replace("\n", "\r\n"))
     part = only(path)
-    assert (part.format, part.delimiter) == (FileFormat.CSV, ";")
+    assert (part.format, part.delimiter) == ("csv", ";")
     assert part.header == ("User", "TIME", "Tower") == part.reading.columns.used
     reading = part.reading
     assert (reading.user, reading.time, reading.time_is_text) == ("text", "iso", True)
@@ -204,7 +204,7 @@ def test_one_column_cannot_play_two_parts(parquet_file: Written) -> None:
         read_events(path, columns={"user": "bs"})
     with pytest.raises(UsageError, match="part that a column"):
         read_events(path, columns={"users": "bs"})
-    with pytest.raises(UsageError, match="parquet, csv or ndjson"):
+    with pytest.raises(UsageError, match="gpx, parquet, ndjson, csv"):
         read_events(path, format="xlsx")
 
 

@@ -15,8 +15,9 @@ CSV = "time,tower\n2024-03-30T12:00:00Z,t1\n"
 
 
 def people(folder: Path) -> list[bytes | None]:
-    rows, _ = all_rows(resolved(read_events(folder, tz="UTC"), zones=False))
-    return [who for part in rows for who in part.user.to_pylist()]
+    events = resolved(read_events(folder, tz="UTC"), zones=False)
+    parts, _ = all_rows(events, events.user)
+    return [who for part in parts for rows in part for who in rows.user.to_pylist()]
 
 
 @pytest.mark.privacy

@@ -12,7 +12,6 @@ from sfumato.model.events import (
     EventFile,
     Events,
     EventTable,
-    FileFormat,
     Reading,
     TimeEncoding,
     UserEncoding,
@@ -56,7 +55,7 @@ def test_names_or_coordinates_follow_from_the_schema_and_the_options() -> None:
 def test_ids_are_held_as_text_where_the_parts_differ() -> None:
     def part(user: UserEncoding) -> EventFile:
         reading = Reading(COLUMNS, TimeEncoding.INSTANT, user)
-        return EventFile(Path(f"{user}.parquet"), FileFormat.PARQUET, reading)
+        return EventFile(Path(f"{user}.parquet"), "parquet", reading)
 
     for user in UserEncoding:
         assert Events((part(user), part(user))).user is user

@@ -8,12 +8,8 @@ import pytest
 from sfumato.errors import UsageError
 from sfumato.model.traces import (
     MICROSECONDS,
-    NO_TRIP,
-    Fixes,
-    joined,
     make_traces,
     run_starts,
-    traces_of,
 )
 
 NOON_US = 1_225_540_800 * MICROSECONDS
@@ -71,20 +67,6 @@ def test_a_time_outside_1980_to_2100_costs_its_row() -> None:
     assert traces.time.tolist() == [NOON_US, NOON_US + 1]
     assert (found.far_times, found.dropped) == (2, 2)
     assert any("1980" in line for line in found.lines())
-
-
-def test_formats_are_joined_by_the_canonical_text_of_ids() -> None:
-    """7 of a table and `7` of a file's name are one person; trips of both stay apart."""
-    one = np.zeros(2, np.int64)
-    time = NOON_US + np.array([0, 7200], np.int64) * MICROSECONDS
-    table = Fixes(np.array([7], object), one, one + NO_TRIP, time, one * 1.0, one * 1.0)
-    track = Fixes(np.array(["7"], object), one, one, time + 1, one * 1.0, one * 1.0, unfit=1)
-    traces, found = traces_of(joined([table, track]), gap_s=1200.0)
-    assert traces.names.tolist() == ["7"]
-    assert traces.trip.tolist() == [0, 1, 2, 2]
-    assert found.unfit == 1
-    nothing, found = traces_of(joined([]), gap_s=1200.0)
-    assert (len(nothing), found.dropped) == (0, 0)
 
 
 def test_empty_traces_are_empty() -> None:

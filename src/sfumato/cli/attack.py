@@ -26,6 +26,7 @@ from sfumato.cli.options import (
     Columns,
     EventsOption,
     EventsTz,
+    Format,
     InternalFolder,
     Quiet,
     ReadTz,
@@ -55,7 +56,7 @@ traces_app = typer.Typer(help="Attacks on sanitised traces; results are internal
 @traces_app.command()
 def traces(
     source: Annotated[
-        Path, typer.Argument(help="True traces: CSV, Parquet, GPX, Geolife or Cabspotting.")
+        str, typer.Argument(help="True traces: files, a folder or an address, as for sanitise.")
     ],
     out: Results,
     expected_noise: Annotated[str, typer.Option(help="Noise to attack: 100m.")] = "100m",
@@ -66,6 +67,7 @@ def traces(
     ] = None,
     tz: ReadTz = None,
     column: Columns = None,
+    format: Format = None,
     time_unit: TimeUnit = None,
     seed: Seed = 1,
     classifier: Annotated[
@@ -79,14 +81,16 @@ def traces(
         sfumato attack traces traces.parquet --expected-noise 100m --out internal-cabs
     """
     from sfumato.attacks.traces.run import attack_traces, page
-    from sfumato.io.datasets import read_traces
+    from sfumato.io.traces import read_traces
     from sfumato.io.write import write_bytes
     from sfumato.privacy.noise.planar import parse_metres, parse_seconds
     from sfumato.traces.region import Box
 
-    read, _ = read_traces(source, columns=columns_of(column), tz=tz, time_unit=time_unit)
+    read, _ = read_traces(
+        source, columns=columns_of(column), tz=tz, time_unit=time_unit, format=format
+    )
     if not len(read):
-        raise InputError("there is not a single usable fix.", file=str(source))
+        raise InputError("there is not a single usable fix.")
     noise, window_s = parse_metres(expected_noise), parse_seconds(window)
     box = None if region is None else Box.parse(region)
     found = attack_traces(read, noise, window_s=window_s, box=box, seed=seed)
@@ -131,6 +135,7 @@ def recovery(
     towers: Towers = None,
     tz: ReadTz = None,
     column: Columns = None,
+    format: Format = None,
     time_unit: TimeUnit = None,
     events_tz: EventsTz = None,
     suppress: Annotated[
@@ -188,6 +193,7 @@ def recovery(
                 bar.update(task, description=what, completed=share, total=1.0)
 
         reading = {"columns": columns_of(column), "time_unit": time_unit, "tz": events_tz or tz}
+        reading |= {"format": format}
         people, given, places = load(releases, events, zones, towers, tz, reading, tell)
         counts, below = people.counts, suppress if suppress is not None else [5, 15]
         tables: dict[str, Any] = {UNPROTECTED: counts}

@@ -17,6 +17,7 @@ from sfumato.cli.options import (
     Engine,
     EventsOption,
     EventsTz,
+    Format,
     InternalFolder,
     Layer,
     Master,
@@ -69,6 +70,7 @@ def evaluate(
         bool, typer.Option("--earth-mover/--no-earth-mover", help="The slowest figure.")
     ] = True,
     column: Columns = None,
+    format: Format = None,
     time_unit: TimeUnit = None,
     events_tz: EventsTz = None,
     zone_id: ZoneId = None,
@@ -107,6 +109,7 @@ def evaluate(
             **places,
             tz=tz,
             columns=columns_of(column),
+            format=format,
             time_unit=time_unit,
             events_tz=events_tz,
             zone_id=zone_id,

@@ -28,7 +28,10 @@ _BANNER = (
 
 def inspect(
     events: Annotated[
-        list[str], typer.Argument(help="Event files or folders: CSV, Parquet, NDJSON.")
+        list[str],
+        typer.Argument(
+            help="Files or folders: CSV, Parquet, NDJSON, GPX, T-Drive, Geolife, Cabspotting."
+        ),
     ],
     towers: Towers = None,
     zones: Zones = None,

@@ -53,7 +53,11 @@ Columns = Annotated[
 ]
 Format = Annotated[
     str | None,
-    shared(DATA, "--format", "parquet, csv or ndjson, where the ending does not tell."),
+    shared(
+        DATA,
+        "--format",
+        "Where names do not tell: csv, parquet, ndjson, gpx, tdrive, geolife or cabspotting.",
+    ),
 ]
 TimeUnit = Annotated[
     str | None, shared(DATA, "--time-unit", "Unit of epoch numbers: s, ms, us or ns.")

@@ -28,6 +28,7 @@ from sfumato.cli.options import (
     Engine,
     Epsilon,
     EventsTz,
+    Format,
     Grid,
     KeyFile,
     Layer,
@@ -69,7 +70,8 @@ def release(
     events: Annotated[
         str,
         typer.Argument(
-            help="Events: CSV, Parquet or NDJSON files, or postgresql://…/database/schema.table."
+            help="Events: files or a folder (CSV, Parquet, NDJSON, GPX, T-Drive, Geolife, "
+            "Cabspotting), or postgresql://…/database/schema.table."
         ),
     ],
     out: NewFolder,
@@ -92,6 +94,7 @@ def release(
     expected_users: MaybeExpectedUsers = None,
     name: ReleaseName = None,
     column: Columns = None,
+    format: Format = None,
     time_unit: TimeUnit = None,
     events_tz: EventsTz = None,
     zone_id: ZoneId = None,
@@ -195,6 +198,7 @@ def release(
             pipeline=pipeline,
             zoning=zoning,
             column=columns_of(column),
+            format=format,
             time_unit=time_unit,
             events_tz=events_tz,
             engine=engine,

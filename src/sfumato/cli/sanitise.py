@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,6 +16,7 @@ from sfumato.cli.options import (
     Dataset,
     DryRun,
     End,
+    Format,
     KeyFile,
     NewFolder,
     Quiet,
@@ -38,7 +38,11 @@ if TYPE_CHECKING:
 
 def sanitise(
     traces: Annotated[
-        Path, typer.Argument(help="CSV, Parquet, GPX, or a folder of GPX, Geolife or Cabspotting.")
+        str,
+        typer.Argument(
+            help="Files or a folder (CSV, Parquet, NDJSON, GPX, T-Drive, Geolife, Cabspotting), or "
+            "postgresql://…/database/schema.table."
+        ),
     ],
     out: NewFolder,
     dataset: Dataset,
@@ -116,6 +120,7 @@ def sanitise(
     name: ReleaseName = None,
     tz: ReadTz = None,
     column: Columns = None,
+    format: Format = None,
     time_unit: TimeUnit = None,
     gap: Annotated[
         str, typer.Option(help="A pause so long ends a trip.", rich_help_panel=DATA)
@@ -132,7 +137,7 @@ def sanitise(
         sfumato sanitise traces.parquet --from 2008-05-19 --to 2008-05-20
         --expected-noise 100m --most-reports 200 --dataset cabs --out out/cabs
     """
-    from sfumato.io.datasets import read_traces
+    from sfumato.io.traces import read_traces
     from sfumato.privacy.noise.planar import parse_seconds
     from sfumato.traces.publish import sanitise as publish
 
@@ -164,6 +169,7 @@ def sanitise(
         traces,
         columns=columns_of(column),
         tz=tz,
+        format=format,
         time_unit=time_unit,
         gap_s=float(parse_seconds(gap)),
     )

@@ -19,6 +19,7 @@ from sfumato.cli.options import (
     DropBadTowers,
     Epsilon,
     EventsTz,
+    Format,
     Grid,
     KeyFile,
     Layer,
@@ -108,6 +109,7 @@ def stream(
     ] = False,
     name: ReleaseName = None,
     column: Columns = None,
+    format: Format = None,
     time_unit: TimeUnit = None,
     events_tz: EventsTz = None,
     clock: Annotated[
@@ -161,6 +163,7 @@ def stream(
         resume=resume,
         name=name,
         column=columns_of(column),
+        format=format,
         time_unit=time_unit,
         events_tz=events_tz,
         clock=clock,

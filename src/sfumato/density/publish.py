@@ -74,6 +74,7 @@ def release(
     earlier: Sequence[str | os.PathLike[str]] = (),
     name: str | None = None,
     column: Mapping[str, str] | None = None,
+    format: str | None = None,
     time_unit: str | None = None,
     events_tz: str | None = None,
     engine: str | None = None,
@@ -119,6 +120,7 @@ def release(
         earlier: Folders of earlier releases whose rhythms to expect; they cost nothing.
         name: Name of the release; default: that of the folder.
         column: Which column is what: `{"user": "imsi", "time": "ts"}`.
+        format: Format of the events where their names do not tell: csv, gpx, tdrive, …
         time_unit: Unit of epoch numbers: s, ms, us or ns.
         events_tz: Clock of event times that carry no offset; default: `tz`.
         engine: Where to count: local (default) or spark.
@@ -181,6 +183,7 @@ def release(
             spark=spark_conf,
             columns=column,
             tz=events_tz or tz,
+            format=format,
             time_unit=time_unit,
             progress=progress,
         ) as source:

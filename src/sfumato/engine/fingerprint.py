@@ -45,7 +45,6 @@ from sfumato.model.events import (
     EventFile,
     Events,
     EventTable,
-    FileFormat,
     Reading,
     TimeEncoding,
     UserEncoding,
@@ -310,7 +309,7 @@ def earlier_fingerprints(
         return frozenset()
     first = events.parts[0]
     how = {(part.reading, _cut(part)) for part in events.parts}
-    if len(how) > 1 or (isinstance(first, EventFile) and first.format is FileFormat.NDJSON):
+    if len(how) > 1 or (isinstance(first, EventFile) and first.format not in _FIRST_FORMATS):
         return frozenset()
     digests = []
     for meaning in _earlier_meanings(first.reading):
@@ -327,11 +326,15 @@ def earlier_fingerprints(
     return frozenset(digest.hexdigest() for digest in digests)
 
 
+_FIRST_FORMATS = ("parquet", "csv")
+"""What the first form could read."""
+
+
 def _cut(part: EventFile | EventTable) -> str:
     """How the first form wrote format and dialect. The spelling is frozen."""
     if isinstance(part, EventTable):
         return ""
-    if part.format is FileFormat.PARQUET:
+    if part.format == "parquet":
         return "('parquet', None)"
     dialect = f"CsvDialect(delimiter={part.delimiter!r}, columns={part.header!r}, quote='\"')"
     return f"('csv', {dialect})"

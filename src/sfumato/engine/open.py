@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engine.local import LocalSource
-from sfumato.engine.spark.session import is_spark_frame
 from sfumato.errors import UsageError
 from sfumato.io.events import read_events
 from sfumato.io.files import is_address
+from sfumato.io.tables import is_spark_frame
 from sfumato.model.events import Events
 from sfumato.model.places import Places
 from sfumato.model.source import Progress
@@ -59,11 +59,12 @@ def opened_source(
     columns: Mapping[str, str] | None = None,
     tz: str | None = None,
     time_unit: str | None = None,
+    format: str | None = None,
     progress: Progress | None = None,
 ) -> Iterator[LocalSource | SparkSource]:
     """The source, let go of at the end. `spark` are settings of a session started on `master`."""
     reading: dict[str, Any] = {"columns": columns, "tz": tz, "time_unit": time_unit}
-    reading["progress"] = progress
+    reading |= {"format": format, "progress": progress}
     if engine_of(events, engine, master, spark):
         from sfumato.engine.spark.source import open_source
 

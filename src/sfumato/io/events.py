@@ -1,10 +1,13 @@
-"""`read_events`: from files or a table to a description, and from that to rows.
+"""`read_events`: from any source to a description, and from that to rows; the one registry.
 
 A description is made from schemas, names and options alone; no row is looked at, so no row can
 change how another is read. Each file has a reading of its own by the same public rules. A file
 that the holder named and that does not fit is refused; one that was found in a folder gives no
 rows and is counted, because whether it is there may be a fact about one person. What the rows
 themselves lack is judged row by row (`sfumato.io.rows`).
+
+`FORMATS` holds every format there is. A source, or each file of a folder by itself, is read by the
+first that recognises it, or by the one that the holder names.
 
 `Inputs`: what a release needs, found in a pipeline's own places. Events are opened last.
 """
@@ -15,26 +18,76 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sfumato.errors import SfumatoError, UsageError
-from sfumato.io.columns import EPOCHS, ROLES, check_time_options, describe, placed
-from sfumato.io.files import Located, Unreadable, format_of, is_address, is_path, locate
-from sfumato.io.formats import BATCH, FORMATS, Damaged, FileSchema
-from sfumato.io.names import check_keys
-from sfumato.io.postgres.connect import parse_address
-from sfumato.io.postgres.events import read_database
+from sfumato.errors import InputError, SfumatoError, UsageError
+from sfumato.io.columns import placed
+from sfumato.io.datasets import Cabspotting, Geolife, Gpx, TDrive
+from sfumato.io.files import Located, Unreadable, head, is_address, is_path, locate
+from sfumato.io.formats import Csv, Damaged, Format, Frame, NdJson, ReadOptions, SparkTable
+from sfumato.io.parquet import BATCH, Parquet
+from sfumato.io.postgres.events import Database
 from sfumato.io.rows import SWOLLEN, Positions, RowRules
-from sfumato.io.tables import LABEL, Column, arrow_columns, as_table
-from sfumato.model.events import (
-    EventColumns,
-    EventFile,
-    Events,
-    EventTable,
-    FileFormat,
-    Reading,
-    UserEncoding,
-)
+from sfumato.model.events import EventFile, Events, EventTable, UserEncoding
 from sfumato.model.places import Places
 from sfumato.model.source import Progress
+
+FORMATS: dict[str, Format] = {
+    each.name: each
+    for each in (
+        Database(),
+        SparkTable(),
+        Frame(),
+        TDrive(),
+        Cabspotting(),
+        Geolife(),
+        Gpx(),
+        Parquet(),
+        NdJson(),
+        Csv(),
+    )
+}
+"""Every format by its name, asked in this order: `.txt` is a taxi's where its name is one, else a
+table. Another format is a line here and a file of its own."""
+
+
+def format_named(name: str) -> Format:
+    """The format of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name not in FORMATS:
+        of_files = ", ".join(each.name for each in FORMATS.values() if each.endings)
+        raise UsageError(f"{name!r} is not a format of events.", remedy=f"Use one of {of_files}.")
+    return FORMATS[name]
+
+
+def known_format(file: Located) -> Format | None:
+    """The format that a file's name and folders say, if they say one."""
+    return next((each for each in FORMATS.values() if each.can_read(file)), None)
+
+
+def is_event_file(path: Path) -> bool:
+    """Whether a file of a folder is one of events, by its name and folders."""
+    return known_format(Located(path, named=False)) is not None
+
+
+def format_of(file: Located) -> Format:
+    """The format of a file by its name; by its first bytes where no name tells.
+
+    Raises:
+        InputError: the file is packed or encrypted and its name does not say so.
+    """
+    known = known_format(file)
+    if known is not None:
+        return known
+    start = head(file.path, 4)
+    if start[:2] == b"\x1f\x8b":
+        raise InputError(
+            "the file is compressed but its name does not end in .gz.",
+            file=str(file.path),
+            remedy="Rename or unpack it.",
+        )
+    return FORMATS[Parquet.name if start in (b"PAR1", b"PARE") else Csv.name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,45 +113,45 @@ def read_events(
 ) -> Events:
     """Describe a source of events.
 
-    `source`: a path (file, folder, glob, hive-partitioned folder), a list of paths, the address
-    of a table in PostgreSQL (`sfumato.io.postgres.connect`; this one is read here, so close what
-    comes back), an Arrow table or reader, a pandas, geopandas or polars DataFrame, or a DuckDB
-    relation.
-    `columns`: maps user, time, place, lon, lat to column names where the names alone do not
-    tell. `tz`: the clock of times that carry no zone. `time_unit`: s, ms, us or ns for epoch
-    numbers. `format`: parquet, csv or ndjson where the ending does not tell.
-    `period`: first instant and first instant after (epoch microseconds); a database leaves rows
-    outside it behind, files ignore it. `progress` hears of what a database sends.
-    `only`: which files of a folder are events, by their names.
+    Args:
+        source: A path (file, folder, glob, hive-partitioned folder), a list of paths, the address
+            of a table in PostgreSQL (`sfumato.io.postgres.connect`; this one is read here, so close
+            what comes back), an Arrow table or reader, a pandas, geopandas or polars DataFrame, a
+            DuckDB relation, or a Spark DataFrame (brought here whole).
+        columns: Maps user, time, place, lon, lat to column names where the names alone do not tell.
+        tz: The clock of times that carry no zone.
+        time_unit: s, ms, us or ns for epoch numbers.
+        format: A name in `FORMATS` where names and folders do not tell, or tell wrongly. Of a
+            folder, the files with that format's endings are read.
+        period: First instant and first instant after (epoch microseconds); a database leaves rows
+            outside it behind, files ignore it.
+        progress: Hears of what a database sends.
+        only: Which files of a folder are events, by their paths.
+
+    Returns:
+        The description, with nothing read but headers and footers.
+
+    Raises:
+        UsageError: an option means nothing here.
+        InputError: what the holder named cannot be read, or leaves open how.
     """
-    chosen = dict(columns or {})
-    check_keys(chosen, ROLES)
-    check_time_options(tz, time_unit)
-    if format is not None and format not in tuple(FileFormat):
-        raise UsageError(
-            f"{format!r} is not a format of events.", remedy="Use parquet, csv or ndjson."
-        )
-    if is_address(source):
-        return read_database(
-            parse_address(str(source)),
-            columns=columns,
-            tz=tz,
-            time_unit=time_unit,
-            period=period,
-            progress=progress,
-        )
-    if not is_path(source):
-        table = as_table(source)
-        reading, said = describe(arrow_columns(table.schema), chosen, LABEL, tz=tz, unit=time_unit)
-        return Events((EventTable(table.select(list(reading.columns.used)), reading),), said)
-    parts: list[EventFile] = []
+    options = ReadOptions(dict(columns or {}), tz, time_unit, period, progress)
+    said = None if format is None else format_named(format)
+    if is_address(source) or not is_path(source):
+        own = next(each for each in FORMATS.values() if each.can_read(source))
+        if said is not None and said is not own:
+            raise UsageError(
+                f"This source is not of the format {format!r}.", remedy="Leave the format out."
+            )
+        return own.read(source, options)
+    parts: list[EventFile | EventTable] = []
     unfit: list[tuple[str, str]] = []
     notes: tuple[str, ...] = ()
-    for file in locate(source):
+    for file in located(source, said):
         if only is not None and not file.named and not only(file.path):
             continue
         try:
-            part, said = _file(file, chosen, format, tz=tz, unit=time_unit)
+            found = (said or format_of(file)).read(file, options)
         except Unreadable:
             raise
         except SfumatoError as error:
@@ -106,49 +159,23 @@ def read_events(
                 raise
             unfit.append((str(file.path), error.problem))
             continue
-        if part is not None:
-            parts.append(part)
-            notes = tuple(dict.fromkeys((*notes, *said)))
+        parts += found.parts
+        notes = tuple(dict.fromkeys((*notes, *found.notes)))
     return Events(tuple(parts), notes, unfit=tuple(unfit))
 
 
-def _file(
-    file: Located,
-    chosen: Mapping[str, str],
-    format: str | None,
-    *,
-    tz: str | None,
-    unit: str | None,
-) -> tuple[EventFile | None, tuple[str, ...]]:
-    """One file and how it is read; nothing where it is empty."""
-    kind = FileFormat(format) if format else format_of(file.path)
-    schema = FORMATS[kind].schema(file.path, chosen.values())
-    if schema is None:
-        return None, ()
-    return described_file(file, kind, schema, chosen, tz=tz, unit=unit)
+def located(source: object, said: Format | None = None) -> tuple[Located, ...]:
+    """The files that a source means: of a folder those of any format, or of the one that is said.
 
-
-def described_file(
-    file: Located,
-    kind: FileFormat,
-    schema: FileSchema,
-    chosen: Mapping[str, str],
-    *,
-    tz: str | None,
-    unit: str | None,
-) -> tuple[EventFile, tuple[str, ...]]:
-    """A file whose schema is known, and how it is read; wherever the file is."""
-    notes: tuple[str, ...] = ()
-    if schema.open_names:
-        reading = open_names(chosen, tz, unit)
-    else:
-        stored = [column for column in schema.columns if column.name not in dict(file.keys)]
-        columns = [*stored, *(Column(name, "VARCHAR") for name, _ in file.keys)]
-        reading, notes = describe(columns, chosen, str(file.path), tz=tz, unit=unit)
-    part = EventFile(
-        file.path, kind, reading, schema.delimiter, schema.header, file.named, file.keys
-    )
-    return part, notes
+    Raises:
+        UsageError: the format that is said is not one of files.
+    """
+    if said is None:
+        return locate(source, is_event_file)
+    endings = said.endings
+    if not endings:
+        raise UsageError(f"{said.name!r} is not a format of files.", remedy="Leave it out.")
+    return locate(source, lambda path: path.name.lower().endswith(endings))
 
 
 def resolved(events: Events, zones: bool) -> Events:
@@ -168,20 +195,6 @@ def resolved(events: Events, zones: bool) -> Events:
         else:
             parts.append(replace(part, reading=reading))
     return replace(events, parts=tuple(parts), unfit=tuple(unfit))
-
-
-def open_names(chosen: Mapping[str, str], tz: str | None, unit: str | None) -> Reading:
-    """NDJSON has no header: members are called as the options say, or by the parts' own names.
-
-    In zones, positions count unless the holder named a place. A time that is a number counts
-    seconds unless an option says otherwise, one that is text is ISO 8601.
-    """
-    name = {role.key: chosen.get(role.key, role.key) for role in ROLES}
-    by_name = frozenset({"place"}) if "place" in chosen else frozenset({"lon", "lat"})
-    columns = EventColumns(
-        name["user"], name["time"], name["place"], name["lon"], name["lat"], 1.0, by_name
-    )
-    return Reading(columns, EPOCHS[unit or "s"], UserEncoding.TEXT, tz, time_is_text=True)
 
 
 def rows_of(
@@ -227,13 +240,18 @@ def without_damaged(events: Events, error: Damaged) -> Events:
     raise error
 
 
-def all_rows(events: Events) -> tuple[list[Positions], Events]:
-    """All rows at once, for sources that fit in memory, and the events without damaged files."""
-    while True:
+def all_rows(events: Events, held: UserEncoding) -> tuple[list[list[Positions]], Events]:
+    """All rows at once, part by part, for sources that fit in memory; without damaged files.
+
+    `held`: how ids are held, whichever files turn out to be damaged.
+    """
+    rows: list[list[Positions]] = []
+    for part in events.parts:
         try:
-            return list(rows_of(events)), events
+            rows.append(list(rows_of(replace(events, parts=(part,)), held=held)))
         except Damaged as error:
             events = without_damaged(events, error)
+    return rows, events
 
 
 def expected_rows(events: Events) -> int:
@@ -244,7 +262,7 @@ def expected_rows(events: Events) -> int:
             total += part.table.num_rows
         else:
             rows = FORMATS[part.format].expected_rows(part.path)
-            if not rows and part.format is not FileFormat.PARQUET:
+            if not rows and part.format != Parquet.name:
                 return 0
             total += rows
     return total

@@ -33,7 +33,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +47,6 @@ from sfumato.io import names as aliases
 from sfumato.io.names import is_known
 from sfumato.io.tables import refuse_repeated
 from sfumato.io.write import Scratch
-from sfumato.model.events import FileFormat
 
 
 @contextmanager
@@ -92,9 +91,9 @@ def without_records(files: Sequence[str]) -> Iterator[None]:
         ) from None
 
 
-_PARQUET = (".parquet", ".parq", ".pq", ".geoparquet")
-_CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
-_NDJSON = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")
+PARQUET_ENDINGS = (".parquet", ".parq", ".pq", ".geoparquet")
+CSV_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+NDJSON_ENDINGS = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")
 _NO_KEY = "__HIVE_DEFAULT_PARTITION__"
 _GLOB = "*?["
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]+:/")
@@ -119,12 +118,20 @@ class Located:
     keys: tuple[tuple[str, str | None], ...] = ()
 
 
-def locate(source: object) -> tuple[Located, ...]:
-    """The files that a path, a folder, a pattern or a list of these means."""
+def is_table(path: Path) -> bool:
+    """Whether a file's ending is that of a table."""
+    return path.name.lower().endswith((*PARQUET_ENDINGS, *CSV_ENDINGS, *NDJSON_ENDINGS))
+
+
+def locate(source: object, is_data: Callable[[Path], bool] = is_table) -> tuple[Located, ...]:
+    """The files that a path, a folder, a pattern or a list of these means.
+
+    `is_data`: which files of a folder are meant, by their paths.
+    """
     parts: Iterable[object] = source if isinstance(source, (list, tuple)) else [source]
     found: list[Located] = []
     for part in parts:
-        paths, root, named = _expand(os.fspath(part))  # type: ignore[call-overload]
+        paths, root, named = _expand(os.fspath(part), is_data)  # type: ignore[call-overload]
         found += [Located(path, named, partition_keys(path, root)) for path in paths]
     if not found and not isinstance(source, (str, os.PathLike)) and not list(parts):
         raise UsageError("No file was given.", remedy="Name a file, a folder or a pattern.")
@@ -154,7 +161,7 @@ def _unquoted(text: str) -> str:
     return os.fsdecode(unquote_to_bytes(os.fsencode(text)))
 
 
-def _expand(text: str) -> tuple[list[Path], Path, bool]:
+def _expand(text: str, is_data: Callable[[Path], bool]) -> tuple[list[Path], Path, bool]:
     """Files of one argument, the folder below which partition folders count, and if named."""
     if _ADDRESS.match(text) and not os.path.exists(text):
         # Not shown: it may hold a password.
@@ -166,7 +173,7 @@ def _expand(text: str) -> tuple[list[Path], Path, bool]:
     path = Path(text)
     try:
         if path.is_dir():
-            return _folder(path), path, False
+            return _folder(path, is_data), path, False
         if path.exists():
             return [path], path.parent, True
     except OSError as error:
@@ -181,7 +188,7 @@ def _expand(text: str) -> tuple[list[Path], Path, bool]:
     raise InputError("there is no such file.", file=text, remedy="Check the path.")
 
 
-def _folder(folder: Path) -> list[Path]:
+def _folder(folder: Path, is_data: Callable[[Path], bool]) -> list[Path]:
     """Data files below a folder; what starts with a dot or an underscore is not data."""
 
     def stop(error: OSError) -> None:
@@ -191,23 +198,8 @@ def _folder(folder: Path) -> list[Path]:
     found: list[Path] = []
     for here, folders, files in os.walk(folder, onerror=stop):
         folders[:] = [name for name in folders if name[0] not in "._"]
-        found += [
-            Path(here) / name for name in files if name[0] not in "._" and by_name(name) is not None
-        ]
-    return sorted(found)
-
-
-def by_name(name: str) -> FileFormat | None:
-    """The format that a file's ending says, if it says one."""
-    name = name.lower()
-    for endings, kind in (
-        (_PARQUET, FileFormat.PARQUET),
-        (_CSV, FileFormat.CSV),
-        (_NDJSON, FileFormat.NDJSON),
-    ):
-        if name.endswith(endings):
-            return kind
-    return None
+        found += [Path(here) / name for name in files if name[0] not in "._"]
+    return sorted(filter(is_data, found))
 
 
 class Unreadable(InputError):
@@ -233,31 +225,6 @@ def head(path: Path, size: int) -> bytes:
             return stream.read(size)
     except OSError as error:
         raise unreadable(path, error) from None
-
-
-def format_of(path: Path) -> FileFormat:
-    """What the file is by its ending; by its first bytes where the ending says nothing."""
-    kind = by_name(path.name)
-    start = head(path, 8)
-    if start[:4] == b"PARE" and kind in (None, FileFormat.PARQUET):
-        raise InputError("the Parquet file is encrypted.", file=str(path), remedy="Decrypt it.")
-    if kind is FileFormat.PARQUET and start[:4] != b"PAR1":
-        raise InputError(
-            "this is not a Parquet file: it does not begin like one.",
-            file=str(path),
-            remedy="Copy it again, or give it the ending of what it is.",
-        )
-    if kind is not None:
-        return kind
-    if start[:4] == b"PAR1":
-        return FileFormat.PARQUET
-    if start[:2] == b"\x1f\x8b":
-        raise InputError(
-            "the file is compressed but its name does not end in .gz.",
-            file=str(path),
-            remedy="Rename or unpack it.",
-        )
-    return FileFormat.CSV
 
 
 _LONGEST_HEADER = 1 << 18
@@ -350,7 +317,7 @@ def _decoded(line: bytes, path: Path) -> str:
         raise InputError(
             "this is neither text nor Parquet.",
             file=str(path),
-            remedy="Events are read from CSV (UTF-8), NDJSON and Parquet files.",
+            remedy="Say what it is with --format, or save it as CSV (UTF-8).",
         )
     try:
         return line.decode("utf-8-sig")

@@ -1,37 +1,151 @@
-"""The registry of file formats: which files one reads, what their schema is, and their rows.
+"""What a format of events is, and the formats of text and tables: CSV, NDJSON, frames.
 
-A format is one class here and one entry in `FORMATS`. It reads the schema from a header or a
-footer, never from rows, and gives rows in Arrow columns to `sfumato.io.rows`. `Damaged` is raised
-where the file itself is broken; nothing is raised because of what a row holds.
+**The contract.** A format says whether a source is its own (`can_read`), describes it (`read`) and,
+where it describes files, gives their rows (`positions`). The first two go by types, layout, names,
+headers and footers and never by rows, so that no row decides how another is read; `Damaged` is
+raised where a file itself is broken, and nothing because of what a row holds. Rows leave in Arrow
+columns through `sfumato.io.rows`, so every format obeys the same rules.
+
+**Another format** is a subclass of `Format` in a file of its own (`LineFormat` where records are
+lines, `FixedLines` where they have no header) and a line of `sfumato.io.events.FORMATS`. Then it is
+read as events and as traces, by every command: docs/decisions/formats.md.
 """
 
 from __future__ import annotations
 
 import os
 from codecs import BOM_UTF8
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sfumato.errors import InputError
-from sfumato.io.files import CsvDialect, Unreadable, open_text, read_dialect, read_piece, unreadable
+from sfumato.io.columns import EPOCHS, ROLES, check_time_options, describe
+from sfumato.io.files import (
+    CSV_ENDINGS,
+    NDJSON_ENDINGS,
+    CsvDialect,
+    Located,
+    Unreadable,
+    is_path,
+    open_text,
+    read_dialect,
+    read_piece,
+)
 from sfumato.io.json_lines import json_values
 from sfumato.io.lines import cut_csv, whole_lines
-from sfumato.io.rows import SWOLLEN, Positions, RowRules, longest_entry
-from sfumato.io.tables import INT96, Column, arrow_columns, refuse_repeated
-from sfumato.model.events import EventFile, FileFormat
-
-BATCH = 1 << 15
-"""Rows of Parquet at a time. Larger batches of text are mapped and unmapped, which costs more."""
-_BUFFER = 1 << 20
+from sfumato.io.names import check_keys
+from sfumato.io.rows import Positions, RowRules
+from sfumato.io.tables import LABEL, Column, arrow_columns, as_table, is_spark_frame
+from sfumato.model.events import EventColumns, EventFile, Events, EventTable, Reading, UserEncoding
+from sfumato.model.source import Progress
 
 
 class Damaged(InputError):
     """The file is broken: its bytes cannot be unpacked or decoded to the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What the holder says about how a source is read; a format takes what concerns it."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Part (user, time, place, lon, lat) to column."""
+    tz: str | None = None
+    """Clock of times that carry no zone."""
+    time_unit: str | None = None
+    """Unit of epoch numbers: s, ms, us or ns."""
+    period: tuple[int, int] | None = None
+    """First instant and first instant after; a database leaves other rows behind."""
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        check_keys(self.columns, ROLES)
+        check_time_options(self.tz, self.time_unit)
+
+
+class Format:
+    """One format: what it is called, which sources are its own, and how they are read."""
+
+    name: ClassVar[str]
+    """What `format=` and `--format` call it; it is part of a release's fingerprint."""
+    endings: ClassVar[tuple[str, ...]] = ()
+    """Endings of its files; with `format=`, those files of a folder are read. None: no files."""
+
+    def can_read(self, source: object) -> bool:
+        """Whether a source is of this format: a `Located` file, or what else the holder gave.
+
+        By type, layout and name. Nothing is opened: what a file holds may be one person's.
+        """
+        return isinstance(source, Located) and source.path.name.lower().endswith(self.endings)
+
+    def read(self, source: Any, options: ReadOptions) -> Events:
+        """Describe a source; a file that is empty has no parts.
+
+        Raises:
+            InputError: the source is not of this format, or leaves open how it is read.
+        """
+        raise NotImplementedError
+
+    def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
+        """The rows of a file that `read` described, batch by batch.
+
+        Raises:
+            Damaged: the file is broken.
+        """
+        raise NotImplementedError
+
+    def expected_rows(self, path: Path) -> int:  # noqa: ARG002
+        """Rows by the file's metadata, for progress only; 0 where not known."""
+        return 0
+
+
+class LineFormat(Format):
+    """Text files whose records are lines, each by itself: Spark's workers read these too."""
+
+    def rows(self, data: bytes, file: EventFile, rules: RowRules, skipped: int = 0) -> Positions:
+        """Rows of whole lines; `skipped` lines were too long. Fields apart by a delimiter."""
+        return csv_positions(data, file, rules, skipped)
+
+    def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
+        start = True
+        for data, skipped in text_blocks(file.path, file.ahead):
+            # A byte order mark belongs to the file, not to whoever's line stands first.
+            yield self.rows(data.removeprefix(BOM_UTF8) if start else data, file, rules, skipped)
+            start = False
+
+
+class FixedLines(LineFormat):
+    """Lines whose fields are the same in every file, without a header that names them."""
+
+    delimiter: ClassVar[str] = ","
+    header: ClassVar[tuple[str, ...]]
+    """What the fields are, in their order."""
+    reading: ClassVar[Reading]
+    ahead: ClassVar[int] = 0
+    """Lines before the first record."""
+
+    def user_of(self, path: Path) -> str | None:  # noqa: ARG002
+        """Whose file it is, by its path; nothing where every line says so itself."""
+        return None
+
+    def read(self, source: Located, options: ReadOptions) -> Events:  # noqa: ARG002
+        whose = self.user_of(source.path)
+        keys = () if whose is None else ((self.reading.columns.user, whose),)
+        part = EventFile(
+            source.path,
+            self.name,
+            self.reading,
+            self.delimiter,
+            self.header,
+            source.named,
+            keys,
+            self.ahead,
+        )
+        return Events((part,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,138 +158,61 @@ class FileSchema:
     open_names: bool = False
 
 
-class Format(Protocol):
-    """What a format of event files has to know."""
-
-    kind: FileFormat
+class TableFormat(Format):
+    """Files with columns that a header or footer names, or every line (`FileSchema.open_names`)."""
 
     def schema(self, path: Path, chosen: Collection[str]) -> FileSchema | None:
         """Columns from header or footer; nothing where the file is empty."""
+        raise NotImplementedError
 
-    def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
-        """The rows, batch by batch."""
+    def read(self, source: Located, options: ReadOptions) -> Events:
+        schema = self.schema(source.path, options.columns.values())
+        return Events(()) if schema is None else self.described(source, schema, options)
 
-    def expected_rows(self, path: Path) -> int:
-        """Rows by the file's metadata, for progress only; 0 where not known."""
+    def described(self, file: Located, schema: FileSchema, options: ReadOptions) -> Events:
+        """A file whose schema is known, wherever it is."""
+        notes: tuple[str, ...] = ()
+        tz, unit = options.tz, options.time_unit
+        if schema.open_names:
+            reading = open_names(options.columns, tz, unit)
+        else:
+            columns = with_keys(schema.columns, file)
+            reading, notes = describe(columns, options.columns, str(file.path), tz=tz, unit=unit)
+        return Events((self.part(file, schema, reading),), notes)
 
-
-class Parquet:
-    """Apache Parquet through Arrow, which leaves the bytes of texts unjudged (DuckDB does not)."""
-
-    kind = FileFormat.PARQUET
-
-    def schema(self, path: Path, chosen: Collection[str]) -> FileSchema | None:  # noqa: ARG002
-        with _Parquet(path) as file:
-            names = file.schema_arrow.names
-            if not names:
-                raise InputError("the file has no columns.", file=str(path))
-            refuse_repeated(list(names), str(path))
-            old = {
-                column.path
-                for k in range(len(file.schema))
-                if (column := file.schema.column(k)).physical_type == INT96
-            }
-            columns = arrow_columns(file.schema_arrow)
-        return FileSchema(
-            tuple(Column(c.name, INT96 if c.name in old else c.type) for c in columns)
+    def part(self, file: Located, schema: FileSchema, reading: Reading) -> EventFile:
+        """The file, to be read so."""
+        return EventFile(
+            file.path,
+            self.name,
+            reading,
+            schema.delimiter,
+            schema.header,
+            file.named,
+            file.keys,
+            int(bool(schema.header)),
         )
 
-    def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
-        keys = dict(file.keys)
-        stored = [name for name in rules.used if name not in keys]
-        place = rules.reading.columns.place
-        coded = [place] if rules.dictionaries and place in stored else []
-        coded += [name for name in _swelling(file.path, stored) if name not in coded]
-        with _Parquet(file.path, coded) as opened:
-            # Threads here would hold whole row groups in memory and save no work.
-            batches = opened.iter_batches(BATCH, columns=stored, use_threads=False)
-            while True:
-                try:
-                    batch = next(batches, None)
-                except (pa.ArrowException, OSError, ValueError, EOFError):
-                    raise _damaged(file.path) from None
-                if batch is None:
-                    return
-                columns = {name: batch.column(name) for name in stored}
-                stated = constants(keys, rules, batch.num_rows)
-                yield from rules.batches(columns | stated, batch.num_rows)
 
-    def expected_rows(self, path: Path) -> int:
-        with _Parquet(path) as file:
-            return int(file.metadata.num_rows)
+def with_keys(columns: Collection[Column], file: Located) -> list[Column]:
+    """The columns of a file and those that its partition folders state, which go first."""
+    keys = dict(file.keys)
+    stored = [column for column in columns if column.name not in keys]
+    return [*stored, *(Column(name, "VARCHAR") for name in keys)]
 
 
-def _swelling(path: Path, names: Sequence[str]) -> list[str]:
-    """Columns with a text so long that rows spelled out would not fit into memory.
+def open_names(chosen: Mapping[str, str], tz: str | None, unit: str | None) -> Reading:
+    """NDJSON has no header: members are called as the options say, or by the parts' own names.
 
-    A page names a text of its dictionary by a number: one of a megabyte, written once and named
-    by one person's thousands of rows, is gigabytes in a batch, and the system would end the
-    program. Such columns stay dictionaries until they are cut into pieces (`RowRules.batches`).
-    One row of a row group brings its dictionary; ordinary columns cost no more than that.
+    In zones, positions count unless the holder named a place. A time that is a number counts
+    seconds unless an option says otherwise, one that is text is ISO 8601.
     """
-    with _Parquet(path) as file:
-        kinds = {c.path: c.physical_type for c in map(file.schema.column, range(len(file.schema)))}
-    texts = [name for name in names if kinds.get(name) == "BYTE_ARRAY"]
-    found: set[str] = set()
-    with _Parquet(path, texts) as file:
-        for group in range(file.num_row_groups):
-            named = _with_dictionary(file.metadata.row_group(group), texts)
-            if not named:
-                continue
-            try:
-                rows = file.iter_batches(1, row_groups=[group], columns=named, use_threads=False)
-                first = next(rows, None)
-            except (pa.ArrowException, OSError, ValueError, EOFError):
-                raise _damaged(path) from None
-            if first is not None:
-                found |= {n for n in named if longest_entry(first.column(n)) > SWOLLEN // BATCH}
-    return [name for name in texts if name in found]
-
-
-def _with_dictionary(group: Any, names: Sequence[str]) -> list[str]:
-    """Those of the columns whose pages name texts of a dictionary; others cannot swell."""
-    chunks = [group.column(k) for k in range(group.num_columns)]
-    coded = {c.path_in_schema for c in chunks if any("DICT" in text for text in c.encodings)}
-    return [name for name in names if name in coded]
-
-
-def parquet_layout(path: Path) -> str:
-    """The schema in the footer to the last detail: files that share it are read alike."""
-    with _Parquet(path) as file:
-        refuse_repeated(list(file.schema_arrow.names), str(path))
-        return repr(file.schema).partition("\n")[2]  # the first line is an address in memory
-
-
-class _Parquet:
-    """A Parquet file that is closed again, with errors that show nothing of it."""
-
-    def __init__(self, path: Path, dictionaries: Sequence[str | None] = ()) -> None:
-        try:
-            self._file = pq.ParquetFile(
-                path,
-                coerce_int96_timestamp_unit="us",
-                pre_buffer=False,  # else all of it stays in memory
-                buffer_size=_BUFFER,
-                read_dictionary=list(dictionaries) or None,
-            )
-        except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
-            raise unreadable(path, error) from None
-        except (pa.ArrowException, OSError, ValueError, EOFError):
-            raise _damaged(path) from None
-
-    def __enter__(self) -> Any:
-        return self._file
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-
-def _damaged(path: Path) -> Damaged:
-    return Damaged(
-        "the Parquet file is damaged or cut short.",
-        file=str(path),
-        remedy="Copy or write it again.",
+    name = {role.key: chosen.get(role.key, role.key) for role in ROLES}
+    by_name = frozenset({"place"}) if "place" in chosen else frozenset({"lon", "lat"})
+    columns = EventColumns(
+        name["user"], name["time"], name["place"], name["lon"], name["lat"], 1.0, by_name
     )
+    return Reading(columns, EPOCHS[unit or "s"], UserEncoding.TEXT, tz, time_is_text=True)
 
 
 def constants(keys: Mapping[str, str | None], rules: RowRules, rows: int) -> dict[str, Any]:
@@ -208,21 +245,15 @@ def text_blocks(path: Path, ahead: int = 0) -> Iterator[tuple[bytes, int]]:
             yield data, skipped - heads
 
 
-class Csv:
+class Csv(TableFormat, LineFormat):
     """Lines cut by `sfumato.io.lines`; every field is text and nothing is guessed."""
 
-    kind = FileFormat.CSV
+    name = "csv"
+    endings = CSV_ENDINGS
 
     def schema(self, path: Path, chosen: Collection[str]) -> FileSchema | None:
         dialect = read_dialect(path, chosen)
         return None if dialect is None else csv_schema(dialect)
-
-    def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
-        for data, skipped in text_blocks(file.path, file.ahead):
-            yield csv_positions(data, file, rules, skipped)
-
-    def expected_rows(self, path: Path) -> int:  # noqa: ARG002
-        return 0
 
 
 def csv_schema(dialect: CsvDialect) -> FileSchema:
@@ -243,23 +274,23 @@ def csv_positions(data: bytes, file: EventFile, rules: RowRules, skipped: int = 
     )
 
 
-class NdJson:
+class NdJson(TableFormat, LineFormat):
     """One JSON object a line; the names of its members are those of the options."""
 
-    kind = FileFormat.NDJSON
+    name = "ndjson"
+    endings = NDJSON_ENDINGS
 
     def schema(self, path: Path, chosen: Collection[str]) -> FileSchema | None:  # noqa: ARG002
         return FileSchema((), open_names=True)
 
-    def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
-        start = True
-        for data, skipped in text_blocks(file.path):
-            # A byte order mark belongs to the file, not to whoever's line stands first.
-            yield json_positions(data.removeprefix(BOM_UTF8) if start else data, rules, skipped)
-            start = False
-
-    def expected_rows(self, path: Path) -> int:  # noqa: ARG002
-        return 0
+    def rows(
+        self,
+        data: bytes,
+        file: EventFile,  # noqa: ARG002
+        rules: RowRules,
+        skipped: int = 0,
+    ) -> Positions:
+        return json_positions(data, rules, skipped)
 
 
 def json_positions(data: bytes, rules: RowRules, skipped: int = 0) -> Positions:
@@ -274,4 +305,38 @@ def json_positions(data: bytes, rules: RowRules, skipped: int = 0) -> Positions:
     )
 
 
-FORMATS: dict[FileFormat, Format] = {each.kind: each for each in (Parquet(), Csv(), NdJson())}
+class Frame(Format):
+    """What is in memory already: Arrow, pandas, geopandas, polars, a DuckDB relation."""
+
+    name = "frame"
+
+    def can_read(self, source: object) -> bool:
+        return not isinstance(source, Located) and not is_path(source)
+
+    def read(self, source: object, options: ReadOptions) -> Events:
+        table = as_table(source)
+        reading, notes = describe(
+            arrow_columns(table.schema),
+            options.columns,
+            LABEL,
+            tz=options.tz,
+            unit=options.time_unit,
+        )
+        return Events((EventTable(table.select(list(reading.columns.used)), reading),), notes)
+
+
+class SparkTable(Format):
+    """A Spark DataFrame, brought here whole: what is small enough for traces, streams, attacks.
+
+    `release` and `evaluate` count it where it is instead (`sfumato.engine.open`).
+    """
+
+    name = "spark"
+
+    def can_read(self, source: object) -> bool:
+        return is_spark_frame(source)
+
+    def read(self, source: Any, options: ReadOptions) -> Events:
+        from sfumato.engine.spark.files import collected
+
+        return collected(source, options)

@@ -21,19 +21,19 @@ from sfumato.engine.local import place_finder
 from sfumato.engine.user_ids import ByteIds
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.io import names as aliases
-from sfumato.io.columns import EPOCHS, ROLES, check_time_options, describe, placed
-from sfumato.io.events import open_names, rows_of
-from sfumato.io.files import format_of, is_path, locate, members, roles_of
-from sfumato.io.formats import FORMATS, Damaged
+from sfumato.io.columns import EPOCHS, describe, placed
+from sfumato.io.events import format_named, format_of, located, read_events, rows_of
+from sfumato.io.files import is_address, is_path, members, roles_of
+from sfumato.io.formats import Damaged, ReadOptions, TableFormat, open_names, with_keys
 from sfumato.io.inspection import MATCHED, UNREADABLE, Inspection
+from sfumato.io.postgres.connect import parse_address
 from sfumato.io.rows import Positions, names_of
-from sfumato.io.tables import LABEL, Column, arrow_columns, as_table
+from sfumato.io.tables import LABEL, Column, arrow_columns, as_table, is_spark_frame
 from sfumato.io.values import BAD, validity
 from sfumato.model.events import (
     EventFile,
     Events,
     EventTable,
-    FileFormat,
     Reading,
     TimeEncoding,
     UserEncoding,
@@ -60,19 +60,20 @@ def inspect(
     Raises only where there is nothing to look at (no such file, an option that does not exist):
     whatever the rows say, it comes to an end.
     """
-    chosen = dict(columns or {})
-    aliases.check_keys(chosen, ROLES)
-    check_time_options(tz, time_unit)
-    found = Inspection(str(source) if is_path(source) else LABEL)
+    options = ReadOptions(dict(columns or {}), tz, time_unit)
+    chosen = dict(options.columns)
+    found = Inspection(_label(source))
     if chosen:
         found.suggested["column"] = chosen
     if time_unit is not None:
         found.suggested["time-unit"] = time_unit
     if tz is not None:
         found.suggested["events-tz"] = tz
+    if format is not None:
+        found.suggested["format"] = format
     zones = places is not None and places.kind is PlaceKind.ZONES
     look = _Look(found, chosen, tz, time_unit, zones, places)
-    for part in _parts(source, chosen, format, found):
+    for part in _parts(source, options, format, found):
         look.at(part)
     found.people = look.people.count
     if len(look.id_kinds) > 1:
@@ -90,13 +91,14 @@ def inspect(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A file or a table whose schema is known and whose reading is not."""
+    """A file or a table whose schema is known; its reading where that is the format's own."""
 
     label: str
     columns: tuple[Column, ...]
     file: EventFile | None
     table: Any = None
     open_names: bool = False
+    reading: Reading | None = None
 
     def read_as(self, reading: Reading) -> EventFile | EventTable:
         if self.file is not None:
@@ -108,32 +110,58 @@ _UNKNOWN = open_names({}, None, None)
 """Stands in a file's description until its own reading is known."""
 
 
+def _label(source: object) -> str:
+    if is_address(source):
+        return parse_address(str(source)).label  # without a password
+    return str(source) if is_path(source) else LABEL
+
+
+def _fixed(part: EventFile | EventTable) -> _Part:
+    """A part whose reading its format or its schema leaves no doubt about."""
+    if isinstance(part, EventTable):
+        columns = arrow_columns(part.table.schema)
+        return _Part(part.label, tuple(columns), None, part.table, reading=part.reading)
+    names = dict.fromkeys((*part.header, *dict(part.keys), *part.reading.columns.used))
+    columns = [Column(name, part.format) for name in names]
+    return _Part(part.label, tuple(columns), part, reading=part.reading)
+
+
 def _parts(
-    source: object, chosen: Mapping[str, str], format: str | None, found: Inspection
+    source: object, options: ReadOptions, format: str | None, found: Inspection
 ) -> Iterator[_Part]:
+    if is_address(source) or is_spark_frame(source):
+        events = read_events(
+            source, columns=options.columns, tz=options.tz, time_unit=options.time_unit
+        )
+        try:
+            yield from map(_fixed, events.parts)
+        finally:
+            events.close()
+        return
     if not is_path(source):
         table = as_table(source)
         yield _Part(LABEL, tuple(arrow_columns(table.schema)), None, table)
         return
-    for file in locate(source):
+    said = None if format is None else format_named(format)
+    for file in located(source, said):
         found.files += 1
+        label = str(file.path)
         try:
-            kind = FileFormat(format) if format else format_of(file.path)
-            schema = FORMATS[kind].schema(file.path, chosen.values())
+            kind = said or format_of(file)
+            if not isinstance(kind, TableFormat):
+                yield from map(_fixed, kind.read(file, options).parts)
+                continue
+            schema = kind.schema(file.path, options.columns.values())
         except SfumatoError as error:
-            problem = error.problem.removeprefix(f"{file.path}: ")
-            found.unfit.append((str(file.path), f"{problem} {error.remedy}".strip()))
+            problem = error.problem.removeprefix(f"{label}: ")
+            found.unfit.append((label, f"{problem} {error.remedy}".strip()))
             continue
         if schema is None:
-            found.unfit.append((str(file.path), "it is empty"))
+            found.unfit.append((label, "it is empty"))
             continue
-        keys = dict(file.keys)
-        stored = [column for column in schema.columns if column.name not in keys]
-        columns = (*stored, *(Column(name, "VARCHAR") for name in keys))
-        described = EventFile(
-            file.path, kind, _UNKNOWN, schema.delimiter, schema.header, file.named, file.keys
-        )
-        yield _Part(str(file.path), columns, described, open_names=schema.open_names)
+        columns = tuple(with_keys(schema.columns, file))
+        described = kind.part(file, schema, _UNKNOWN)
+        yield _Part(label, columns, described, open_names=schema.open_names)
 
 
 @dataclass(slots=True)
@@ -149,13 +177,15 @@ class _Look:
     people: ByteIds = field(default_factory=lambda: ByteIds(UserEncoding.TEXT))
     id_kinds: set[UserEncoding] = field(default_factory=set)
     _finder: PlaceFinder | None = None
-    _known: dict[tuple[Column, ...], Reading | None] = field(default_factory=dict)
+    _known: dict[Any, Reading | None] = field(default_factory=dict)
+    """By columns, and the reading where that is the format's own."""
 
     def at(self, part: _Part) -> None:
         """One part: its schema if it is new, then its rows."""
-        if part.columns not in self._known:
-            self._known[part.columns] = self._reading(part)
-        reading = self._known[part.columns]
+        kind = part.columns, part.reading
+        if kind not in self._known:
+            self._known[kind] = self._reading(part)
+        reading = self._known[kind]
         if reading is None:
             self.found.unfit.append((part.label, "its columns leave open how it is read"))
             return
@@ -173,6 +203,10 @@ class _Look:
         """The reading that the schema gives with what is suggested for what it leaves open."""
         if part.open_names:
             return self._placed(part, self._by_members(part))
+        if part.reading is not None:
+            reading = self._placed(part, part.reading)
+            self._roles(part, reading)
+            return reading
         described = self._described(part)
         if described is None:
             self.found.columns += [(c.name, c.type, "") for c in part.columns]

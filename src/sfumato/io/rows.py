@@ -71,6 +71,8 @@ class Positions:
     lat: NDArray[np.float64] | None = None
     unreadable: int = 0
     """Records that could not be cut into fields; they are no rows here."""
+    trip: NDArray[np.int64] | None = None
+    """Outings as the format itself tells them apart, numbered within a file; only traces ask."""
 
     @property
     def rows(self) -> int:

@@ -249,6 +249,14 @@ def read_public_table(path: Path, delimiter: str | None, header: tuple[str, ...]
 LABEL = "table"
 
 
+def is_spark_frame(value: object) -> bool:
+    """True for a Spark DataFrame, classic or Connect; pyspark is not imported to tell."""
+    return any(
+        kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame"
+        for kind in type(value).__mro__
+    )
+
+
 def as_table(source: object, label: str = LABEL) -> Any:
     """The table as Arrow, without a copy where the maker allows it."""
     table = _arrow(source)

@@ -1,24 +1,18 @@
-"""Fixes of events: CSV, Parquet, NDJSON, DataFrames, and fleets' files, by the rules of events.
+"""`read_traces`: the fixes of any source of events that has coordinates, as traces.
 
-GPX 1.0 and 1.1: every `trkseg` is a trip; the user is the file's name.
-
-Times are instants by the standard (`2008-11-01T08:00:00Z`); one without an offset is read as
-UTC. A track point without a time, or with one that is none, is missing and costs itself alone. A
-file that is no GPX is refused where it was named and gives no fix where a folder holds it.
-Entities are not expanded: the parser is the standard library's, which refuses external ones, and
-documents with a DTD are refused whole.
+A source is described by `read_events`, by the same formats and rules; each part counts by its
+coordinates, and what the format itself calls a trip (a Geolife file, a segment of GPX) stays one.
+No file decides how another is read; what cannot be read gives no rows and is counted, and no fix at
+all are empty traces.
 
 Sanitised traces as the frames other packages work with, without importing those packages.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -27,50 +21,60 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, UsageError
 from sfumato.io.events import all_rows, read_events
-from sfumato.io.files import Unreadable, unreadable
-from sfumato.io.rows import Positions, RowRules
+from sfumato.io.rows import Positions
 from sfumato.io.values import BAD, FAR
-from sfumato.model.events import (
-    EventColumns,
-    Events,
-    EventTable,
-    Reading,
-    TimeEncoding,
-    UserEncoding,
-)
+from sfumato.model.events import Events, EventTable, UserEncoding
 from sfumato.model.traces import NO_TRIP, Fixes, Found, Traces, traces_of
 
+GAP_S = 1200.0
+"""Where a trace has no trips of its own, twenty minutes without a fix end one."""
 
-def read_table(
+
+def read_traces(
     source: object,
     *,
     columns: Mapping[str, str] | None = None,
     tz: str | None = None,
     time_unit: str | None = None,
-    gap_s: float | None = None,
+    format: str | None = None,
+    gap_s: float = GAP_S,
 ) -> tuple[Traces, Found]:
-    """Traces of a table with a user, a time and coordinates in degrees."""
-    events = read_events(source, columns=columns, tz=tz, time_unit=time_unit)
-    return traces_of(fixes_of(events), gap_s=gap_s)
+    """Traces of a source, and what was found wrong with its rows.
+
+    Args:
+        source: Whatever `read_events` takes and has coordinates: CSV, Parquet, NDJSON, GPX files,
+            folders of these, of Geolife, T-Drive or Cabspotting, a table in PostgreSQL, an Arrow
+            table, a Spark DataFrame, or a DataFrame of scikit-mobility (`uid`, `datetime`, `lat`,
+            `lng`), trackintel (`user_id`, `tracked_at`, points) or movingpandas (index `t`).
+        columns: Maps user, time, lon, lat to column names where the names alone do not tell.
+        tz: The clock of times that carry no zone.
+        time_unit: s, ms, us or ns for epoch numbers.
+        format: The format where names and folders do not tell.
+        gap_s: So many seconds without a fix end a trip, where the format has none of its own.
+
+    Returns:
+        The traces, sorted by user, trip and time; and counts of what was left out.
+
+    Raises:
+        UsageError: an option means nothing here.
+        InputError: what the holder named cannot be read, or has no coordinates.
+    """
+    events = read_events(source, columns=columns, tz=tz, time_unit=time_unit, format=format)
+    try:
+        return traces_of(fixes_of(events), gap_s=gap_s)
+    finally:
+        events.close()
 
 
 def fixes_of(events: Events) -> Fixes:
     """Fixes of events that have coordinates."""
-    rows, events = all_rows(_located(events))
-    return fixes(rows, events.user, unfit=len(events.unfit))
-
-
-def fixes(
-    rows: list[Positions],
-    held: UserEncoding,
-    trip: NDArray[np.int64] | None = None,
-    *,
-    unfit: int = 0,
-) -> Fixes:
-    """Rows as read, their users coded. A row without a time is nobody's."""
+    events = _located(events)
+    held = events.user
+    parts, events = all_rows(events, held)
+    rows = [some for part in parts for some in part]
     users, names = _coded([part.user for part in rows], held)
     time = np.concatenate([np.empty(0, np.int64), *(_times(part) for part in rows)])
-    gone = (time == FAR) | (time == BAD)
+    gone = (time == FAR) | (time == BAD)  # a row without a time is nobody's
     lon, lat = (
         np.concatenate([np.empty(0), *(getattr(part, side) for part in rows)])
         for side in ("lon", "lat")
@@ -78,13 +82,26 @@ def fixes(
     return Fixes(
         names,
         np.where(gone, -1, users),
-        np.full(users.size, NO_TRIP) if trip is None else trip,
+        _trips(parts),
         np.where(gone, 0, time),
         lon,
         lat,
         unreadable=sum(part.unreadable for part in rows),
-        unfit=unfit,
+        unfit=len(events.unfit),
     )
+
+
+def _trips(parts: Sequence[Sequence[Positions]]) -> NDArray[np.int64]:
+    """Trips of the formats, told apart across files; `NO_TRIP` where a format has none."""
+    found = [np.empty(0, np.int64)]
+    behind = 0
+    for part in parts:
+        own = [np.full(some.rows, NO_TRIP) if some.trip is None else some.trip for some in part]
+        numbers = np.concatenate([np.empty(0, np.int64), *own])
+        real = numbers[numbers != NO_TRIP]
+        found.append(np.where(numbers == NO_TRIP, NO_TRIP, numbers + behind))
+        behind += int(real.max() - real.min()) + 1 if real.size else 0
+    return np.concatenate(found)
 
 
 def _located(events: Events) -> Events:
@@ -121,77 +138,6 @@ def _coded(users: list[Any], held: UserEncoding) -> tuple[NDArray[np.int64], NDA
     names = np.empty(len(coded.dictionary), dtype=object)
     names[:] = coded.dictionary.to_pylist()
     return coded.indices.fill_null(-1).to_numpy().astype(np.int64), names
-
-
-_READING = Reading(
-    EventColumns(user="user", time="time", lon="lon", lat="lat"),
-    TimeEncoding.ISO,
-    UserEncoding.TEXT,
-    tz="UTC",
-    time_is_text=True,
-)
-
-
-def gpx_fixes(paths: list[Path], *, named: bool) -> Fixes:
-    """Tracks of GPX files, one user a file."""
-    rules = RowRules(_READING, UserEncoding.TEXT, coordinates=True)
-    rows, trips = [], [np.empty(0, np.int64)]
-    trip = unfit = 0
-    for path in paths:
-        try:
-            segments = _segments(path)
-        except Unreadable:
-            raise
-        except InputError:
-            if named:
-                raise
-            unfit += 1
-            continue
-        user = pa.scalar(os.fsencode(path.stem), pa.binary())
-        points = [point for segment in segments for point in segment]
-        columns = {"user": pa.repeat(user, len(points)), "time": _texts(map(_time, points))}
-        for side in ("lon", "lat"):
-            columns[side] = _texts(point.get(side) for point in points)
-        rows.append(rules.positions(columns))
-        sizes = [len(segment) for segment in segments]
-        trips.append(np.repeat(np.arange(trip + 1, trip + 1 + len(sizes)), sizes))
-        trip += len(sizes)
-    return fixes(rows, UserEncoding.TEXT, np.concatenate(trips), unfit=unfit)
-
-
-def _segments(path: Path) -> list[list[ElementTree.Element]]:
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise unreadable(path, error) from None
-    if b"<!DOCTYPE" in raw or b"<!ENTITY" in raw:
-        raise InputError("a GPX file with a document type is not read.", file=str(path))
-    try:
-        root = ElementTree.fromstring(raw)
-    except (ElementTree.ParseError, LookupError, ValueError) as error:
-        line = error.position[0] if isinstance(error, ElementTree.ParseError) else None
-        raise InputError("the file is not well-formed XML.", file=str(path), row=line) from None
-    if _local(root) != "gpx":
-        raise InputError("the file is not GPX.", file=str(path))
-    return [
-        [point for point in segment if _local(point) == "trkpt"]
-        for segment in root.iter()
-        if _local(segment) == "trkseg"
-    ]
-
-
-def _local(element: ElementTree.Element) -> str:
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
-
-
-def _time(point: ElementTree.Element) -> str | None:
-    return next((child.text for child in point if _local(child) == "time"), None)
-
-
-def _texts(found: Iterable[str | None]) -> Any:
-    return pa.array(
-        [None if text is None else text.strip().encode() for text in found], pa.binary()
-    )
 
 
 def to_table(traces: Traces, tz: str = "UTC") -> pa.Table:

@@ -39,12 +39,6 @@ from typing import Any
 from sfumato.errors import UsageError
 
 
-class FileFormat(StrEnum):
-    PARQUET = "parquet"
-    CSV = "csv"
-    NDJSON = "ndjson"
-
-
 class TimeEncoding(StrEnum):
     """How the time column stores an instant."""
 
@@ -144,15 +138,17 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class EventFile:
-    """A file and how it is read. `header` are the names of a CSV file's fields in their order.
+    """A file, its format by name (`sfumato.io.events.FORMATS`), and how its rows are read.
+
+    `header` are the names of the fields of a line in their order, where its format is cut so.
 
     `named`: the holder pointed at this very file, so damage is an error; a damaged file that
-    was found in a folder gives no rows. `keys` are what its partition folders say (`day=01/`),
-    as text columns. `ahead`: lines of a text file before its first record.
+    was found in a folder gives no rows. `keys` are what its path says, as text columns: partition
+    folders (`day=01/`), or whose file it is. `ahead`: lines of a text file before its first record.
     """
 
     path: Path
-    format: FileFormat
+    format: str
     reading: Reading
     delimiter: str = ","
     header: tuple[str, ...] = ()

@@ -9,7 +9,6 @@ counted and kept: a row that vanishes because of a location would tell something
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +25,49 @@ FASTEST_M_S = 100.0
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A public region: west, south, east, north in degrees, not across the date line.
+
+    Given and never read from the data. `repr` is part of reservations: fields keep their names.
+    """
+
+    west: float
+    south: float
+    east: float
+    north: float
+
+    def __post_init__(self) -> None:
+        inside = -180 <= self.west < self.east <= 180 and -90 <= self.south < self.north <= 90
+        if not inside:
+            raise UsageError(
+                "A region is west,south,east,north in degrees.",
+                remedy="For example --region 116.25,39.85,116.5,40.05.",
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Box:
+        """The box that `west,south,east,north` says."""
+        try:
+            west, south, east, north = (float(part) for part in text.split(","))
+        except ValueError:
+            raise UsageError(
+                f"{text!r} is not a region.", remedy="Write west,south,east,north in degrees."
+            ) from None
+        return cls(west, south, east, north)
+
+    @property
+    def bounds(self) -> tuple[float, float, float, float]:
+        return self.west, self.south, self.east, self.north
+
+    def inside(self, lon: Floats, lat: Floats) -> NDArray[np.bool_]:
+        east_west = (lon >= self.west) & (lon <= self.east)
+        return np.asarray(east_west & (lat >= self.south) & (lat <= self.north))
+
+    def clamp(self, lon: Floats, lat: Floats) -> tuple[Floats, Floats]:
+        return np.clip(lon, self.west, self.east), np.clip(lat, self.south, self.north)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,41 +174,6 @@ class Fixes:
     lat: Floats
     unreadable: int = 0
     unfit: int = 0
-
-
-def joined(parts: Sequence[Fixes]) -> Fixes:
-    """Several formats as one. A person is the canonical text of an id, whatever holds it."""
-    parts = [part for part in parts if part.user.size or part.unreadable or part.unfit]
-    if len(parts) == 1:
-        return parts[0]
-    code: dict[str, int] = {}
-    users = [np.empty(0, np.int64)]
-    for part in parts:
-        own = [code.setdefault(canonical(name), len(code)) for name in part.names.tolist()]
-        users.append(np.array([*own, -1], np.int64)[part.user])  # -1 is the last of them
-    trips: list[Ints] = [np.empty(0, np.int64)]
-    for part in parts:
-        above = 1 + max((int(some.max(initial=NO_TRIP)) for some in trips), default=0)
-        trips.append(np.where(part.trip == NO_TRIP, NO_TRIP, part.trip + above))
-    lon, lat = (
-        np.concatenate([np.empty(0), *(getattr(part, side) for part in parts)])
-        for side in ("lon", "lat")
-    )
-    return Fixes(
-        np.array(list(code), dtype=object),
-        np.concatenate(users),
-        np.concatenate(trips),
-        np.concatenate([np.empty(0, np.int64), *(part.time for part in parts)]),
-        lon,
-        lat,
-        sum(part.unreadable for part in parts),
-        sum(part.unfit for part in parts),
-    )
-
-
-def canonical(name: object) -> str:
-    """The text that an id is called by."""
-    return name.hex() if isinstance(name, bytes) else str(name)
 
 
 def traces_of(fixes: Fixes, *, gap_s: float | None = None) -> tuple[Traces, Found]:

@@ -36,9 +36,9 @@ import pyarrow as pa
 
 from sfumato.errors import InputError, SfumatoError
 from sfumato.io.columns import ROLES, check_time_options, placed
-from sfumato.io.events import open_names, read_events, resolved, rows_of
-from sfumato.io.files import by_name, unreadable
-from sfumato.io.formats import json_positions
+from sfumato.io.events import is_event_file, read_events, resolved, rows_of
+from sfumato.io.files import unreadable
+from sfumato.io.formats import json_positions, open_names
 from sfumato.io.lines import whole_lines
 from sfumato.io.names import check_keys
 from sfumato.io.rows import Positions, RowRules
@@ -59,6 +59,8 @@ class Options:
     period: tuple[int, int] | None = None
     fed_clock: bool = False
     """Whether lines of the feed state the time; otherwise the machine's clock counts."""
+    format: str | None = None
+    """Format of the files, where their names do not tell."""
 
     def __post_init__(self) -> None:
         check_keys(dict(self.columns), ROLES)
@@ -200,11 +202,18 @@ def folder_feed(
 
 def _rows(path: Path, options: Options) -> list[Positions] | list[Unfit]:
     """All rows of a file, or none: one that breaks in the middle is not counted in part."""
-    if by_name(path.name) is None or not path.is_file():
+    known = options.format is not None or is_event_file(path)
+    if not known or not path.is_file():
         return [Unfit(path.name, "its name is not that of a format of events")]
     try:
         events = resolved(
-            read_events(path, columns=options.columns, tz=options.tz, time_unit=options.time_unit),
+            read_events(
+                path,
+                columns=options.columns,
+                tz=options.tz,
+                time_unit=options.time_unit,
+                format=options.format,
+            ),
             options.zones,
         )
         if not events.parts:

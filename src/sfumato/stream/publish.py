@@ -97,6 +97,7 @@ def stream(
     resume: bool = False,
     name: str | None = None,
     column: Mapping[str, str] | None = None,
+    format: str | None = None,
     time_unit: str | None = None,
     events_tz: str | None = None,
     clock: str = "machine",
@@ -137,6 +138,7 @@ def stream(
         resume: Go on with a stream begun before.
         name: Name of the stream; default: that of the folder.
         column: Which column is what: `{"user": "imsi", "time": "ts"}`.
+        format: Format of the events where their names do not tell: csv, gpx, tdrive, …
         time_unit: Unit of epoch numbers: s, ms, us or ns.
         events_tz: Clock of event times that carry no offset; default: `tz`.
         clock: Whose clock closes slots of a pipe: machine, or feed.
@@ -192,6 +194,7 @@ def stream(
         time_unit,
         slots.period,
         clock == "feed",
+        format,
     )
     chosen = scheme or default_name(facts, finished=not (pipe or follow))
     folder = Path(out).absolute()
@@ -249,6 +252,8 @@ def _read_as(reading: Options, places: OpenedPlaces, grid: TimeGrid) -> tuple[tu
         said["events_tz"] = str(reading.tz)
     if reading.time_unit is not None:
         said["time_unit"] = reading.time_unit
+    if reading.format is not None:
+        said["format"] = reading.format
     if places.shares is not None:
         said["where zones lie"] = places.released.fingerprint()
     return (("where places lie", places.counted.fingerprint()), *sorted(said.items()))
@@ -308,6 +313,7 @@ class _Desk:
             columns=reading.columns,
             tz=reading.tz,
             time_unit=reading.time_unit,
+            format=reading.format,
             period=reading.period,
             progress=progress,
         )

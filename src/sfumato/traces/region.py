@@ -15,18 +15,16 @@ to all earlier ones: a place reported a hundred times is known to a few metres. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
-from sfumato.model.traces import Traces
+from sfumato.model.traces import Box, Traces
 from sfumato.privacy.noise import SystemStream
 from sfumato.privacy.noise.planar import Lattice, Strength, planar_laplace
 
-Floats = NDArray[np.float64]
+__all__ = ["Box", "Outside", "apply", "sanitise_location"]
 
 
 class Outside(StrEnum):
@@ -36,45 +34,6 @@ class Outside(StrEnum):
     """Move it to the nearest point of the region, where such reports pile up."""
     DROP = "drop"
     """Leave it out; its time stamp goes with it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A public region: west, south, east, north in degrees, not across the date line."""
-
-    west: float
-    south: float
-    east: float
-    north: float
-
-    def __post_init__(self) -> None:
-        inside = -180 <= self.west < self.east <= 180 and -90 <= self.south < self.north <= 90
-        if not inside:
-            raise UsageError(
-                "A region is west,south,east,north in degrees.",
-                remedy="For example --region 116.25,39.85,116.5,40.05.",
-            )
-
-    @classmethod
-    def parse(cls, text: str) -> Box:
-        try:
-            west, south, east, north = (float(part) for part in text.split(","))
-        except ValueError:
-            raise UsageError(
-                f"{text!r} is not a region.", remedy="Write west,south,east,north in degrees."
-            ) from None
-        return cls(west, south, east, north)
-
-    @property
-    def bounds(self) -> tuple[float, float, float, float]:
-        return self.west, self.south, self.east, self.north
-
-    def inside(self, lon: Floats, lat: Floats) -> NDArray[np.bool_]:
-        east_west = (lon >= self.west) & (lon <= self.east)
-        return np.asarray(east_west & (lat >= self.south) & (lat <= self.north))
-
-    def clamp(self, lon: Floats, lat: Floats) -> tuple[Floats, Floats]:
-        return np.clip(lon, self.west, self.east), np.clip(lat, self.south, self.north)
 
 
 def apply(policy: Outside, box: Box | None, reports: Traces) -> Traces:

@@ -18,11 +18,12 @@ from sfumato.density.scheme import Density, PublicFacts
 from sfumato.engine.base import BoundBroken
 from sfumato.engine.local import LocalSource
 from sfumato.engine.spark import session
-from sfumato.engine.spark.session import is_spark_frame, open_session
+from sfumato.engine.spark.session import open_session
 from sfumato.engine.spark.source import SparkSource, open_source
 from sfumato.errors import InputError, UsageError
 from sfumato.geography.overlay import Layout
 from sfumato.io.events import read_events
+from sfumato.io.tables import is_spark_frame
 from sfumato.model.counts import Counting, SampleBound, WeightBound
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid

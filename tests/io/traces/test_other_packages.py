@@ -6,8 +6,7 @@ import geopandas as gpd
 import pandas as pd
 import pytest
 
-from sfumato.io.datasets import read_traces
-from sfumato.io.traces import to_frame
+from sfumato.io.traces import read_traces, to_frame
 from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.noise.planar import Strength
 from sfumato.traces.mechanisms import independent

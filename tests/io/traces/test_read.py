@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.io.datasets import duplicated_tracks, read_geolife, read_traces
-from sfumato.io.traces import to_frame, to_table
+from sfumato.io.traces import read_traces, to_frame, to_table
+from sfumato.lab.fleets import duplicated_tracks, read_geolife
 
 LON, LAT = [116.31, 116.32, 116.33], [39.91, 39.92, 39.93]
 TIMES = pd.to_datetime(["2008-11-01T12:00:00Z", "2008-11-01T12:00:05Z", "2008-11-01T12:00:10Z"])
@@ -108,6 +108,19 @@ def test_a_bad_point_of_a_track_costs_itself(tmp_path: Path, point: str) -> None
     traces, found = read_traces(tmp_path / "x.gpx")
     assert traces.lon.tolist() == LON
     assert found.missing == 2
+
+
+def test_formats_are_joined_by_the_canonical_text_of_ids(tmp_path: Path) -> None:
+    """7 of a table and `7` of a file's name are one person; trips of both stay apart."""
+    (tmp_path / "7.gpx").write_text(GPX)
+    later = TIMES + pd.Timedelta("3h")
+    frame = pd.DataFrame({"uid": [7] * 3, "datetime": later, "lat": LAT, "lon": LON})
+    frame.to_parquet(tmp_path / "t.parquet")
+    (tmp_path / "u.gpx").write_text("<gpx")
+    traces, found = read_traces(tmp_path)
+    assert traces.names.tolist() == ["7"]
+    assert sorted(Counter(traces.trip.tolist()).values()) == [1, 2, 3]
+    assert found.unfit == 1
 
 
 def test_a_track_without_points_is_empty(tmp_path: Path) -> None:

@@ -20,30 +20,29 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from sfumato.engine.spark.session import without_records
 from sfumato.errors import InputError, SfumatoError, UsageError
-from sfumato.io.columns import ROLES, check_time_options
 from sfumato.io.columns import describe as reading_of
-from sfumato.io.events import described_file
-from sfumato.io.files import (
-    Located,
-    Unreadable,
-    by_name,
-    dialect_of,
-    format_of,
-    locate,
-    partition_keys,
+from sfumato.io.events import FORMATS, format_named, format_of, known_format, located
+from sfumato.io.files import Located, Unreadable, dialect_of, partition_keys
+from sfumato.io.formats import (
+    Csv,
+    FileSchema,
+    Format,
+    LineFormat,
+    ReadOptions,
+    TableFormat,
+    csv_schema,
 )
-from sfumato.io.formats import FORMATS, FileSchema, csv_schema, parquet_layout
-from sfumato.io.names import check_keys
+from sfumato.io.parquet import Parquet, parquet_layout
 from sfumato.io.tables import Column, refuse_repeated
-from sfumato.model.events import EventFile, Events, EventTable, FileFormat
+from sfumato.model.events import EventFile, Events, EventTable
 
 
 def quoted(name: str) -> str:
@@ -85,21 +84,24 @@ def columns_of(schema: Any, label: str) -> tuple[Column, ...]:
     return tuple(Column(name, type_name(kind)) for name, kind in types_of(schema).items())
 
 
-def describe(
-    frame: Any,
-    *,
-    label: str = "Spark DataFrame",
-    columns: Mapping[str, str] | None = None,
-    tz: str | None = None,
-    time_unit: str | None = None,
-) -> Events:
+def describe(frame: Any, options: ReadOptions, label: str = "Spark DataFrame") -> Events:
     """Describe a Spark DataFrame by its schema and the options."""
-    chosen = dict(columns or {})
-    check_keys(chosen, ROLES)
     with without_records(label):
         schema = frame.schema
-    reading, notes = reading_of(columns_of(schema, label), chosen, label, tz=tz, unit=time_unit)
+    columns = columns_of(schema, label)
+    reading, notes = reading_of(
+        columns, options.columns, label, tz=options.tz, unit=options.time_unit
+    )
     return Events((EventTable(frame, reading, label),), notes, label=label)
+
+
+def collected(frame: Any, options: ReadOptions) -> Events:
+    """The frame's columns that play a part, brought here as an Arrow table."""
+    described = describe(frame, options)
+    (part,) = described.parts
+    with without_records(part.label):
+        table = frame.select(*map(quoted, part.reading.columns.used)).toArrow()
+    return replace(described, parts=(EventTable(table, part.reading, part.label),))
 
 
 LONGEST_SEEN = 1 << 26
@@ -146,37 +148,41 @@ def _text(session: Any) -> Any:
 def read_files(
     session: Any,
     texts: Sequence[str],
-    *,
-    columns: Mapping[str, str] | None = None,
-    tz: str | None = None,
-    time_unit: str | None = None,
+    options: ReadOptions,
+    format: str | None = None,
 ) -> tuple[Events, Store]:
     """Describe the files that paths, folders, patterns and addresses mean."""
-    chosen = dict(columns or {})
-    check_keys(chosen, ROLES)
-    check_time_options(tz, time_unit)
+    said = None if format is None else format_named(format)
+    if said is not None and not isinstance(said, Parquet | LineFormat):
+        raise UsageError(f"Spark does not read {said.name}.", remedy="Leave --engine out.")
     store, layouts = Store(session), _Layouts(session)
     here = [path for text in texts if (path := _local(text)) is not None]
-    files = list(locate(here)) if here else []
+    files = list(located(here, said)) if here else []
     for file in files:
         store.addresses[str(file.path)] = address_of(file.path)
     near = frozenset(store.addresses)
     for text in texts:
         if _local(text) is None:
             files += _listed(session, text, store)
-    parts: list[EventFile] = []
+    parts: list[Any] = []
     unfit: list[tuple[str, str]] = []
     notes: tuple[str, ...] = ()
     for file in files:
         label = str(file.path)
         try:
             _check_name(label)
-            kind = format_of(file.path) if label in near else _by_ending(label)
-            address = store.addresses[label]
-            schema = layouts.schema(file, kind, address, chosen.values(), label in near)
-            if schema is None:
-                continue
-            part, said = described_file(file, kind, schema, chosen, tz=tz, unit=time_unit)
+            kind = said or (format_of(file) if label in near else _by_name(file))
+            if isinstance(kind, TableFormat):
+                schema = layouts.schema(file, kind, store, options.columns.values(), label in near)
+                if schema is None:
+                    continue
+                described = kind.described(file, schema, options)
+            elif isinstance(kind, LineFormat):
+                described = kind.read(file, options)  # by its name alone: no file is opened
+            else:
+                raise InputError(
+                    f"Spark does not read {kind.name}.", file=label, remedy="Leave --engine out."
+                )
         except Unreadable:
             raise
         except SfumatoError as error:
@@ -184,10 +190,10 @@ def read_files(
                 raise
             unfit.append((label, error.problem))
             continue
-        if kind is FileFormat.PARQUET:
+        if kind.name == Parquet.name:
             store.schemas[label] = layouts.spark[label]
-        parts.append(part)
-        notes = tuple(dict.fromkeys((*notes, *said)))
+        parts += described.parts
+        notes = tuple(dict.fromkeys((*notes, *described.notes)))
     _number(store, [part for part in parts if part.label in near])
     return Events(tuple(parts), notes, unfit=tuple(unfit)), store
 
@@ -204,9 +210,9 @@ def _check_name(label: str) -> None:
         ) from None
 
 
-def _by_ending(label: str) -> FileFormat:
-    """What a distant file is: Parquet unless its ending says otherwise, as Hive writes it."""
-    return by_name(label) or FileFormat.PARQUET
+def _by_name(file: Located) -> Format:
+    """What a distant file is: Parquet unless its name says otherwise, as Hive writes it."""
+    return known_format(file) or FORMATS[Parquet.name]
 
 
 class _Layouts:
@@ -218,18 +224,19 @@ class _Layouts:
         self.spark: dict[str, Any] = {}
 
     def schema(
-        self, file: Located, kind: FileFormat, address: str, chosen: Collection[str], near: bool
+        self, file: Located, kind: TableFormat, store: Store, chosen: Collection[str], near: bool
     ) -> FileSchema | None:
         label = str(file.path)
-        if kind is FileFormat.PARQUET:
+        address = store.addresses[label]
+        if kind.name == Parquet.name:
             layout = parquet_layout(file.path) if near else address
             if layout not in self._known:
                 with without_records(label):
                     self._known[layout] = self._session.read.parquet(address).schema
             self.spark[label] = self._known[layout]
             return FileSchema(columns_of(self.spark[label], label))
-        if near or kind is FileFormat.NDJSON:
-            return FORMATS[kind].schema(file.path, chosen)
+        if near or kind.name != Csv.name:
+            return kind.schema(file.path, chosen)
         with without_records(label):
             first = _text(self._session).load(address).limit(1)
             found = first.selectExpr("CAST(value AS BINARY) AS line").toArrow().column(0)
@@ -299,9 +306,7 @@ def _listed(session: Any, text: str, store: Store) -> list[Located]:
 
 def _number(store: Store, parts: Sequence[EventFile]) -> None:
     """The numbers of this machine's files, where rows must say which is theirs."""
-    asked = {
-        part.label: part for part in parts if part.keys or part.format is not FileFormat.PARQUET
-    }
+    asked = {part.label: part for part in parts if part.keys or part.format != Parquet.name}
     if not asked:
         return
     paths = [store.addresses[label] for label in asked]

@@ -23,11 +23,13 @@ from numpy.typing import NDArray
 from sfumato.engine.local import DropLog, DropReason, Judge
 from sfumato.engine.spark.files import NUMBER, Store, is_text, quoted, types_of
 from sfumato.engine.spark.session import guarded, without_records
-from sfumato.io.formats import constants, csv_positions, json_positions
+from sfumato.io.events import FORMATS
+from sfumato.io.formats import LineFormat, constants
 from sfumato.io.lines import LONGEST
+from sfumato.io.parquet import Parquet
 from sfumato.io.rows import Positions, RowRules
 from sfumato.io.values import bytes_of, numbers, validity
-from sfumato.model.events import EventFile, Events, EventTable, FileFormat, UserEncoding
+from sfumato.model.events import EventFile, Events, EventTable, UserEncoding
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
 
@@ -103,7 +105,7 @@ def scans_of(events: Events, store: Store) -> tuple[Scan, ...]:
                 types = types_of(part.table.schema)
             bare = replace(part, table=None)
             found.append(Scan(part.table, {_ALONE: bare}, types, by_file=False))
-        elif part.format is FileFormat.PARQUET:
+        elif part.format == Parquet.name:
             schema = store.schemas[part.label]
             key = (schema.json(), tuple(name for name, _ in part.keys))
             groups.setdefault(key, []).append(part)
@@ -233,11 +235,12 @@ def _runs(batch: Any, recipe: Recipe) -> Iterator[tuple[int, int, int]]:
 def _from_lines(
     batches: Iterator[Any], recipe: Recipe, rules: Mapping[int, RowRules]
 ) -> Iterator[Positions]:
-    """Lines come in the order of their file within a task; the first of a CSV file is its header.
+    """Lines come in the order of their file within a task; its first ones may be a header.
 
     A file's beginning is where rows that stand in its first block follow others.
     """
     before: tuple[int, int] | None = None
+    ahead = 0
     for batch in batches:
         if batch.num_rows == 0:
             continue
@@ -250,12 +253,12 @@ def _from_lines(
             for first, behind in pairwise(edges):
                 part, here = recipe.parts[number], (number, int(at[first]))
                 assert isinstance(part, EventFile)
-                csv = part.format is FileFormat.CSV
-                start = first + int(csv and here != before and here[1] == 0)
-                before = here
+                if here != before:
+                    ahead = part.ahead if here[1] == 0 else 0
+                start = min(first + ahead, behind)
+                ahead, before = ahead - (start - first), here
                 lines = data[int(ends[start]) : int(ends[behind])].tobytes()
                 long = int(np.count_nonzero(~there[start:behind])) if there.size else 0
-                if csv:
-                    yield csv_positions(lines, part, rules[number], long)
-                else:
-                    yield json_positions(lines, rules[number], long)
+                kind = FORMATS[part.format]
+                assert isinstance(kind, LineFormat)
+                yield kind.rows(lines, part, rules[number], long)

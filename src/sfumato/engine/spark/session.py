@@ -180,14 +180,6 @@ _OURS = {
 }
 
 
-def is_spark_frame(value: object) -> bool:
-    """True for a Spark DataFrame, classic or Connect; pyspark is not imported to tell."""
-    return any(
-        kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame"
-        for kind in type(value).__mro__
-    )
-
-
 def _builder() -> Any:
     try:
         with warnings.catch_warnings():

@@ -50,10 +50,11 @@ from sfumato.engine.spark import blocks as passes
 from sfumato.engine.spark.blocks import Question
 from sfumato.engine.spark.files import Store, address_of, describe, read_files, shown, texts_of
 from sfumato.engine.spark.rows import TALLIES, Recipe, judged, log_of, scans_of
-from sfumato.engine.spark.session import guarded, is_spark_frame, open_session, without_records
+from sfumato.engine.spark.session import guarded, open_session, without_records
 from sfumato.errors import UsageError
 from sfumato.io.events import resolved
-from sfumato.io.formats import Damaged
+from sfumato.io.formats import Damaged, ReadOptions
+from sfumato.io.tables import is_spark_frame
 from sfumato.model.counts import Counts, SampleBound
 from sfumato.model.events import EventFile, Events
 from sfumato.model.places import PlaceKind, Places
@@ -297,11 +298,12 @@ def open_source(
     columns: Mapping[str, str] | None = None,
     tz: str | None = None,
     time_unit: str | None = None,
+    format: str | None = None,
     progress: Progress | None = None,
 ) -> SparkSource:
     """Open and describe the events; close the source to let the session go where it is ours."""
     closing = ExitStack()
-    options: dict[str, Any] = {"columns": columns, "tz": tz, "time_unit": time_unit}
+    options = ReadOptions(dict(columns or {}), tz, time_unit)
     try:
         if is_spark_frame(events):
             if master is not None or settings:
@@ -309,27 +311,29 @@ def open_source(
                     "A Spark DataFrame has its session already, with its own settings.",
                     remedy="Leave the master and Spark's settings out.",
                 )
-            described, store = describe(events, **options), Store()
+            described, store = describe(events, options), Store()
         else:
             session, closing = open_session(master, settings)
-            described, store = _read(session, events, options)
+            described, store = _read(session, events, options, format)
         return SparkSource(described, places, grid, store=store, closing=closing, progress=progress)
     except BaseException:
         closing.close()
         raise
 
 
-def _read(session: Any, events: object, options: dict[str, Any]) -> tuple[Events, Store]:
+def _read(
+    session: Any, events: object, options: ReadOptions, format: str | None
+) -> tuple[Events, Store]:
     texts = texts_of(events)
     first = texts[0]
     label = shown(first)
     if len(texts) == 1 and _TABLE.fullmatch(first) and not Path(first).exists():
         with without_records(label):
             frame = session.table(first)
-        return describe(frame, label=label, **options), Store()
+        return describe(frame, options, label), Store()
     if first.lower().rstrip("/").endswith(".orc"):
         with without_records(label):
             here = [address_of(Path(text)) if Path(text).exists() else text for text in texts]
             frame = session.read.orc(here)
-        return describe(frame, label=label, **options), Store()
-    return read_files(session, texts, **options)
+        return describe(frame, options, label), Store()
+    return read_files(session, texts, options, format)

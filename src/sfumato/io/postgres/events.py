@@ -36,11 +36,14 @@ import pyarrow.parquet as pq
 from sfumato.errors import InputError
 from sfumato.io import names
 from sfumato.io.columns import ROLES, describe
-from sfumato.io.postgres.connect import Address, Table, quoted
+from sfumato.io.files import is_address
+from sfumato.io.formats import Format, ReadOptions
+from sfumato.io.parquet import Parquet
+from sfumato.io.postgres.connect import Address, Table, parse_address, quoted
 from sfumato.io.postgres.table import ServerColumn, Session, as_utf8, open_session
 from sfumato.io.tables import refuse_repeated
 from sfumato.io.write import Scratch
-from sfumato.model.events import EventFile, Events, FileFormat, Reading, TimeEncoding
+from sfumato.model.events import EventFile, Events, Reading, TimeEncoding
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import clock_offsets
 
@@ -123,6 +126,25 @@ def _write(path: Path, batches: Iterable[Any], progress: Progress | None) -> Non
             writer.close()
 
 
+class Database(Format):
+    """Tables of PostgreSQL, by the address of their database."""
+
+    name = "postgresql"
+
+    def can_read(self, source: object) -> bool:
+        return is_address(source)
+
+    def read(self, source: str, options: ReadOptions) -> Events:
+        return read_database(
+            parse_address(source),
+            columns=options.columns,
+            tz=options.tz,
+            time_unit=options.time_unit,
+            period=options.period,
+            progress=options.progress,
+        )
+
+
 def read_database(
     address: Address,
     *,
@@ -192,4 +214,4 @@ def _take(
     sql = f"SELECT {selected} FROM {table.sql} WHERE {where}"
     batches = _named(session.batches(sql, table.label), picked, session.encoding)
     write_snapshot(path, batches, table.label, progress)
-    return EventFile(path, FileFormat.PARQUET, reading), notes
+    return EventFile(path, Parquet.name, reading), notes

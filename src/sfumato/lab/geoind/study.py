@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from sfumato.attacks.traces.denoise import interpolate, resample
 from sfumato.attacks.traces.reidentify import SIDE_M, halves, link
 from sfumato.errors import UsageError
-from sfumato.io.datasets import duplicated_tracks, plt_files, read_geolife
-from sfumato.io.traces import read_table
-from sfumato.model.traces import Traces
+from sfumato.io.traces import read_traces
+from sfumato.lab.fleets import duplicated_tracks, plt_files, read_geolife
+from sfumato.model.traces import Box, Traces
 from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.noise.planar import Strength
 from sfumato.traces.mechanisms import independent, on_printed_clock
-from sfumato.traces.region import Box
 from sfumato.traces.remap import Cells
 from sfumato.utility.contacts import find_contacts, gossip
 from sfumato.utility.hotspots import top_k_score
@@ -131,13 +130,13 @@ def _cabs(path: Path) -> Source:
 def _read_cabs(path: Path, start_s: int, end_s: int) -> Traces:
     table = pq.read_table(path, columns=["cab", "t_utc_s", "lon_e5", "lat_e5"])
     time = pc.field("t_utc_s")
-    return read_table(table.filter((time >= start_s) & (time < end_s)), gap_s=_GAP_S)[0]
+    return read_traces(table.filter((time >= start_s) & (time < end_s)), gap_s=_GAP_S)[0]
 
 
 def _phones(path: Path) -> Source:
     table = pq.read_table(path)
     table = table.filter(pc.field("accuracy") <= 50.0).drop_columns(["accuracy"])
-    traces, _ = read_table(table, tz="UTC", gap_s=_GAP_S)
+    traces, _ = read_traces(table, tz="UTC", gap_s=_GAP_S)
     inside = compact(traces.within(*SAO_PAULO.bounds))
     notes = (f"{inside.names.size} phones, {len(inside):,} fixes with an accuracy of 50 m.",)
     return Source("São Paulo", inside, SAO_PAULO, (compact(resample(inside, 5.0)),), notes)

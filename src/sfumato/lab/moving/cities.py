@@ -23,9 +23,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sfumato.city.crowd import CrowdPlan, generate
-from sfumato.io.datasets import BEIJING, SAN_FRANCISCO, Box, read_cabspotting, read_tdrive
+from sfumato.lab.fleets import BEIJING, SAN_FRANCISCO, read_cabspotting, read_tdrive
 from sfumato.model.events import Events, EventTable
 from sfumato.model.time_grid import Calendar
+from sfumato.model.traces import Box
 
 CELL_M = 500.0
 _METRES = 111_195.0

@@ -29,7 +29,7 @@ from sfumato.attacks.recovery.attack import Method, Solver, recover
 from sfumato.attacks.recovery.baselines import accuracy, score_baselines
 from sfumato.attacks.trajectories import Ground, People, fill
 from sfumato.city import crowd
-from sfumato.io.datasets import cab_source, read_fixes, taxi_parts
+from sfumato.lab.fleets import cab_source, read_fixes, taxi_source
 from sfumato.model.events import Events
 from sfumato.model.time_grid import Clock
 
@@ -168,7 +168,7 @@ CABSPOTTING = Fleet(
 )  # fmt: skip
 T_DRIVE = Fleet(
     "T-Drive", 116.14, 39.71, 116.66, 40.11, "Asia/Shanghai", "2008-02-04",
-    taxi_parts,
+    taxi_source,
 )  # fmt: skip
 
 

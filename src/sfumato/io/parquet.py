@@ -1,0 +1,156 @@
+"""Apache Parquet through Arrow, which leaves the bytes of texts unjudged (DuckDB does not)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.errors import InputError
+from sfumato.io.files import PARQUET_ENDINGS, head, unreadable
+from sfumato.io.formats import Damaged, FileSchema, TableFormat, constants
+from sfumato.io.rows import SWOLLEN, Positions, RowRules, longest_entry
+from sfumato.io.tables import INT96, Column, arrow_columns, refuse_repeated
+from sfumato.model.events import EventFile
+
+BATCH = 1 << 15
+"""Rows at a time. Larger batches of text are mapped and unmapped, which costs more."""
+_BUFFER = 1 << 20
+
+
+class Parquet(TableFormat):
+    """Parquet files; the schema is their footer's."""
+
+    name = "parquet"
+    endings = PARQUET_ENDINGS
+
+    def schema(self, path: Path, chosen: Collection[str]) -> FileSchema | None:  # noqa: ARG002
+        _check_start(path)
+        with _Parquet(path) as file:
+            names = file.schema_arrow.names
+            if not names:
+                raise InputError("the file has no columns.", file=str(path))
+            refuse_repeated(list(names), str(path))
+            old = {
+                column.path
+                for k in range(len(file.schema))
+                if (column := file.schema.column(k)).physical_type == INT96
+            }
+            columns = arrow_columns(file.schema_arrow)
+        return FileSchema(
+            tuple(Column(c.name, INT96 if c.name in old else c.type) for c in columns)
+        )
+
+    def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
+        keys = dict(file.keys)
+        stored = [name for name in rules.used if name not in keys]
+        place = rules.reading.columns.place
+        coded = [place] if rules.dictionaries and place in stored else []
+        coded += [name for name in _swelling(file.path, stored) if name not in coded]
+        with _Parquet(file.path, coded) as opened:
+            # Threads here would hold whole row groups in memory and save no work.
+            batches = opened.iter_batches(BATCH, columns=stored, use_threads=False)
+            while True:
+                try:
+                    batch = next(batches, None)
+                except (pa.ArrowException, OSError, ValueError, EOFError):
+                    raise _damaged(file.path) from None
+                if batch is None:
+                    return
+                columns = {name: batch.column(name) for name in stored}
+                stated = constants(keys, rules, batch.num_rows)
+                yield from rules.batches(columns | stated, batch.num_rows)
+
+    def expected_rows(self, path: Path) -> int:
+        with _Parquet(path) as file:
+            return int(file.metadata.num_rows)
+
+
+def _swelling(path: Path, names: Sequence[str]) -> list[str]:
+    """Columns with a text so long that rows spelled out would not fit into memory.
+
+    A page names a text of its dictionary by a number: one of a megabyte, written once and named
+    by one person's thousands of rows, is gigabytes in a batch, and the system would end the
+    program. Such columns stay dictionaries until they are cut into pieces (`RowRules.batches`).
+    One row of a row group brings its dictionary; ordinary columns cost no more than that.
+    """
+    with _Parquet(path) as file:
+        kinds = {c.path: c.physical_type for c in map(file.schema.column, range(len(file.schema)))}
+    texts = [name for name in names if kinds.get(name) == "BYTE_ARRAY"]
+    found: set[str] = set()
+    with _Parquet(path, texts) as file:
+        for group in range(file.num_row_groups):
+            named = _with_dictionary(file.metadata.row_group(group), texts)
+            if not named:
+                continue
+            try:
+                rows = file.iter_batches(1, row_groups=[group], columns=named, use_threads=False)
+                first = next(rows, None)
+            except (pa.ArrowException, OSError, ValueError, EOFError):
+                raise _damaged(path) from None
+            if first is not None:
+                found |= {n for n in named if longest_entry(first.column(n)) > SWOLLEN // BATCH}
+    return [name for name in texts if name in found]
+
+
+def _with_dictionary(group: Any, names: Sequence[str]) -> list[str]:
+    """Those of the columns whose pages name texts of a dictionary; others cannot swell."""
+    chunks = [group.column(k) for k in range(group.num_columns)]
+    coded = {c.path_in_schema for c in chunks if any("DICT" in text for text in c.encodings)}
+    return [name for name in names if name in coded]
+
+
+def parquet_layout(path: Path) -> str:
+    """The schema in the footer to the last detail: files that share it are read alike."""
+    _check_start(path)
+    with _Parquet(path) as file:
+        refuse_repeated(list(file.schema_arrow.names), str(path))
+        return repr(file.schema).partition("\n")[2]  # the first line is an address in memory
+
+
+def _check_start(path: Path) -> None:
+    """Refuse what is called Parquet and does not begin like it, or cannot be read by anybody."""
+    start = head(path, 4)
+    if start == b"PARE":
+        raise InputError("the Parquet file is encrypted.", file=str(path), remedy="Decrypt it.")
+    if start != b"PAR1":
+        raise InputError(
+            "this is not a Parquet file: it does not begin like one.",
+            file=str(path),
+            remedy="Copy it again, or give it the ending of what it is.",
+        )
+
+
+class _Parquet:
+    """A Parquet file that is closed again, with errors that show nothing of it."""
+
+    def __init__(self, path: Path, dictionaries: Sequence[str | None] = ()) -> None:
+        try:
+            self._file = pq.ParquetFile(
+                path,
+                coerce_int96_timestamp_unit="us",
+                pre_buffer=False,  # else all of it stays in memory
+                buffer_size=_BUFFER,
+                read_dictionary=list(dictionaries) or None,
+            )
+        except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
+            raise unreadable(path, error) from None
+        except (pa.ArrowException, OSError, ValueError, EOFError):
+            raise _damaged(path) from None
+
+    def __enter__(self) -> Any:
+        return self._file
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def _damaged(path: Path) -> Damaged:
+    return Damaged(
+        "the Parquet file is damaged or cut short.",
+        file=str(path),
+        remedy="Copy or write it again.",
+    )
