@@ -21,7 +21,7 @@ COLUMNS = EventColumns("user", "time", "bs")
 
 
 def test_naive_times_need_a_zone() -> None:
-    with pytest.raises(UsageError, match="--events-tz"):
+    with pytest.raises(UsageError, match="events_tz"):
         Reading(COLUMNS, TimeEncoding.NAIVE, UserEncoding.TEXT)
     assert Reading(COLUMNS, TimeEncoding.NAIVE, UserEncoding.TEXT, "UTC").tz == "UTC"
 
@@ -47,7 +47,7 @@ def test_names_or_coordinates_follow_from_the_schema_and_the_options() -> None:
     for open_question in ((), ("place", "lon", "lat")):
         with pytest.raises(UsageError, match="not said") as caught:
             columns(*open_question).by_coordinates(zones=True)
-        assert "--column place=bs" in str(caught.value.remedy)
+        assert "`column={'place': 'bs'}`" in str(caught.value.remedy)
     with pytest.raises(UsageError, match="no tower"):
         columns(place=None).by_coordinates(zones=False)
 

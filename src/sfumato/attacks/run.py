@@ -103,7 +103,7 @@ def read_attackable(folder: Path, tz: str | None) -> Attackable:
 def _read_stream(folder: Path, tz: str | None) -> Attackable:
     if tz is None:
         raise UsageError(
-            "A stream does not name its time zone.", remedy="Give --tz, as the stream was given it."
+            "A stream does not name its time zone.", remedy="Give `tz`, as the stream was given it."
         )
     try:
         statement = json.loads((folder / "stream.json").read_text("utf-8"))
@@ -137,7 +137,7 @@ def load(
 ) -> tuple[People, list[Attackable], Places]:
     """The truth as trajectories in the releases' places, what was released, and the places."""
     if zones is None and towers is None:
-        raise UsageError("Where the places are is missing.", remedy="Give --zones or --towers.")
+        raise UsageError("Where the places are is missing.", remedy="Give `zones` or `towers`.")
     given = [read_attackable(folder, tz) for folder in releases]
     grid = given[0].grid
     areas = None if zones is None else read_zones(zones)

@@ -199,7 +199,7 @@ def audit(
     if tests == 0 or runs < SMALLEST_SAMPLE:
         raise UsageError(
             f"An audit needs something to test and at least {SMALLEST_SAMPLE} runs.",
-            remedy="Try --runs 20000.",
+            remedy="Try `runs=20000`.",
         )
     each = 1 - (1 - confidence) / tests
     rows: list[Row] = []

@@ -52,7 +52,7 @@ def read_paris(plan: CityPlan) -> Ground:
             raise InputError(
                 "there is no such file.",
                 file=str(root / name),
-                remedy="Point --data or SFUMATO_DATA at the folder that holds paris/.",
+                remedy="Point `data` or SFUMATO_DATA at the folder that holds paris/.",
             )
     zones = gpd.read_file(root / ZONES_FILE).sort_values("code_iris", kind="stable")
     sites = pd.read_csv(root / TOWERS_FILE)

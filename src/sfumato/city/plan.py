@@ -111,7 +111,7 @@ class CityPlan:
         if self.geometry is Geometry.PARIS and self.data is None:
             raise UsageError(
                 "The geometry of Paris needs the folder it is in.",
-                remedy="Give --data DIR or set SFUMATO_DATA.",
+                remedy="Give `data`, a folder, or set SFUMATO_DATA.",
             )
 
     @property

@@ -119,7 +119,7 @@ def make_folder(out: Path) -> Path:
         raise InputError(
             "the folder cannot be made.",
             file=str(out),
-            remedy=f"Choose another --out ({error.strerror}).",
+            remedy=f"Choose another `out` ({error.strerror}).",
         ) from None
     return out
 

@@ -14,11 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import Progress as Bar
 from typer.core import TyperGroup
 
-from sfumato.cli import telling
 from sfumato.cli.options import (
     PLACES,
     AsJson,
@@ -38,12 +35,13 @@ from sfumato.cli.options import (
     columns_of,
     shared,
 )
-from sfumato.cli.telling import tell
+from sfumato.cli.telling import Working, print_json, tell
 from sfumato.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from rich.console import Console
 
     from sfumato.attacks.membership import Membership
     from sfumato.attacks.run import Attackable
@@ -86,18 +84,21 @@ def traces(
     from sfumato.privacy.noise.planar import parse_metres, parse_seconds
     from sfumato.traces.region import Box
 
-    read, _ = read_traces(
-        source, columns=columns_of(column), tz=tz, time_unit=time_unit, format=format
-    )
-    if not len(read):
-        raise InputError("there is not a single usable fix.")
     noise, window_s = parse_metres(expected_noise), parse_seconds(window)
     box = None if region is None else Box.parse(region)
-    found = attack_traces(read, noise, window_s=window_s, box=box, seed=seed)
-    if classifier:
-        from sfumato.attacks.traces.classifier import classify
+    with Working(quiet, "reading traces") as progress:
+        read, _ = read_traces(
+            source, columns=columns_of(column), tz=tz, time_unit=time_unit, format=format
+        )
+        if not len(read):
+            raise InputError("there is not a single usable fix.")
+        progress("attacking the noise", -1.0)
+        found = attack_traces(read, noise, window_s=window_s, box=box, seed=seed)
+        if classifier:
+            from sfumato.attacks.traces.classifier import classify
 
-        found["classifier"] = classify(read, noise, window_s=window_s, seed=seed)
+            progress("training the recurrent network", -1.0)
+            found["classifier"] = classify(read, noise, window_s=window_s, seed=seed)
     out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(found, indent=2).encode()
     write_bytes(out / "traces-attack.internal.json", text, 0o600)
@@ -168,6 +169,8 @@ def recovery(
     Example:
         sfumato attack releases/week-37 --events events.parquet --zones zones.geojson
     """
+    from rich.console import Console
+
     from sfumato.attacks.recovery import Link, Method, Solver
     from sfumato.attacks.recovery.study import attack_tables
     from sfumato.attacks.report import as_json as plain
@@ -183,23 +186,15 @@ def recovery(
             remedy="--link accumulate or adjacent; --solver auto, people or cells.",
         ) from None
     console = Console(stderr=True)
-    with Bar(console=console, transient=True, disable=quiet or as_json) as bar:
-        task = bar.add_task("reading", total=1.0)
-
-        def tell(what: str, share: float) -> None:
-            if share < 0:
-                bar.update(task, description=what, total=None)
-            else:
-                bar.update(task, description=what, completed=share, total=1.0)
-
+    with Working(quiet or as_json, "reading releases and places") as progress:
         reading = {"columns": columns_of(column), "time_unit": time_unit, "tz": events_tz or tz}
         reading |= {"format": format}
-        people, given, places = load(releases, events, zones, towers, tz, reading, tell)
+        people, given, places = load(releases, events, zones, towers, tz, reading, progress)
         counts, below = people.counts, suppress if suppress is not None else [5, 15]
         tables: dict[str, Any] = {UNPROTECTED: counts}
         tables |= {f"suppressed below {k}": suppressed(counts, k) for k in below}
         tables |= {one.label: one.values for one in given}
-        study = attack_tables(people, tables, method, seeds=seeds, progress=tell)
+        study = attack_tables(people, tables, method, seeds=seeds, progress=progress)
         membership, allowed = play_all(
             people,
             given,
@@ -208,16 +203,16 @@ def recovery(
             group=group,
             rounds=rounds,
             bound=bound,
-            tell=tell,
+            tell=progress,
             console=console,
         )
     folder = out or releases[0].absolute().parent / f"internal-{releases[0].absolute().name}"
     written = write(study, membership, allowed, folder, console if not quiet else None)
     if as_json:
-        telling.print_json({}, plain(study, membership, allowed))
+        print_json({}, plain(study, membership, allowed))
     elif not quiet:
         show(study, membership, allowed)
-        telling.tell([f"do not publish {', '.join(str(path) for path in written)}"])
+        tell([f"do not publish {', '.join(str(path) for path in written)}"])
         typer.echo("On the map: sfumato evaluate with the same --out shows recovered trajectories.")
 
 

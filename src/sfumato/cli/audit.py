@@ -28,6 +28,7 @@ from sfumato.cli.options import (
     parameters_of,
     shared,
 )
+from sfumato.cli.telling import Working
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,9 +70,6 @@ def audit(
     Example:
         sfumato audit bayes --epsilon 1 --runs 20000 --out audit-bayes
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
     from sfumato.audit.mechanisms import mechanism_subjects
     from sfumato.audit.run import audit as run_audit
     from sfumato.audit.schemes import (
@@ -94,18 +92,10 @@ def audit(
     epsilons = sorted(epsilon or [1.0, 2.0, 4.0, 8.0])
     if not all(math.isfinite(e) and e > 0 for e in epsilons):
         raise UsageError("Every epsilon must be finite and positive.")
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        disable=quiet or as_json,
-        transient=True,
-    ) as bar:
-        task = bar.add_task("starting", total=None)
+    with Working(quiet or as_json, "starting") as progress:
 
         def say(what: str) -> None:
-            bar.update(task, description=what, advance=1)
+            progress(what, -1.0)
 
         exact: list[Row] = []
         if scheme == MECHANISMS:
@@ -138,8 +128,12 @@ def audit(
                 seed=seed,
                 progress=say,
             )
-        bar.update(task, total=len(subjects), completed=0)
-        result = run_audit(subjects, runs=runs, confidence=confidence, seed=seed, progress=say)
+        done = iter(range(len(subjects)))
+
+        def attacked(what: str) -> None:
+            progress(what, next(done, 0) / len(subjects))
+
+        result = run_audit(subjects, runs=runs, confidence=confidence, seed=seed, progress=attacked)
     _hand_over(result.plus(exact), out, quiet=quiet, as_json=as_json)
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.options import AsJson, Quiet, Results, Seed
+from sfumato.cli.telling import Working
 from sfumato.errors import UsageError
 
 
@@ -89,7 +90,10 @@ def city(
             )
         crowd = CrowdPlan(**_kept(given | {"people": users}))
         say = _with_progress(
-            quiet or as_json, crowd.days, "days", lambda step: write_crowd(crowd, out, step)
+            quiet or as_json,
+            crowd.days,
+            "inventing the crowd's days",
+            lambda step: write_crowd(crowd, out, step),
         )
     else:
         base = CityPlan()
@@ -113,7 +117,10 @@ def city(
             place_activity=place_activity,
         )
         say = _with_progress(
-            quiet or as_json, plan.users, "people", lambda step: write_city(plan, out, step)
+            quiet or as_json,
+            plan.users,
+            "inventing people",
+            lambda step: write_city(plan, out, step),
         )
     if as_json:
         typer.echo(json.dumps(say, indent=2, sort_keys=True))
@@ -140,20 +147,12 @@ def _day(moment: datetime, first: date, days: int) -> int:
 def _with_progress(
     silent: bool, total: int, what: str, work: Callable[[Callable[[int], None]], dict[str, Any]]
 ) -> dict[str, Any]:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    with Working(silent, what) as progress:
+        done = 0
 
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}"),
-        TimeElapsedColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=silent) as bars:
-        task = bars.add_task(what, total=total)
-        return work(lambda amount: bars.advance(task, amount))
+        def step(amount: int) -> None:
+            nonlocal done
+            done += amount
+            progress(what, done / total)
+
+        return work(step)

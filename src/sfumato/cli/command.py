@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
+from shlex import quote
 from typing import Any
 
 import typer
@@ -148,25 +149,33 @@ def _in_flags(text: str, flags: Mapping[str, Any], arguments: Mapping[str, Any])
     parts: list[str] = []
     for keyword in call.keywords:
         known = flags.get(_SAME.get(str(keyword.arg), str(keyword.arg)))
-        try:
-            value = ast.literal_eval(keyword.value)
-        except ValueError:
-            value = ast.unparse(keyword.value)
         if known is None:
             return None
-        parts += _spelled(known, value)
+        parts += _spelled(known, _plain(keyword.value))
     return " ".join(parts)
+
+
+def _plain(node: ast.expr | None) -> Any:
+    """A literal's value; a name such as NAME, which stands for the reader's own, as its text."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True)
+        return {_plain(key): _plain(value) for key, value in pairs}
+    if isinstance(node, ast.List | ast.Tuple):
+        return [_plain(part) for part in node.elts]
+    return "" if node is None else ast.unparse(node)
 
 
 def _spelled(option: Any, value: object) -> Iterator[str]:
     flag = long_flag(option)
     if isinstance(value, dict):
-        yield from (f"{flag} {key}={part}" for key, part in value.items())
-    elif isinstance(value, list | tuple):
-        yield from (f"{flag} {part}" for part in value)
+        yield from (f"{flag} {quote(f'{key}={part}')}" for key, part in value.items())
+    elif isinstance(value, list):
+        yield from (f"{flag} {quote(str(part))}" for part in value)
     elif value is True:
         yield flag
     elif value is False:
         yield option.secondary_opts[0] if option.secondary_opts else f"no {flag}"
     else:
-        yield flag if value in (None, ...) else f"{flag} {value}"
+        yield flag if value in (None, ...) else f"{flag} {quote(str(value))}"

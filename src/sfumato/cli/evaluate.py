@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 
 from sfumato.cli.options import (
     AsJson,
@@ -36,7 +33,7 @@ from sfumato.cli.options import (
     pipeline_inputs,
     spark_settings,
 )
-from sfumato.cli.telling import RowsRead, print_json, tell
+from sfumato.cli.telling import RowsRead, Working, print_json, tell
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -91,7 +88,6 @@ def evaluate(
     """
     from sfumato.density import evaluate as holder
 
-    console = Console(stderr=True)
     places: dict[str, Any] = {"towers": towers, "zones": zones}
     inputs = pipeline_inputs(
         pipeline, zoning, events, places, lambda: holder.read_published(releases[0]).grid
@@ -99,10 +95,9 @@ def evaluate(
     if places["zones"] is None:
         raise UsageError("The zones are missing.", remedy="Give --zones, or --zoning.")
     with (
-        Progress(console=console, transient=True, disable=quiet or as_json) as bar,
-        opened(inputs, events, None) as described,
+        Working(quiet or as_json, "reading and counting events") as progress,
+        opened(inputs, events, progress) as described,
     ):
-        task = bar.add_task("comparing slot by slot", total=None)
         found = holder.evaluate(
             list(releases),
             described,
@@ -121,7 +116,7 @@ def evaluate(
             spark=spark_settings(spark_conf),
             earth_mover=earth_mover,
             internal=RowsRead(silent=quiet),
-            progress=lambda done, of: bar.update(task, completed=done, total=of),
+            progress=lambda done, of: progress("comparing slot by slot", done / of),
         )
     folder = out or releases[0].parent / f"internal-{releases[0].name}"
     written = holder.write_comparison(found, folder)
@@ -134,6 +129,9 @@ def evaluate(
 
 def show(found: Comparison) -> None:
     """The figures as a table on standard error, one column a release."""
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(title="internal: releases against the truth")
     table.add_column("figure")
     for one in found.evaluations:

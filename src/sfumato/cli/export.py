@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Quiet, ZoningOf
+from sfumato.cli.telling import Working
 
 
 def export(
@@ -27,6 +28,7 @@ def export(
     """
     from sfumato.published.export import export_release
 
-    written = export_release(release, to, out, zoning=zoning, geojson=geojson)
+    with Working(quiet, "writing the release in another form"):
+        written = export_release(release, to, out, zoning=zoning, geojson=geojson)
     if not quiet:
         typer.echo(f"{len(written)} files in {out}, with the privacy statement of the release.")

@@ -20,6 +20,7 @@ from sfumato.cli.options import (
     columns_of,
     shared,
 )
+from sfumato.cli.telling import Working
 
 _BANNER = (
     "internal: this is about people's records. Do not publish it, nor let a script decide by it."
@@ -56,18 +57,19 @@ def inspect(
     from sfumato.io.towers import read_towers
     from sfumato.io.zones import read_zones
 
-    areas = None if zones is None else read_zones(zones, zone_id)
-    sites = None
-    if towers is not None:
-        sites = read_towers(towers, zones=areas, tz=events_tz, drop_bad=drop_bad_towers)
-    found = look(
-        events[0] if len(events) == 1 else events,
-        columns=columns_of(column),
-        tz=events_tz,
-        time_unit=time_unit,
-        format=format,
-        places=sites if sites is not None else areas,
-    )
+    with Working(as_json, "looking at the events"):
+        areas = None if zones is None else read_zones(zones, zone_id)
+        sites = None
+        if towers is not None:
+            sites = read_towers(towers, zones=areas, tz=events_tz, drop_bad=drop_bad_towers)
+        found = look(
+            events[0] if len(events) == 1 else events,
+            columns=columns_of(column),
+            tz=events_tz,
+            time_unit=time_unit,
+            format=format,
+            places=sites if sites is not None else areas,
+        )
     if as_json:
         typer.echo(json.dumps({"internal": found.numbers()}, indent=2, sort_keys=True))
         return

@@ -22,6 +22,7 @@ from sfumato.cli.options import (
     open_ledger,
     shared,
 )
+from sfumato.cli.telling import Working
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -265,7 +266,8 @@ def verify(
     """
     from sfumato.privacy.ledger.views import verify as look
 
-    report = look(open_ledger(ledger, ledger_key), manifests)
+    with Working(as_json, "checking every seal"):
+        report = look(open_ledger(ledger, ledger_key), manifests)
     if as_json:
         _print_json(
             {

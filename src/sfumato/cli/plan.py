@@ -37,6 +37,7 @@ from sfumato.cli.options import (
     Zones,
     parameters_of,
 )
+from sfumato.cli.telling import Working
 
 
 def plan(
@@ -87,31 +88,32 @@ def plan(
     """
     from sfumato.density.plan import plan as look_ahead
 
-    found = look_ahead(
-        epsilon=epsilon,
-        delta=delta,
-        expected_users=expected_users,
-        scheme=scheme,
-        parameter=parameters_of(parameter),
-        bound=bound,
-        count=count,
-        unit=unit,
-        towers=towers,
-        zones=zones,
-        grid=grid,
-        region=region,
-        zone_id=zone_id,
-        layer=layer,
-        repair_zones=repair_zones,
-        drop_bad_towers=drop_bad_towers,
-        tower_count=tower_count,
-        zone_count=zone_count,
-        start=start,
-        end=end,
-        slot=slot,
-        tz=tz,
-        target_error=target_error,
-        cap_epsilon=cap_epsilon,
-        rehearse=rehearse,
-    )
+    with Working(as_json, "rehearsing on made-up people" if rehearse else "planning"):
+        found = look_ahead(
+            epsilon=epsilon,
+            delta=delta,
+            expected_users=expected_users,
+            scheme=scheme,
+            parameter=parameters_of(parameter),
+            bound=bound,
+            count=count,
+            unit=unit,
+            towers=towers,
+            zones=zones,
+            grid=grid,
+            region=region,
+            zone_id=zone_id,
+            layer=layer,
+            repair_zones=repair_zones,
+            drop_bad_towers=drop_bad_towers,
+            tower_count=tower_count,
+            zone_count=zone_count,
+            start=start,
+            end=end,
+            slot=slot,
+            tz=tz,
+            target_error=target_error,
+            cap_epsilon=cap_epsilon,
+            rehearse=rehearse,
+        )
     typer.echo(json.dumps(found.answer, indent=2) if as_json else str(found))

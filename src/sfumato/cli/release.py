@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import Progress as Bar
 
 from sfumato.cli.options import (
     DATA,
@@ -58,11 +54,10 @@ from sfumato.cli.options import (
     parameters_of,
     spark_settings,
 )
-from sfumato.cli.telling import RowsRead, print_json
+from sfumato.cli.telling import RowsRead, Working, print_json
 
 if TYPE_CHECKING:
     from sfumato.density.publish import Price
-    from sfumato.model.source import Progress
     from sfumato.published.release import Release
 
 
@@ -188,7 +183,7 @@ def release(
             asked = request(places=found, grid=slots, **form)
         _tell_price(publish.price(asked, book), dataset, as_json)
         return
-    with _progress(quiet or as_json) as progress:
+    with Working(quiet or as_json, "opening events and places") as progress:
         made = publish.release(
             events,
             out=out,
@@ -269,22 +264,3 @@ def _tell(made: Release) -> None:
     if total.releases is not None and total.releases > life.releases:
         typer.echo(f"Besides these, {total.releases - life.releases} for other units.")
     typer.echo(f"Read {made.folder / 'README.txt'} for what that means.")
-
-
-@contextmanager
-def _progress(silent: bool) -> Iterator[Progress | None]:
-    """A bar on standard error while the work goes on; none when nobody looks."""
-    console = Console(stderr=True)
-    if silent or not console.is_terminal:
-        yield None
-        return
-    with Bar(console=console, transient=True) as bar:
-        tasks: dict[str, Any] = {}
-
-        def step(what: str, share: float) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=1.0 if share >= 0 else None)
-            if share >= 0:
-                bar.update(tasks[what], completed=share)
-
-        yield step

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import OUTPUT, AsJson, Quiet, shared
+from sfumato.cli.telling import Working
 
 
 def report(
@@ -33,13 +34,15 @@ def report(
     """
     from sfumato.report.page import write_page
 
-    written = [write_page(releases[0] if len(releases) == 1 else releases, out)]
-    if figures is not None:
-        from sfumato.report.figures import write_figures
+    with Working(quiet or as_json, "making the page") as progress:
+        written = [write_page(releases[0] if len(releases) == 1 else releases, out)]
+        if figures is not None:
+            from sfumato.report.figures import write_figures
 
-        for folder in releases:
-            target = figures if len(releases) == 1 else figures / folder.absolute().name
-            written += write_figures(folder, target)
+            progress("drawing figures", -1.0)
+            for folder in releases:
+                target = figures if len(releases) == 1 else figures / folder.absolute().name
+                written += write_figures(folder, target)
     if as_json:
         typer.echo(json.dumps([str(path) for path in written], indent=2))
     elif not quiet:

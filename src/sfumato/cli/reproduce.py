@@ -20,12 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 
 from sfumato.cli.options import Epsilons, Quiet, Results, Seed
 from sfumato.cli.reproduce_moving import geoind, moving
+from sfumato.cli.telling import Working
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -93,13 +91,7 @@ def frontier(
     out.mkdir(parents=True, exist_ok=True)
     record = Record(out / NUMBERS)
     record.forget(again or [], settings.covers)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
-        task = bar.add_task("cities", total=1.0)
-
-        def tell(what: str, share: float) -> None:
-            bar.update(task, description=what, completed=share)
-
+    with Working(quiet, "cities") as tell:
         study(settings, out, record, tell)
         finish(record, out, data, tell, figures=figures)
     if not quiet:
@@ -260,12 +252,7 @@ def recovery(
     fleets = {"cabspotting": cabspotting, "tdrive": tdrive}
     size = Size(people, crowds, seeds, first)
     found: dict[str, Any] = {"size": asdict(size), "cpu_s": {}}
-    with Bar(console=Console(stderr=True), transient=True, disable=quiet) as bar:
-        task = bar.add_task("crowd", total=1.0)
-
-        def tell(what: str, share: float) -> None:
-            bar.update(task, description=what, completed=share)
-
+    with Working(quiet, "crowd") as tell:
         for key, run in works(size, fleets, names, epsilon or [0.1, 0.3, 1.0], out, tell).items():
             if key in parts or (key in fleets and "taxis" in parts):
                 tell(key, 0.0)

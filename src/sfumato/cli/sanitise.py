@@ -28,7 +28,7 @@ from sfumato.cli.options import (
     open_ledger,
     shared,
 )
-from sfumato.cli.telling import print_json, tell
+from sfumato.cli.telling import Working, print_json, tell
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -165,17 +165,19 @@ def sanitise(
         _cost(asked, as_json)
         return
     book = open_ledger(ledger, ledger_key)
-    read, found = read_traces(
-        traces,
-        columns=columns_of(column),
-        tz=tz,
-        format=format,
-        time_unit=time_unit,
-        gap_s=float(parse_seconds(gap)),
-    )
-    if not (quiet or as_json):
-        tell(found.lines())
-    made = publish(read, asked, book, out.absolute())
+    with Working(quiet or as_json, "reading traces") as progress:
+        read, found = read_traces(
+            traces,
+            columns=columns_of(column),
+            tz=tz,
+            format=format,
+            time_unit=time_unit,
+            gap_s=float(parse_seconds(gap)),
+        )
+        if not (quiet or as_json):
+            tell(found.lines())
+        progress("adding noise and writing traces", -1.0)
+        made = publish(read, asked, book, out.absolute())
     if as_json:
         notes = {"withheld": made.withheld, "notes": found.lines()}
         print_json(_summary(made), notes)

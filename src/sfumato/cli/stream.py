@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from sfumato.cli.options import (
     DATA,
@@ -44,7 +43,7 @@ from sfumato.cli.options import (
     open_ledger,
     shared,
 )
-from sfumato.cli.telling import RowsRead, print_json
+from sfumato.cli.telling import RowsRead, Working, print_json
 
 if TYPE_CHECKING:
     from sfumato.stream.facts import StreamFacts
@@ -135,43 +134,45 @@ def stream(
     from sfumato.stream.publish import stream as publish
 
     told = RowsRead(silent=quiet)
-    done = publish(
-        events,
-        out=out,
-        dataset=dataset,
-        epsilon=epsilon,
-        start=start,
-        tz=tz,
-        end=end,
-        slot=slot,
-        delta=delta,
-        unit=unit,
-        towers=towers,
-        zones=zones,
-        grid=grid,
-        region=region,
-        zone_id=zone_id,
-        zone_name=zone_name,
-        layer=layer,
-        repair_zones=repair_zones,
-        drop_bad_towers=drop_bad_towers,
-        scheme=scheme,
-        expected_users=expected_users,
-        delay=delay,
-        consistency=whole,
-        follow=follow,
-        resume=resume,
-        name=name,
-        column=columns_of(column),
-        format=format,
-        time_unit=time_unit,
-        events_tz=events_tz,
-        clock=clock,
-        ledger=open_ledger(ledger, ledger_key),
-        begin=None if quiet else _say_unit,
-        watch=None if quiet or as_json else _Watching(),
-        internal=told,
-    )
+    with Working(quiet or as_json, "opening events and places") as stages:
+        done = publish(
+            events,
+            out=out,
+            dataset=dataset,
+            epsilon=epsilon,
+            start=start,
+            tz=tz,
+            end=end,
+            slot=slot,
+            delta=delta,
+            unit=unit,
+            towers=towers,
+            zones=zones,
+            grid=grid,
+            region=region,
+            zone_id=zone_id,
+            zone_name=zone_name,
+            layer=layer,
+            repair_zones=repair_zones,
+            drop_bad_towers=drop_bad_towers,
+            scheme=scheme,
+            expected_users=expected_users,
+            delay=delay,
+            consistency=whole,
+            follow=follow,
+            resume=resume,
+            name=name,
+            column=columns_of(column),
+            format=format,
+            time_unit=time_unit,
+            events_tz=events_tz,
+            clock=clock,
+            ledger=open_ledger(ledger, ledger_key),
+            begin=None if quiet else _say_unit,
+            watch=None if quiet or as_json else _Watching(stages),
+            internal=told,
+            progress=stages,
+        )
     if as_json:
         summary = {"finished": done.finished, "next_slot": done.next_slot, "folder": str(out)}
         print_json(summary | _privacy(out), told.counts, indent=None)
@@ -205,10 +206,13 @@ def _say_unit(facts: StreamFacts) -> None:
 class _Watching:
     """One line on standard error while the stream runs: slot, spent, left, error bound."""
 
-    def __init__(self) -> None:
-        self._console = Console(stderr=True)
+    def __init__(self, stages: Working) -> None:
+        from rich.console import Console
+
+        self._console, self._stages = Console(stderr=True), stages
 
     def __call__(self, told: Told) -> None:
+        self._stages.close()  # from now on the slots themselves say how far it is
         made, spent = told.made, told.spent
         self._console.print(
             f"slot {told.slot}: {'measured' if made.fresh else 'estimated'}; window spent "

@@ -270,7 +270,7 @@ def true_density(
     if published.manifest.counted.sha256 != counted.fingerprint():
         raise UsageError(
             "These are not the places that the release counted.",
-            remedy="Give the --towers and --zones it was made with.",
+            remedy="Give the `towers` and `zones` it was made with.",
         )
     with opened_source(
         events,

@@ -187,7 +187,7 @@ def release(
             time_unit=time_unit,
             progress=progress,
         ) as source:
-            return publish_request(asked, source, book, folder, keep_key, internal)
+            return publish_request(asked, source, book, folder, keep_key, internal, progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,9 +254,11 @@ def publish_request(
     out: Path,
     keep_key: bool = False,
     internal: Callable[[DropLog], None] | None = None,
+    progress: Progress | None = None,
 ) -> Release:
     """Reserve, draw, persist, commit."""
     scheme, facts, plan = scheme_named(asked.scheme), asked.facts, asked.plan()
+    tell = progress or (lambda *_: None)
 
     def fingerprint() -> str:
         return names_of_input(source, book, asked.dataset, asked.name)[0]
@@ -265,10 +267,12 @@ def publish_request(
         return list(scheme.plan(replace(facts, epsilon=epsilon)).events.values())
 
     def persist(reservation: Reservation, folder: Path) -> None:
+        tell("measuring and refining", -1.0)
         with threadpool_limits(1):  # one order of summation on every machine: the same bytes
             density = scheme.run(source, Wall(reservation, reservation.key), facts)
         if density.tainted:
             raise SfumatoError("Noise from a test seed is never published.")
+        tell("writing tables and page", -1.0)
         write_release(
             folder,
             facts,

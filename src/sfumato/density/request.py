@@ -54,7 +54,7 @@ def _table(release: Release, released: Places, grid: TimeGrid) -> EarlierTable:
         raise InputError(
             "An earlier release has other time slots than this one.",
             file=str(release.folder),
-            remedy="Give releases with the same --slot and --tz, or leave it out.",
+            remedy="Give releases with the same `slot` and `tz`, or leave it out.",
         )
     table, slots = release.table(), manifest.grid.slots
     values = table.column("count").to_numpy().astype(np.float64).reshape(-1, slots)

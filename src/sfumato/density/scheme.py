@@ -57,7 +57,7 @@ class PublicFacts:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.epsilon) and self.epsilon > 0):
-            raise UsageError("Epsilon must be finite and positive.", remedy="Try --epsilon 0.3.")
+            raise UsageError("Epsilon must be finite and positive.", remedy="Try `epsilon=0.3`.")
         if not 0 < self.delta < 1:
             raise UsageError(
                 "Delta must lie between 0 and 1.", remedy="Well below one over the users: 1e-7."
@@ -69,7 +69,7 @@ class PublicFacts:
                 raise UsageError(
                     f"Delta {self.delta:g} is above one over the {self.expected_users} expected "
                     "users: such a promise would allow publishing somebody's whole record.",
-                    remedy=f"Take --delta {0.1 / self.expected_users:.0e} or less.",
+                    remedy=f"Take `delta={0.1 / self.expected_users:.0e}` or less.",
                 )
         ids = np.array(self.place_ids, dtype=np.str_)
         if self.overlay is not None and not np.array_equal(self.overlay.place_ids, ids):

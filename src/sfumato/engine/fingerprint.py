@@ -29,7 +29,7 @@ instead of a random oracle). One row more, less or other changes the sum except 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -214,7 +214,8 @@ class _Sink:
         return False
 
 
-def _file(digests: Digests, path: Path) -> None:
+def _file(digests: Digests, path: Path, read: Callable[[int], None] | None = None) -> None:
+    """Digest a file piece by piece; `read` is told how many bytes each piece had."""
     size = path.stat().st_size.to_bytes(8, "little")
     for digest in digests:
         digest.update(size)
@@ -222,6 +223,8 @@ def _file(digests: Digests, path: Path) -> None:
         while piece := file.read(_PIECE):
             for digest in digests:
                 digest.update(piece)
+            if read is not None:
+                read(len(piece))
 
 
 def _table(digests: Digests, part: EventTable) -> None:
@@ -283,12 +286,18 @@ def fingerprint(
         digest.update(repr(readings).encode() + _multiset(events, key))
         return digest.hexdigest()
     files = _files(events)
-    for done, part in enumerate(files):
+    whole, done = sum(part.path.stat().st_size for part in files), 0
+
+    def read(size: int) -> None:
+        nonlocal done
+        done += size
         if progress is not None:
-            progress("fingerprint of the input", done / len(files))
+            progress("fingerprint of the input", min(1.0, done / whole))
+
+    for part in files:
         how = (str(part.format), part.delimiter, part.header, part.keys, _meaning(part.reading))
         digest.update(repr(how).encode())
-        _file([digest], part.path)
+        _file([digest], part.path, read)
     for table in events.parts:
         if isinstance(table, EventTable):
             digest.update(repr(("table", _meaning(table.reading))).encode())

@@ -351,7 +351,10 @@ class LocalSource(CountSource, Compiled):
     ) -> NDArray[np.int64]:
         """Run a pass over all users; it checks the bound on what it counts."""
         total = np.zeros(shape, np.int64)
-        for block in self._rows()[0].blocks():
+        rows = self._rows()[0]
+        if self._progress is not None:
+            self._progress("counting", -1.0)
+        for block in rows.blocks():
             self._add(block, kernel, arguments(block), total)
         return total
 

@@ -38,11 +38,12 @@ def engine_of(
     if on_spark and is_address(events):
         raise UsageError(
             "A table in PostgreSQL is counted on this machine, not on Spark.",
-            remedy="Leave --engine out, or give Spark an export of it.",
+            remedy="Leave `engine` out, or give Spark an export of it.",
         )
     if not on_spark and (master is not None or spark):
         raise UsageError(
-            "A master and Spark's settings are for the Spark engine.", remedy="Add --engine spark."
+            "A master and Spark's settings are for the Spark engine.",
+            remedy="Add `engine='spark'`.",
         )
     return on_spark
 

@@ -52,7 +52,7 @@ class SampleBound:
         if not isinstance(self.slots, int) or isinstance(self.slots, bool) or self.slots < 1:
             raise UsageError(
                 "The sampling bound needs a whole number of slots, at least 1.",
-                remedy="Give for example --bound sample:30.",
+                remedy="Give for example `bound='sample:30'`.",
             )
 
     @property
@@ -79,7 +79,7 @@ class WeightBound:
         if not (number and math.isfinite(self.limit) and self.limit > 0):
             raise UsageError(
                 "The weight bound needs a finite positive limit.",
-                remedy="Give for example --bound weight:3.",
+                remedy="Give for example `bound='weight:3'`.",
             )
 
     @property

@@ -80,7 +80,8 @@ class EventColumns:
         if self.place is None and self.lon is None:
             raise UsageError(
                 "The events have neither a place column nor coordinates.",
-                remedy="Name them with --column place=… or --column lon=… --column lat=….",
+                remedy="Name them with `column={'place': NAME}`, or with "
+                "`column={'lon': NAME, 'lat': NAME}`.",
             )
 
     def by_coordinates(self, zones: bool) -> bool:
@@ -94,7 +95,7 @@ class EventColumns:
                 raise UsageError(
                     "The events carry coordinates and no tower, but the places are towers.",
                     remedy="Give zones to count coordinates in, or name the tower column with "
-                    "--column place=….",
+                    "`column={'place': NAME}`.",
                 )
             return False
         if self.lon is None or self.place is None:
@@ -104,8 +105,8 @@ class EventColumns:
             raise UsageError(
                 f"The events have a place ({self.place!r}) and coordinates ({self.lon!r}, "
                 f"{self.lat!r}); which of them lie in the zones is not said.",
-                remedy=f"Write --column place={self.place} to count by the zones' names, or "
-                f"--column lon={self.lon} --column lat={self.lat} to count by position.",
+                remedy=f"Write `column={{'place': {self.place!r}}}` to count by the zones' names, "
+                f"or `column={{'lon': {self.lon!r}, 'lat': {self.lat!r}}}` to count by position.",
             )
         return degrees
 
@@ -131,8 +132,8 @@ class Reading:
         if self.time is TimeEncoding.NAIVE and self.tz is None:
             raise UsageError(
                 "The event times carry no time zone.",
-                remedy="Say whose wall clock they are with --events-tz, for example "
-                "--events-tz Europe/Paris.",
+                remedy="Say whose wall clock they are with `events_tz`, for example "
+                "`events_tz='Europe/Paris'`.",
             )
 
 

@@ -99,7 +99,7 @@ class TimeGrid:
         if edges.ndim != 1 or not 2 <= edges.size <= _MAX_SLOTS + 1:
             raise UsageError(
                 f"A period needs between 1 and {_MAX_SLOTS} slots.",
-                remedy="Check --from, --to and --slot.",
+                remedy="Check `start`, `end` and `slot`.",
             )
         if not (np.diff(edges) > 0).all():
             raise UsageError("Slot edges must increase.")
@@ -112,7 +112,7 @@ class TimeGrid:
         if isinstance(start, datetime) or isinstance(end, datetime):
             raise UsageError(
                 "The period starts and ends at local midnights: give dates.",
-                remedy="Write --from 2007-09-10 --to 2007-09-17.",
+                remedy="Write `start='2007-09-10', end='2007-09-17'`.",
             )
         length = parse_step(step) if isinstance(step, str) else step
         seconds = length.total_seconds()
@@ -122,12 +122,12 @@ class TimeGrid:
         if days < 1:
             raise UsageError(
                 "The period is empty: its end is not after its start.",
-                remedy="--to names the first day that is no longer part of the period.",
+                remedy="`end` is the first day that is no longer part of the period.",
             )
         if days * _DAY / seconds > 2 * _MAX_SLOTS:
             raise UsageError(
                 f"That makes more than {_MAX_SLOTS} slots.",
-                remedy="Take a longer --slot or a shorter period.",
+                remedy="Take a longer `slot` or a shorter period.",
             )
         local = zone(tz)
         whole_days, rest = divmod(int(seconds), _DAY)
@@ -142,7 +142,8 @@ class TimeGrid:
             last = _first_instant(end, local)
         except (OverflowError, ValueError):
             raise UsageError(
-                "The period is outside the years that clocks know.", remedy="Check --from and --to."
+                "The period is outside the years that clocks know.",
+                remedy="Check `start` and `end`.",
             ) from None
         if whole_days:
             edges = sorted({*marks, last})

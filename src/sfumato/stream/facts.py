@@ -86,13 +86,13 @@ class StreamFacts:
         if self.cells < 1:
             raise UsageError("A stream has at least one cell.")
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
-            raise UsageError("Epsilon must be finite and positive.", remedy="Try --epsilon 1.")
+            raise UsageError("Epsilon must be finite and positive.", remedy="Try `epsilon=1`.")
         if not 0 <= self.delta < 1:
-            raise UsageError("Delta lies between 0 and 1.", remedy="Try --delta 1e-6.")
+            raise UsageError("Delta lies between 0 and 1.", remedy="Try `delta=1e-6`.")
         if self.expected_users is not None and self.delta > 1 / self.expected_users:
             raise UsageError(
                 "Delta is above one over the expected users.",
-                remedy=f"Take --delta {0.1 / self.expected_users:.0e} or less.",
+                remedy=f"Take `delta={0.1 / self.expected_users:.0e}` or less.",
             )
         if self.unit.kind is UnitKind.POINT:
             raise UsageError("A stream of counts has no unit of points.")
@@ -171,7 +171,7 @@ def unit_in_slots(unit: Unit, grid: TimeGrid) -> Unit:
     if unit.clock is not None and unit.clock != grid.tz:
         raise UsageError(
             f"The days of this stream are those of {grid.tz}, not of {unit.clock}.",
-            remedy="Write --unit user-day, or give --tz the same zone.",
+            remedy="Write `unit='user-day'`, or give `tz` the same zone.",
         )
     if unit.clock is not None:
         return Unit(unit.kind)
@@ -180,7 +180,7 @@ def unit_in_slots(unit: Unit, grid: TimeGrid) -> Unit:
     slot = int(grid.step.total_seconds())
     if unit.span_s % slot or unit.slot_s not in (None, slot):
         raise UsageError(
-            "The window is no whole number of slots.", remedy="Choose a window that --slot divides."
+            "The window is no whole number of slots.", remedy="Choose a window that `slot` divides."
         )
     return Unit(unit.kind, unit.span_s // slot)
 

@@ -129,7 +129,7 @@ def ndjson_feed(stream: BinaryIO, options: Options, *, wait: float = 1.0) -> Ite
                 raise InputError(
                     "a line states the clock, and the machine's clock was to count.",
                     file=_STDIN,
-                    remedy="Say that the feed states it with --clock feed, or leave the line out.",
+                    remedy="Say that the feed states it: `clock='feed'`; or leave the line out.",
                 )
     if not options.fed_clock:
         yield Tick(machine_clock())

@@ -151,10 +151,10 @@ class LiveStream:
         if known is not None and not self._resume:
             raise UsageError(
                 f"The stream {claim.name!r} was begun before.",
-                remedy="Go on with it with --resume, or choose another --name.",
+                remedy="Go on with it with `resume=True`, or choose another `name`.",
             )
         if known is None and Outputs(request.out).in_use():
-            raise UsageError(f"{request.out} holds another stream.", remedy="Choose another --out.")
+            raise UsageError(f"{request.out} holds another stream.", remedy="Choose another `out`.")
         found = self._ledger.reserve(claim)
         if isinstance(found, Charge):
             self._standing, self.finished = Standing(request.grid.slots), True

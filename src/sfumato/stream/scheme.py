@@ -211,7 +211,7 @@ def noise_of(
         return Noise(kind, laplace_scale(one * most, exact(facts.epsilon) * exact(share)))
     if kind is NoiseKind.GAUSSIAN:
         if facts.delta == 0:
-            raise UsageError("Gaussian noise needs a delta.", remedy="Give --delta, say 1e-6.")
+            raise UsageError("Gaussian noise needs a delta.", remedy="Give `delta`, say 1e-6.")
         # The account's sensitivity is rounded up twice, so the noise covers the rounded one.
         whole = rounded_up(most**0.5 * rounded_up(two))
         return Noise(kind, gaussian_sigma2(whole, exact(facts.rho) * exact(share)))

@@ -147,7 +147,7 @@ def test_the_same_key_gives_the_same_numbers(small: Small) -> None:
 
 
 def test_the_number_of_people_is_needed(small: Small) -> None:
-    with pytest.raises(UsageError, match="--expected-users"):
+    with pytest.raises(UsageError, match="expected_users"):
         Bayes().plan(small.facts(1.0, users=None))
 
 

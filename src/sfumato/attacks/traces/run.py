@@ -150,7 +150,7 @@ def _recognition(true: Traces, forms: dict[str, Traces], box: Box | None) -> dic
     area = box or _middle(true)
     coarse = Cells.over(area, SIDE_M)
     if coarse.size > MOST_CELLS:
-        raise UsageError("The region is too large for heat maps.", remedy="Give a --region.")
+        raise UsageError("The region is too large for heat maps.", remedy="Give a `region`.")
     known, _ = halves(true)
     rows: dict[str, Any] = {"linkage": {}, "unicity": {}, "unique_top_places": {}}
     for name, form in forms.items():

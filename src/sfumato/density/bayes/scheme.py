@@ -124,7 +124,7 @@ def settings_for(facts: PublicFacts) -> Settings:
         raise UsageError(
             "The scheme bayes divides its budget by the rough number of people in the data.",
             remedy="Give it from public knowledge, rounded, never counted: "
-            "--expected-users 2000000.",
+            "`expected_users=2000000`.",
         )
     mu = gaussian_mu(facts.epsilon, facts.delta)
     signal = facts.expected_users * mu
@@ -200,7 +200,7 @@ class Bayes:
                 "."
                 if "visits" in facts.parameters
                 else ", as in call records: if people are seen more often (GPS, signalling), all "
-                "counts come out too low unless you say so with --parameter visits=N."
+                "counts come out too low unless you say so with the parameter visits."
             ),
             *(
                 ()

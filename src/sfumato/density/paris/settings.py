@@ -133,7 +133,7 @@ class Settings:
         if found.space is not Space.TOWERS and facts.overlay is None:
             raise UsageError(
                 f"The space {found.space} needs both towers and zones.",
-                remedy="Give --towers and --zones, or leave space at towers.",
+                remedy="Give `towers` and `zones`, or leave space at towers.",
             )
         if pure:
             found._check_pure()

@@ -156,7 +156,7 @@ def units_of(bound: Bound, slots: int, k: int, transform: Transform) -> int:
     if units < 64:
         raise UsageError(
             "The bound is too loose for the lattice of coefficients.",
-            remedy="Take a smaller --bound, or noise gaussian.",
+            remedy="Take a smaller `bound`, or noise gaussian.",
         )
     return units
 

@@ -316,7 +316,7 @@ def _figure(width: float, height: float) -> Any:
     except ImportError:
         raise UsageError(
             "Plots need matplotlib.",
-            remedy="pip install 'sfumato[plots]', or give --no-figures.",
+            remedy="pip install 'sfumato[plots]', or give `figures=False`.",
         ) from None
     return Figure(figsize=(width, height), layout="constrained")
 

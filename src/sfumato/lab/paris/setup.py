@@ -146,7 +146,7 @@ def make_city(plan: CityPlan, folder: Path) -> None:
         wanted["geometry"] = plan.geometry.value
         if any(known.get(key) != value for key, value in wanted.items()):
             raise UsageError(
-                f"{folder} holds another city.", remedy="Remove it, or choose another --out."
+                f"{folder} holds another city.", remedy="Remove it, or choose another `out`."
             )
         return
     write_city(plan, folder)

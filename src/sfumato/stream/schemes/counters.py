@@ -113,12 +113,12 @@ class Counter:
         if facts.delta == 0:
             raise UsageError(
                 f"{self.name} has Gaussian noise and needs a delta.",
-                remedy="Give --delta, say 1e-6.",
+                remedy="Give `delta`, say 1e-6.",
             )
         if facts.slots > _HORIZON:
             raise UsageError(
                 f"{self.name} counts over at most {_HORIZON} slots.",
-                remedy="Give --to, or take longer slots.",
+                remedy="Give `end`, or take a longer `slot`.",
             )
         l2 = rounded_up(self.sensitivity(facts))
         sigma2 = gaussian_sigma2(l2, exact(facts.rho))

@@ -63,7 +63,7 @@ class Dsat:
         if facts.expected_users is None:
             raise UsageError(
                 f"{self.name} needs the number of people, from public knowledge.",
-                remedy="Give --expected-users.",
+                remedy="Give `expected_users`.",
             )
         amount = exact(facts.epsilon) * self.compare
         return Test.pure(facts, facts.window, self.most(facts) - 1, amount, facts.l1)

@@ -230,7 +230,7 @@ def public_threshold(given: int | None, facts: StreamFacts) -> int:
     if facts.expected_users is None:
         raise UsageError(
             "The threshold is missing.",
-            remedy="Give it in people, or give --expected-users and a twentieth of them is taken.",
+            remedy="Give it in people, or give `expected_users` and a twentieth of them is taken.",
         )
     return max(1, facts.expected_users // 20)
 
