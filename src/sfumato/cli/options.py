@@ -10,10 +10,11 @@ Below the table: how values that hold a `name=value` are read, and where a ledge
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -266,3 +267,32 @@ def open_ledger(where: str | None, key: Path | None) -> Ledger:
     from sfumato.privacy.ledger import Ledger
 
     return Ledger(where, key)
+
+
+T = TypeVar("T")
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "column": columns_of,
+    "parameter": parameters_of,
+    "spark_conf": spark_settings,
+}
+"""Options that hold `name=value` and mean a mapping in Python."""
+
+
+def called(verb: Callable[..., T], options: Mapping[str, Any], **further: Any) -> T:
+    """Call a verb with the command's options of the same names: the words are the same in both.
+
+    Args:
+        verb: The function; what it has no parameter for is left out.
+        options: The command's options, by name (`dict(locals())` at its beginning). One that was
+            not given leaves the verb's own default.
+        further: Values that the command line has in another form, or not at all.
+    """
+    words = {name: _READ.get(name, lambda value: value)(value) for name, value in options.items()}
+    if "ledger_key" in words:
+        words["ledger"] = open_ledger(words["ledger"], words["ledger_key"])
+    words |= further
+    given = {}
+    for name, parameter in signature(verb).parameters.items():
+        if name in words and (words[name] is not None or parameter.default is Parameter.empty):
+            given[name] = words[name]
+    return verb(**given)

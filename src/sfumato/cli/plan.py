@@ -34,8 +34,9 @@ from sfumato.cli.options import (
     Tz,
     UnitName,
     ZoneId,
+    ZoneName,
     Zones,
-    parameters_of,
+    called,
 )
 from sfumato.cli.telling import Working
 
@@ -72,6 +73,7 @@ def plan(
         bool, typer.Option("--rehearse/--no-rehearse", help="Forecast errors on made-up people.")
     ] = True,
     zone_id: ZoneId = None,
+    zone_name: ZoneName = None,
     layer: Layer = None,
     repair_zones: RepairZones = False,
     drop_bad_towers: DropBadTowers = False,
@@ -86,34 +88,9 @@ def plan(
         sfumato plan --zone-count 989 --tower-count 1303 --expected-users 2000000
         --epsilon 0.3 --delta 1e-7 --cap-epsilon 2
     """
+    options = dict(locals())
     from sfumato.density.plan import plan as look_ahead
 
     with Working(as_json, "rehearsing on made-up people" if rehearse else "planning"):
-        found = look_ahead(
-            epsilon=epsilon,
-            delta=delta,
-            expected_users=expected_users,
-            scheme=scheme,
-            parameter=parameters_of(parameter),
-            bound=bound,
-            count=count,
-            unit=unit,
-            towers=towers,
-            zones=zones,
-            grid=grid,
-            region=region,
-            zone_id=zone_id,
-            layer=layer,
-            repair_zones=repair_zones,
-            drop_bad_towers=drop_bad_towers,
-            tower_count=tower_count,
-            zone_count=zone_count,
-            start=start,
-            end=end,
-            slot=slot,
-            tz=tz,
-            target_error=target_error,
-            cap_epsilon=cap_epsilon,
-            rehearse=rehearse,
-        )
+        found = called(look_ahead, options)
     typer.echo(json.dumps(found.answer, indent=2) if as_json else str(found))

@@ -49,10 +49,8 @@ from sfumato.cli.options import (
     ZoneName,
     Zones,
     ZoningOf,
-    columns_of,
+    called,
     open_ledger,
-    parameters_of,
-    spark_settings,
 )
 from sfumato.cli.telling import RowsRead, Working, print_json
 
@@ -143,73 +141,35 @@ def release(
         --dataset "metro subscribers" --epsilon 0.3 --delta 1e-7 --expected-users 2000000
         --out releases/week-37
     """
+    options, told = dict(locals()), RowsRead(silent=quiet)
+    from sfumato.density import publish
+
+    if dry_run:
+        _tell_price(_price(options), dataset, as_json)
+        return
+    with Working(quiet or as_json, "opening events and places") as progress:
+        made = called(publish.release, options, internal=told, progress=progress)
+    if as_json:
+        print_json(_summary(made), told.counts)
+    elif not quiet:
+        _tell(made)
+
+
+def _price(options: dict[str, Any]) -> Price:
+    """What the release would cost; its events are not opened."""
     from sfumato.density import publish
     from sfumato.density.request import request
     from sfumato.geography.places import PlaceOptions
     from sfumato.model.time_grid import period_of
 
-    book, told = open_ledger(ledger, ledger_key), RowsRead(silent=quiet)
-    form: dict[str, Any] = {
-        "dataset": dataset,
-        "epsilon": epsilon,
-        "delta": delta,
-        "name": name if name is not None else out.absolute().name,
-        "scheme": scheme,
-        "parameter": parameters_of(parameter),
-        "bound": bound,
-        "count": count,
-        "expected_users": expected_users,
-        "hierarchy": hierarchy,
-        "hierarchy_column": hierarchy_column,
-        "integers": integers,
-        "earlier": earlier or (),
-        "tz": tz,
-    }
-    places: dict[str, Any] = {
-        "towers": towers,
-        "zones": zones,
-        "grid": grid,
-        "region": region,
-        "zone_id": zone_id,
-        "zone_name": zone_name,
-        "layer": layer,
-        "repair_zones": repair_zones,
-        "drop_bad_towers": drop_bad_towers,
-    }
-    if dry_run:
-        slots = period_of(start, end, slot, tz)
-        said = PlaceOptions(**places)
-        with publish.opened_inputs(events, said, pipeline, zoning, slots, None) as (_, found):
-            asked = request(places=found, grid=slots, **form)
-        _tell_price(publish.price(asked, book), dataset, as_json)
-        return
-    with Working(quiet or as_json, "opening events and places") as progress:
-        made = publish.release(
-            events,
-            out=out,
-            start=start,
-            end=end,
-            slot=slot,
-            pipeline=pipeline,
-            zoning=zoning,
-            column=columns_of(column),
-            format=format,
-            time_unit=time_unit,
-            events_tz=events_tz,
-            engine=engine,
-            master=master,
-            spark_conf=spark_settings(spark_conf),
-            ledger=book,
-            keep_key=keep_key,
-            internal=told,
-            progress=progress,
-            **form,
-            **places,
-        )
-    if as_json:
-        print_json(_summary(made), told.counts)
-    elif not quiet:
-        _tell(made)
+    slots, said = called(period_of, options), called(PlaceOptions, options)
+    with called(publish.opened_inputs, options, places=said, grid=slots, progress=None) as (
+        _,
+        places,
+    ):
+        name = options["name"] or options["out"].absolute().name
+        asked = called(request, options, places=places, grid=slots, name=name)
+    return publish.price(asked, open_ledger(options["ledger"], options["ledger_key"]))
 
 
 def _tell_price(price: Price, dataset: str, as_json: bool) -> None:

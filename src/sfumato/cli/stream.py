@@ -39,8 +39,7 @@ from sfumato.cli.options import (
     ZoneId,
     ZoneName,
     Zones,
-    columns_of,
-    open_ledger,
+    called,
     shared,
 )
 from sfumato.cli.telling import RowsRead, Working, print_json
@@ -90,7 +89,7 @@ def stream(
         str,
         typer.Option(help="How long a slot stays open after its end.", rich_help_panel=DATA),
     ] = "0",
-    whole: Annotated[
+    consistency: Annotated[
         str,
         typer.Option(
             "--consistency",
@@ -131,43 +130,13 @@ def stream(
         --tz Europe/Paris --unit user-day --dataset "metro subscribers" --epsilon 1
         --delta 1e-7 --expected-users 2000000 --out streams/metro
     """
+    options, told = dict(locals()), RowsRead(silent=quiet)
     from sfumato.stream.publish import stream as publish
 
-    told = RowsRead(silent=quiet)
     with Working(quiet or as_json, "opening events and places") as stages:
-        done = publish(
-            events,
-            out=out,
-            dataset=dataset,
-            epsilon=epsilon,
-            start=start,
-            tz=tz,
-            end=end,
-            slot=slot,
-            delta=delta,
-            unit=unit,
-            towers=towers,
-            zones=zones,
-            grid=grid,
-            region=region,
-            zone_id=zone_id,
-            zone_name=zone_name,
-            layer=layer,
-            repair_zones=repair_zones,
-            drop_bad_towers=drop_bad_towers,
-            scheme=scheme,
-            expected_users=expected_users,
-            delay=delay,
-            consistency=whole,
-            follow=follow,
-            resume=resume,
-            name=name,
-            column=columns_of(column),
-            format=format,
-            time_unit=time_unit,
-            events_tz=events_tz,
-            clock=clock,
-            ledger=open_ledger(ledger, ledger_key),
+        done = called(
+            publish,
+            options,
             begin=None if quiet else _say_unit,
             watch=None if quiet or as_json else _Watching(stages),
             internal=told,

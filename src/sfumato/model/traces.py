@@ -44,7 +44,7 @@ class Box:
         if not inside:
             raise UsageError(
                 "A region is west,south,east,north in degrees.",
-                remedy="For example --region 116.25,39.85,116.5,40.05.",
+                remedy="For example `region` 116.25,39.85,116.5,40.05.",
             )
 
     @classmethod

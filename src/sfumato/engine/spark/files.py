@@ -154,7 +154,7 @@ def read_files(
     """Describe the files that paths, folders, patterns and addresses mean."""
     said = None if format is None else format_named(format)
     if said is not None and not isinstance(said, Parquet | LineFormat):
-        raise UsageError(f"Spark does not read {said.name}.", remedy="Leave --engine out.")
+        raise UsageError(f"Spark does not read {said.name}.", remedy="Leave `engine` out.")
     store, layouts = Store(session), _Layouts(session)
     here = [path for text in texts if (path := _local(text)) is not None]
     files = list(located(here, said)) if here else []
@@ -181,7 +181,7 @@ def read_files(
                 described = kind.read(file, options)  # by its name alone: no file is opened
             else:
                 raise InputError(
-                    f"Spark does not read {kind.name}.", file=label, remedy="Leave --engine out."
+                    f"Spark does not read {kind.name}.", file=label, remedy="Leave `engine` out."
                 )
         except Unreadable:
             raise
