@@ -33,7 +33,7 @@ def test_two_candidates_are_an_error_that_lists_them_and_says_how_to_choose() ->
     with pytest.raises(InputError) as caught:
         find(["imsi", "time", "MSISDN"], aliases.USER, "calls.csv")
     assert "calls.csv: the columns 'imsi', 'MSISDN' could all be the user" in str(caught.value)
-    assert "--column user=NAME" in caught.value.remedy
+    assert "`column={'user': NAME}`" in caught.value.remedy
 
 
 def test_a_choice_overrides_and_is_compared_without_case() -> None:

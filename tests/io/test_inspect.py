@@ -49,8 +49,8 @@ def test_text_that_holds_numbers_is_told_from_iso(tmp_path: Path) -> None:
     found = inspect(iso)
     assert "time-unit" not in found.suggested
     assert any("no offset" in remark for remark in found.remarks)
-    assert any("--events-tz" in remark for remark in found.remarks)
-    assert not any("--events-tz" in remark for remark in inspect(iso, tz="UTC").remarks)
+    assert any("`events_tz`" in remark for remark in found.remarks)
+    assert not any("`events_tz`" in remark for remark in inspect(iso, tz="UTC").remarks)
 
 
 def test_a_place_beside_coordinates_is_asked_about(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_names_that_nobody_knows_are_answered_with_the_option_that_states_them(
 ) -> None:
     path = tmp_path / "export.csv"
     path.write_text("Kennung;Zeitpunkt;Ort\n7;2024-01-01 00:00;a\n")
-    assert any("--column user=NAME" in line for line in inspect(path).lines())
+    assert any("`column={'user': NAME}`" in line for line in inspect(path).lines())
     names = {"user": "Kennung", "time": "Zeitpunkt", "place": "Ort"}
     found = inspect(path, columns=names, places=TOWERS)
     assert found.rows["of known places"] == 1

@@ -100,7 +100,7 @@ def test_validity_dates(csv_file: Written) -> None:
         "a,2.1,48.1,2024-07-01,\n"
         "b,2.2,48.2,,2024-02-01T00:00:00Z\n"
     )
-    with pytest.raises(InputError, match="--tz"):
+    with pytest.raises(InputError, match="tz="):
         read_towers(path)
     towers = read_towers(path, tz="Europe/Paris")
     assert towers.ids.tolist() == ["a", "a", "b"]

@@ -65,7 +65,7 @@ def test_ids_and_names_can_be_chosen() -> None:
     assert zones.names.tolist() == ["x", "y"]
     assert "no such column" in refused(lambda: read_zones(two, "tile_id", "title"))
     nameless = frame(pop=[1, 2])
-    assert "--zone-id" in refused(lambda: read_zones(nameless))
+    assert "zone_id=NAME" in refused(lambda: read_zones(nameless))
     bare = frame().drop(columns="zone_id")
     assert "recognised as the zone" in refused(lambda: read_zones(bare))
 
@@ -87,7 +87,7 @@ def test_a_self_crossing_outline_names_the_zone_and_can_be_repaired() -> None:
     crossing = frame([BOW, RIGHT])
     text = refused(lambda: read_zones(crossing))
     assert "row 1: the outline of zone '00' is not valid (self-intersection)" in text
-    assert "--repair-zones" in text
+    assert "`repair_zones`" in text
     notes: list[str] = []
     zones = read_zones(crossing, repair=True, tell=notes.append)
     assert shapely.is_valid(zones.geometry).all()

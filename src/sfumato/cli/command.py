@@ -119,15 +119,20 @@ def say_in_flags(error: SfumatoError, parameters: list[Any]) -> None:
         error: Changed in place, so that it is raised again as what it was.
         parameters: Those of the command that was run.
     """
+    error.problem = in_flags(error.problem, parameters)
+    error.remedy = in_flags(error.remedy, parameters)
+    error.args = (f"{error.problem} {error.remedy}".strip(),)
+
+
+def in_flags(text: str, parameters: list[Any]) -> str:
+    """A text with what stands in backticks said in flags, as `say_in_flags` has it."""
     flags = {str(one.name): one for one in parameters if one.param_type_name == "option"}
     arguments = {str(one.name): one for one in parameters if one.param_type_name == "argument"}
 
     def said(found: re.Match[str]) -> str:
         return _in_flags(found[1], flags, arguments) or found[0]
 
-    error.problem = _QUOTED.sub(said, error.problem)
-    error.remedy = _QUOTED.sub(said, error.remedy)
-    error.args = (f"{error.problem} {error.remedy}".strip(),)
+    return _QUOTED.sub(said, text)
 
 
 def _in_flags(text: str, flags: Mapping[str, Any], arguments: Mapping[str, Any]) -> str | None:

@@ -100,8 +100,7 @@ def _naive(column: Column, name: TimeName, tz: str | None, file: str | None) -> 
             "the times carry no time zone.",
             file=file,
             column=column.name,
-            remedy="Say whose wall clock they are with --events-tz, for example "
-            "--events-tz Europe/Paris.",
+            remedy="Say whose wall clock they are, for example `events_tz='Europe/Paris'`.",
         )
     note = f"{column.name!r} is read on the clock of {tz}"
     return TimeReading(TimeEncoding.NAIVE, tz, False, (note,))
@@ -114,7 +113,7 @@ def _epoch(column: Column, name: TimeName, unit: str | None, file: str | None) -
             "the column holds numbers, and neither its name nor an option says their unit.",
             file=file,
             column=column.name,
-            remedy="Say it with --time-unit s, ms, us or ns (`sfumato inspect` shows which fits).",
+            remedy="Say it with `time_unit`: s, ms, us or ns (`sfumato.inspect` shows which fits).",
         )
     how = "as asked" if unit else "by its name"
     note = f"{column.name!r} is read as {chosen} since 1970 UTC, {how}"
@@ -137,7 +136,8 @@ def event_roles(names: list[str], chosen: Mapping[str, str], label: str) -> Even
             "no column is recognised as the place, and there are no coordinates. "
             f"The columns are {aliases.listed(names)}.",
             file=label,
-            remedy="Name them with --column place=NAME, or --column lon=NAME --column lat=NAME.",
+            remedy="Name them with `column={'place': NAME}`, or "
+            "`column={'lon': NAME, 'lat': NAME}`.",
         )
     taken = [name for name in picked.values() if name is not None]
     for name in taken:

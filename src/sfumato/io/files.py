@@ -294,7 +294,7 @@ def dialect_of(raw: bytes, path: Path, chosen: Collection[str] = ()) -> CsvDiale
             f"the first line ({len(fields)} fields) does not look like a header. It is not "
             "shown here because it may be a record.",
             file=str(path),
-            remedy="If it is one, say which column is what: --column user=NAME …. "
+            remedy="If it is one, say which column is what: `column={'user': NAME}` …. "
             "Else put the column names (user, time, …) in the first line.",
         )
     names = [field or f"column{k}" for k, field in enumerate(fields)]
@@ -317,7 +317,7 @@ def _decoded(line: bytes, path: Path) -> str:
         raise InputError(
             "this is neither text nor Parquet.",
             file=str(path),
-            remedy="Say what it is with --format, or save it as CSV (UTF-8).",
+            remedy="Say what it is with `format`, or save it as CSV (UTF-8).",
         )
     try:
         return line.decode("utf-8-sig")

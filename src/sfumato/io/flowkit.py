@@ -180,7 +180,7 @@ def read_regions(tables: Tables, zoning: str) -> Places:
     match = _LEVEL.fullmatch(zoning)
     if match is None:
         raise UsageError(
-            "FlowKit's zones are admin regions of a level.", remedy="Write --zoning admin3."
+            "FlowKit's zones are admin regions of a level.", remedy="Write `zoning='admin3'`."
         )
     own, every = Table(zoning, "geography"), Table("geoms", "geography")
     if tables.has(own):

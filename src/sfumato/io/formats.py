@@ -71,7 +71,7 @@ class Format:
     """One format: what it is called, which sources are its own, and how they are read."""
 
     name: ClassVar[str]
-    """What `format=` and `--format` call it; it is part of a release's fingerprint."""
+    """What `format` calls it; it is part of a release's fingerprint."""
     endings: ClassVar[tuple[str, ...]] = ()
     """Endings of its files; with `format=`, those files of a folder are read. None: no files."""
 

@@ -218,7 +218,7 @@ class _Look:
     def _by_members(self, part: _Part) -> Reading:
         """NDJSON: the members of the first objects, and the parts that their names suggest."""
         self.found.remarks.append(
-            "NDJSON has no header: members are looked up by the parts' names or --column"
+            "NDJSON has no header: members are looked up by the parts' names or `column`"
         )
         names, nested = ([], []) if part.file is None else members(part.file.path)
         if names:
@@ -318,7 +318,7 @@ class _Look:
 
     def _ask_clock(self, why: str) -> None:
         self.found.clock_is_open = True
-        self.found.remarks.append(f"{why}: say whose clock they are on with --events-tz (or --tz)")
+        self.found.remarks.append(f"{why}: say whose clock they are on with `events_tz`")
 
     def _best_unit(self, part: _Part, reading: Reading) -> str:
         fits = {

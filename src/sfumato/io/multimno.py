@@ -209,7 +209,7 @@ class Zoning:
         if not _NAME.fullmatch(name) or not (level or "1").isdigit() or len(level) > 2:
             raise UsageError(
                 "multimno's zones need a data set and a level.",
-                remedy="Write --zoning nuts:3, or --zoning INSPIRE_1km for the grid.",
+                remedy="Write `zoning='nuts:3'`, or `zoning='INSPIRE_1km'` for the grid.",
             )
         return cls(name, int(level or "1"))
 

@@ -32,7 +32,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 def _role(key: str, plain: str, weak: str = "", option: str = "") -> Role:
-    return Role(key, _names(plain), _names(weak), option or f"--column {key}=NAME")
+    return Role(key, _names(plain), _names(weak), option or f"`column={{{key!r}: NAME}}`")
 
 
 USER = _role(
@@ -63,7 +63,7 @@ ZONE = _role(
     "zone zone_id tile tile_id grid_id grd_id code_iris dcomiris iris geoid geoid10 geoid20 "
     "nuts_id lau_id h3 quadkey cell_id place_id tower_id",
     "id code fid tractce tractce10 tractce20 nhood c_quinsee c_arinsee",
-    "--zone-id NAME",
+    "`zone_id=NAME`",
 )
 VALID_FROM = _role("valid_from", "valid_from valid_date_start valid_start")
 VALID_TO = _role("valid_to", "valid_to valid_date_end valid_end valid_until")

@@ -148,7 +148,7 @@ def _from_gdal(path: Path, layer: str | None) -> PlaceTable:
             raise InputError(
                 f"the file has several layers: {', '.join(layers)}.",
                 file=label,
-                remedy="Say which one with --layer NAME.",
+                remedy="Say which one with `layer=NAME`.",
             )
         if not layers:
             raise InputError("the file holds no layer of places.", file=label)

@@ -105,7 +105,7 @@ def _instant(value: Any, tz: str | None, label: str, name: str, row: int) -> int
                 "the validity dates carry no time zone.",
                 file=label,
                 column=name,
-                remedy="Say whose clock they are with --tz, for example --tz Europe/Paris.",
+                remedy="Say whose clock they are, for example `tz='Europe/Paris'`.",
             )
         moment = moment.replace(tzinfo=zone(tz))
     try:
@@ -180,7 +180,7 @@ def read_towers(
             f"{bad} of {good.size} do.",
             file=table.label,
             row=int(np.argmin(good)) + 1,
-            remedy="Correct them, or leave such towers out with --drop-bad-towers.",
+            remedy="Correct them, or leave such towers out with `drop_bad_towers`.",
         )
     if bad == good.size:
         raise InputError("no tower has usable coordinates.", file=table.label)

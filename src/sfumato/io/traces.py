@@ -117,7 +117,7 @@ def _located(events: Events) -> Events:
             raise InputError(
                 "traces need coordinates.",
                 file=part.label,
-                remedy="Name them with --column lon=NAME --column lat=NAME.",
+                remedy="Name them with `column={'lon': NAME, 'lat': NAME}`.",
             )
         else:
             unfit.append((part.label, "traces need coordinates."))

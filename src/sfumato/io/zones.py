@@ -170,7 +170,7 @@ def _ids(table: PlaceTable, wanted: str | None) -> NDArray[np.str_]:
 def _names(table: PlaceTable, wanted: str | None, ids: NDArray[np.str_]) -> list[str] | None:
     column = None
     if wanted is not None:
-        role = aliases.Role("name", frozenset(), option="--zone-name NAME")
+        role = aliases.Role("name", frozenset(), option="`zone_name=NAME`")
         column = aliases.named(wanted, table.names, role, table.label)
     else:
         plain = {aliases.plain_name(name): name for name in table.names}
@@ -235,7 +235,7 @@ def _valid(shapes: Shapes, ids: NDArray[np.str_], label: str, repair: bool, tell
             f"{int(crossing.sum())} of {shapes.size} zones are not.",
             file=label,
             row=at + 1,
-            remedy="Correct it, or let it be repaired with --repair-zones.",
+            remedy="Correct it, or let it be repaired with `repair_zones`.",
         )
     if crossing.any():
         shapes = shapes.copy()
