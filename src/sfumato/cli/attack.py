@@ -83,8 +83,8 @@ def traces(
     from sfumato.attacks.traces.run import attack_traces, page
     from sfumato.io.traces import read_traces
     from sfumato.io.write import write_bytes
+    from sfumato.model.traces import Box
     from sfumato.privacy.noise.planar import parse_metres, parse_seconds
-    from sfumato.traces.region import Box
 
     read, _ = read_traces(
         source, columns=columns_of(column), tz=tz, time_unit=time_unit, format=format
