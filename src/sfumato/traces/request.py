@@ -61,11 +61,12 @@ class GaussianTraces:
     r0 apart, which is the better bargain from a few reports on: for n = 36, r0 = 200 m and
     (epsilon, delta) = (2, 1e-6) the mean noise is 3.4 km instead of 7.2 km.
 
-    Claim. Unit: one user's trace given its instants, within r0. The domain is a *public* box:
-    locations outside it are moved to its edge first, and distances are meant after that. They are
-    then mapped to an equal-area plane around the box and rounded to centimetres; the plane
-    stretches distances by at most a factor that is computed from the box and rounding adds at most
-    sqrt(2) cm, so one user's 2n integers move by at most l2 = sqrt(n) (100 stretch r0 + sqrt(2)).
+    Claim. Unit: one user's trace given its instants, within r0 on the WGS84 ellipsoid. The domain
+    is a *public* box: locations outside it are moved to its edge first, and distances are meant
+    after that. They are then mapped to an equal-area plane around the box and rounded to
+    centimetres; the plane stretches distances by at most a factor that is computed from the box
+    and rounding adds at most sqrt(2) cm, so one user's 2n integers move by at most
+    l2 = sqrt(n) (100 stretch r0 + sqrt(2)).
     """
 
     box: Box
