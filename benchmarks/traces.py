@@ -23,7 +23,7 @@ import numpy as np
 from sfumato.model.traces import MICROSECONDS, Traces
 from sfumato.privacy.noise import KeyedStream, SeededStream
 from sfumato.privacy.noise.planar import Strength, planar_laplace
-from sfumato.traces.remap import HOTSPOT_SIDE_M, Cells
+from sfumato.traces.cells import HOTSPOT_SIDE_M, Cells
 from sfumato.utility.contacts import find_contacts, gossip
 from sfumato.utility.ibu import Channel, Observation, iterative_bayesian_update, margin_for
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from datetime import date
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +25,18 @@ from sfumato.geography.places import PlaceOptions
 from sfumato.model.counts import Counting, Counts, SampleBound
 from sfumato.model.private import Private
 from sfumato.model.time_grid import Calendar, TimeGrid
-from sfumato.model.traces import Traces
+from sfumato.model.traces import Box, Traces
 from sfumato.privacy.events import USER_PERIOD, Unit
 from sfumato.privacy.ledger import Cap, Claim, Ledger
+from sfumato.privacy.mechanisms.planar import Prediction
 from sfumato.privacy.noise.planar import Strength
 from sfumato.stream import live
 from sfumato.stream.facts import StreamFacts
 from sfumato.stream.output import Consistency
 from sfumato.stream.registry import stream_scheme
 from sfumato.traces import publish as publishing
-from sfumato.traces.request import Kind, SanitiseRequest
+from sfumato.traces.bounds import TraceSource
+from sfumato.traces.request import GaussianTraces, Kind, SanitiseRequest
 
 pytestmark = pytest.mark.privacy
 SAME = "f" * 64
@@ -51,8 +52,9 @@ class Answers:
         self._first: dict[str, Step] = {}
         self._made: list[ListeningWall] = []
 
-    def __call__(self, charger: Any, key: bytes) -> ListeningWall:
-        wall = ListeningWall(charger, key, tuple(self._first.values()) if self.again else ())
+    def __call__(self, charger: Any, key: bytes, branch: str = "measurement") -> ListeningWall:
+        given = tuple(self._first.values()) if self.again else ()
+        wall = ListeningWall(charger, key, given, branch=branch)
         self._made.append(wall)
         return wall
 
@@ -66,6 +68,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
     made = Answers()
     monkeypatch.setattr(api, "Wall", made)
     monkeypatch.setattr(live, "Wall", made)
+    monkeypatch.setattr(publishing, "Wall", made)
     return made
 
 
@@ -139,15 +142,24 @@ def test_a_stream(how: Consistency, tmp_path: Path, twice: Twice) -> None:
     assert one == other
 
 
-@pytest.mark.parametrize("rolling", [None, Fraction(1, 2)])
-def test_traces(
-    rolling: Fraction | None, tmp_path: Path, twice: Twice, monkeypatch: pytest.MonkeyPatch
-) -> None:
+NOISE = Strength.from_noise(100.0)
+PARIS = Box(2.0, 48.5, 2.7, 49.2)
+TRACES: dict[str, dict[str, Any]] = {
+    "independent": {"strength": NOISE},
+    "rolling": {"strength": NOISE, "rolling_per_metre": 0.1},
+    "clock": {"strength": NOISE, "window_s": 3600, "most_reports": None},
+    "printed-clock": {"strength": NOISE, "window_s": 1800},
+    "predictive": {"strength": NOISE, "prediction": Prediction(NOISE, NOISE, 500.0, 9, 9)},
+    "gaussian": {"box": PARIS, "gaussian": GaussianTraces(PARIS, 200.0, 20, 1.0, 1e-6)},
+}
+
+
+@pytest.mark.parametrize("case", TRACES)
+def test_traces(case: str, tmp_path: Path, twice: Twice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locations move; who reported when does not, which is not protected."""
-    asked = SanitiseRequest(
-        "city", "walk", Kind.INDEPENDENT, date(2024, 3, 4), date(2024, 3, 5),
-        Strength.from_noise(100.0), 20, rolling_per_metre=None if rolling is None else 0.1,
-    )  # fmt: skip
+    kind = Kind.INDEPENDENT if case == "rolling" else Kind(case)
+    given = {"most_reports": 20} | TRACES[case]
+    asked = SanitiseRequest("city", "walk", kind, date(2024, 3, 4), date(2024, 3, 5), **given)
     begin, n = asked.period[0], 12
     user = np.repeat(np.arange(2), n // 2)
 
@@ -157,15 +169,7 @@ def test_traces(
         lon = np.linspace(2.3, 2.4, n) + east
         return Traces(names, user, np.zeros(n, int), time, lon, np.full(n, 48.8), np.arange(n))
 
-    drawn: dict[int, Traces] = {}
-    draw = publishing.draw_reports
-
-    def drawn_once(traces: Traces, *more: Any) -> Traces:
-        made = draw(traces, *more)
-        return drawn.setdefault(0, made)
-
-    monkeypatch.setattr(publishing, "draw_reports", drawn_once)
-    monkeypatch.setattr(publishing, "traces_fingerprint", lambda *_: SAME)
+    monkeypatch.setattr(TraceSource, "fingerprint", lambda *_: SAME)
     claims: list[Claim] = []
 
     class Noted(Exception):
@@ -180,10 +184,11 @@ def test_traces(
     with monkeypatch.context() as only:
         only.setattr(publishing, "publish", note)
         with pytest.raises(Noted):
-            publishing.sanitise(walk(0.0), asked, book, tmp_path / "out")
+            publishing.publish_request(asked, TraceSource(walk(0.0)), book, tmp_path / "out")
 
     def publish(ledger: Ledger, second: bool) -> None:
-        publishing.sanitise(walk(0.01 * second), asked, ledger, tmp_path / "out")
+        moved = TraceSource(walk(0.01 * second))
+        publishing.publish_request(asked, moved, ledger, tmp_path / "out")
 
     one, other = twice(claims[0], publish)
     assert "traces.parquet" in one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import tomllib
 import types
 from pathlib import Path
@@ -23,6 +24,7 @@ PUBLIC = {"public_facts", "candidates", "PublicFacts"}
 """What anyone in the wall may ask of a box: shape and sensitivities, none of its numbers."""
 
 
+@functools.cache
 def sources() -> list[tuple[str, ast.Module]]:
     found = []
     for path in sorted(ROOT.rglob("*.py")):
@@ -95,6 +97,39 @@ def test_only_the_store_packs_what_the_vault_opens() -> None:
         module_called("sfumato.stream.schemes.baselines", text).look(box)
 
 
+DRAWING = {
+    "bernoulli_exp",
+    "choose",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "fill_polar",
+    "planar_laplace",
+    "polar",
+}
+"""What turns random bits into noise."""
+
+
+def test_noise_is_drawn_in_mechanisms_alone() -> None:
+    """Whoever wants noise takes a measurement, which is charged: also on locations."""
+    drawing = {
+        name
+        for name, tree in sources()
+        for node in ast.walk(tree)
+        if (
+            isinstance(node, ast.ImportFrom)
+            and (node.module or "").startswith(("sfumato.privacy.noise", "sfumato.model.sphere"))
+            and {alias.name for alias in node.names} & DRAWING
+        )
+        or (
+            isinstance(node, ast.Attribute)
+            and node.attr in DRAWING - {"choose", "polar", "planar_laplace"}
+        )
+    }
+    outside = {name for name in drawing if not name.startswith("sfumato.privacy.noise")}
+    assert outside
+    assert all(name.startswith("sfumato.privacy.mechanisms.") for name in outside), outside
+
+
 def test_every_opener_exists() -> None:
     known = {name for name, _ in sources()}
     assert set(door.OPENERS) <= known
@@ -111,7 +146,16 @@ REACHING = "def look(box): return box._through_the_door()"
 
 
 @pytest.mark.parametrize(
-    "name", ["sfumato.density.baselines", "sfumato.stream.replay", "sfumato.density.publish"]
+    "name",
+    [
+        "sfumato.density.baselines",
+        "sfumato.stream.replay",
+        "sfumato.density.publish",
+        "sfumato.traces.bounds",
+        "sfumato.traces.mechanisms",
+        "sfumato.traces.publish",
+        "sfumato.attacks.traces.run",
+    ],
 )
 @pytest.mark.parametrize("text", [OPENING, REACHING])
 def test_a_module_that_is_not_named_is_refused_when_it_tries(name: str, text: str) -> None:

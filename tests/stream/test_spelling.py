@@ -11,16 +11,17 @@ import pytest
 
 from sfumato.errors import UsageError
 from sfumato.model.time_grid import Calendar, TimeGrid
+from sfumato.model.traces import Box
 from sfumato.privacy.events import Unit, UnitKind
 from sfumato.privacy.ledger.chain import spelled
 from sfumato.privacy.ledger.nesting import steps
+from sfumato.privacy.mechanisms.planar import Prediction
 from sfumato.privacy.noise.planar import Strength
 from sfumato.stream.facts import StreamFacts, charged_unit, unit_in_slots
 from sfumato.stream.live import StreamRequest
 from sfumato.stream.registry import FROZEN, NAMES, settings_text, stream_scheme
-from sfumato.traces.mechanisms import GaussianTraces, Prediction
-from sfumato.traces.region import Box
 from sfumato.traces.request import FROZEN as TRACES
+from sfumato.traces.request import GaussianTraces
 
 BEST = "noise=<NoiseKind.BEST: 'best'>"
 PID = "Pid(proportional=0.9, integral=0.1, derivative=0.0, theta=5.0, setpoint=0.1, memory=5)"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import inspect
 import json
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,19 +21,21 @@ from typer.testing import CliRunner
 from sfumato.cli.sanitise import sanitise as command
 from sfumato.errors import BudgetRefused, ReservationRefused, SfumatoError, UsageError
 from sfumato.io.traces import to_frame
-from sfumato.model.traces import Traces
+from sfumato.model.private import Private
+from sfumato.model.traces import Box, Found, Traces
 from sfumato.privacy.events import Tab, Unit
 from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.privacy.ledger.rolling import RollingBudget
-from sfumato.privacy.noise import SeededStream
+from sfumato.privacy.mechanisms.planar import Prediction
 from sfumato.privacy.noise.planar import Strength
+from sfumato.privacy.wall import Wall
 from sfumato.published.statement import check_claim
-from sfumato.traces import publish
 from sfumato.traces import publish as publishing
-from sfumato.traces.mechanisms import GaussianTraces, Prediction
-from sfumato.traces.publish import sanitise
-from sfumato.traces.region import Box, Outside
-from sfumato.traces.request import Kind, SanitiseRequest, draw_reports, eligible, pseudonyms
+from sfumato.traces import statement
+from sfumato.traces.bounds import TraceSource, eligible
+from sfumato.traces.mechanisms import draw_reports, pseudonyms
+from sfumato.traces.publish import Sanitised
+from sfumato.traces.request import GaussianTraces, Kind, Outside, SanitiseRequest, sanitise_request
 
 pytestmark = pytest.mark.privacy
 
@@ -57,6 +61,10 @@ def asked(**more: object) -> SanitiseRequest:
         "most_reports": 30,
     }
     return SanitiseRequest(**(given | more))  # type: ignore[arg-type]
+
+
+def sanitise(traces: Traces, request: SanitiseRequest, ledger: Ledger, out: Path) -> Sanitised:
+    return publishing.publish_request(request, TraceSource(traces), ledger, out)
 
 
 def test_a_release_of_traces(tmp_path: Path, ledger: Ledger, walkers: Walkers) -> None:
@@ -115,14 +123,14 @@ def test_a_clock_release_that_another_overtook_does_not_pass_the_rolling_budget(
 ) -> None:
     """Between the look before the reservation and the draw another process may have spent it."""
     hours = {"kind": Kind.CLOCK, "window_s": 7200, "most_reports": None, "rolling_per_metre": 0.3}
-    looked = publishing._something_left
+    looked = publishing.refuse_if_spent
 
     def overtaken(*given: object) -> None:
         looked(*given)  # type: ignore[arg-type]
-        monkeypatch.setattr(publishing, "_something_left", looked)
+        monkeypatch.setattr(publishing, "refuse_if_spent", looked)
         sanitise(walkers(), asked(name="other", **hours), ledger, tmp_path / "other")
 
-    monkeypatch.setattr(publishing, "_something_left", overtaken)
+    monkeypatch.setattr(publishing, "refuse_if_spent", overtaken)
     with pytest.raises(BudgetRefused, match="rolling"):
         sanitise(walkers(), asked(**hours), ledger, tmp_path / "out")
     assert (tmp_path / "other").exists()
@@ -217,10 +225,11 @@ def test_nothing_in_the_period_is_an_empty_release(
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_every_kind_is_charged_before_it_draws(kind: Kind, walkers: Walkers) -> None:
+def test_every_kind_is_charged_before_it_draws(kind: Kind, walkers: Walkers, drawn_blocks) -> None:
     request = asked(kind=kind, box=BOX, outside=Outside.CLAMP, **KINDS[kind])
     tab = Tab()
-    reports = draw_reports(eligible(walkers(), request), request, tab, SeededStream(1))
+    box = Private(eligible(walkers(), request), "walkers")
+    reports = draw_reports(box, request, Wall.seeded(1, tab)).traces
     assert tab.charged == {"locations": request.event}
     assert BOX.inside(reports.lon, reports.lat).all()
     assert request.expected_noise_m > 0
@@ -229,16 +238,17 @@ def test_every_kind_is_charged_before_it_draws(kind: Kind, walkers: Walkers) -> 
         def charge(self, *_: object) -> None:
             raise BudgetRefused("no")
 
-    stream = SeededStream(2)
+    drawn_blocks.asked.clear()
     with pytest.raises(BudgetRefused):
-        draw_reports(eligible(walkers(), request), request, Refuses(), stream)
-    assert "0 digits" in repr(stream)
+        draw_reports(box, request, Wall.seeded(2, Refuses()))
+    assert not drawn_blocks.asked
 
 
 def test_predictive_repeats_instead_of_leaving_out(walkers: Walkers) -> None:
     few = Prediction(Strength(0.01), Strength(0.001), 500.0, 2, 10)
     request = asked(kind=Kind.PREDICTIVE, prediction=few, most_reports=2)
-    reports = draw_reports(eligible(walkers(), request), request, Tab(), SeededStream(1))
+    box = Private(eligible(walkers(), request), "walkers")
+    reports = draw_reports(box, request, Wall.seeded(1)).traces
     assert len(reports) == 120
     places = np.column_stack((reports.user, reports.lon, reports.lat))
     assert len(np.unique(places, axis=0)) <= 3 * 2
@@ -254,11 +264,11 @@ def test_public_choices_are_demanded() -> None:
 
 def test_pseudonyms_do_not_follow_the_order_of_ids(walkers: Walkers) -> None:
     orders = {
-        tuple(pseudonyms(walkers(people=4, fixes=1), SeededStream(seed)).lat.tolist())
+        tuple(pseudonyms(walkers(people=4, fixes=1), Wall.seeded(seed)).lat.tolist())
         for seed in range(8)
     }
     assert len(orders) > 3
-    trips = pseudonyms(walkers(people=2), SeededStream(1)).trip
+    trips = pseudonyms(walkers(people=2), Wall.seeded(1)).trip
     assert trips.tolist() == [0] * 80
 
 
@@ -292,6 +302,80 @@ def test_the_command(tmp_path: Path, walkers: Walkers) -> None:
     assert np.isfinite(table["lon"]).all()
 
 
+def test_one_call_in_python_does_what_the_command_does(
+    tmp_path: Path, ledger: Ledger, walkers: Walkers
+) -> None:
+    to_frame(walkers(), "scikit-mobility").to_csv(
+        tmp_path / "traces.csv", index=False, date_format="%Y-%m-%dT%H:%M:%S"
+    )
+    told: list[Found] = []
+    given: dict[str, Any] = {
+        "dataset": "walkers",
+        "start": "2008-11-01",
+        "end": "2008-11-02",
+        "expected_noise": "100m",
+        "most_reports": 30,
+        "tz": "UTC",
+        "ledger": tmp_path / "ledger.sqlite",
+        "internal": told.append,
+    }
+    made = publishing.sanitise(tmp_path / "traces.csv", out=tmp_path / "out", **given)
+    assert (made.how, made.withheld, told[0].rows) == ("new", 30, 120)
+    again = publishing.sanitise(str(tmp_path / "traces.csv"), out=str(tmp_path / "out"), **given)
+    assert (again.how, again.withheld) == ("already", 30)
+    claim = ledger.book().find("walkers", "out").claim
+    assert claim.config["per_metre"] == 0.02
+    frame = to_frame(walkers(), "scikit-mobility")
+    also = publishing.sanitise(frame, out=tmp_path / "frame", **(given | {"expected_noise": 100}))
+    assert also.manifest.privacy.epsilon == made.manifest.privacy.epsilon
+    region = (116.0, 39.6, 116.8, 40.3)
+    open_traces = publishing.sanitise(
+        walkers(), out=tmp_path / "open", **given, region=region, outside="clamp"
+    )
+    assert open_traces.how == "new"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"expected_noise": None}, "`expected_noise`"),
+        ({"radius": "200m"}, "said once"),
+        ({"kind": "clock"}, "`window`"),
+        ({"kind": "predictive"}, "`threshold`"),
+        ({"kind": "gaussian"}, "`radius`, `epsilon`, `delta`, `region` and `most_reports`"),
+        ({"kind": "loud"}, "independent, clock"),
+        ({"most_reports": None}, "`most_reports`"),
+        ({"outside": "drop"}, "`region`"),
+        ({"region": "1,2"}, "west,south,east,north"),
+        ({"start": "yesterday"}, "2008-11-01"),
+    ],
+)
+def test_errors_in_python_speak_python(wrong: dict[str, Any], words: str, tmp_path: Path) -> None:
+    given = {
+        "dataset": "walkers",
+        "start": "2008-11-01",
+        "end": "2008-11-02",
+        "expected_noise": "100m",
+        "most_reports": 30,
+        "out": tmp_path / "out",
+    }
+    with pytest.raises(UsageError) as refused:
+        publishing.sanitise(tmp_path / "no such file.csv", **(given | wrong))
+    assert words in str(refused.value)
+    assert "--" not in str(refused.value)
+
+
+def test_the_command_has_the_words_of_the_verb() -> None:
+    """Option and argument names are the same, but for what only a terminal needs."""
+    verb = set(inspect.signature(publishing.sanitise).parameters)
+    options = set(inspect.signature(command).parameters)
+    assert options - verb == {"ledger_key", "dry_run", "quiet", "as_json"}
+    assert verb - options == {"keep_key", "internal", "progress"}
+    request = set(inspect.signature(sanitise_request).parameters)
+    reading = {"traces", "out", "column", "tz", "time_unit", "format", "gap", "ledger", "keep_key"}
+    assert verb - request == {*reading, "internal", "progress"}
+
+
 @pytest.mark.privacy
 @pytest.mark.parametrize("kind", list(Kind))
 def test_every_kind_lists_what_it_claims(
@@ -315,7 +399,7 @@ def test_every_kind_lists_what_it_claims(
 def test_traces_are_not_published_where_the_list_does_not_add_up(
     tmp_path: Path, ledger: Ledger, walkers: Walkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publish, "_measurements", lambda *_: [])
+    monkeypatch.setattr(statement, "_measurements", lambda *_: [])
     with pytest.raises(SfumatoError, match="do not add up"):
         sanitise(walkers(), asked(), ledger, tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -14,13 +14,14 @@ from datetime import date
 import numpy as np
 import pytest
 
-from sfumato.model.traces import Traces
+from sfumato.model.private import Private
+from sfumato.model.traces import Box, Traces
 from sfumato.privacy.events import Tab
-from sfumato.privacy.noise import KeyedStream
 from sfumato.privacy.noise.planar import Strength
-from sfumato.traces.mechanisms import GaussianTraces
-from sfumato.traces.region import Box
-from sfumato.traces.request import Kind, SanitiseRequest, draw_reports, eligible
+from sfumato.privacy.wall import Wall
+from sfumato.traces.bounds import eligible
+from sfumato.traces.mechanisms import draw_reports
+from sfumato.traces.request import GaussianTraces, Kind, SanitiseRequest
 
 pytestmark = pytest.mark.privacy
 Walkers = Callable[..., Traces]
@@ -44,7 +45,8 @@ def reports(traces: Traces, kind: Kind) -> tuple[Traces, Tab]:
         **KINDS[kind],  # type: ignore[arg-type]
     )
     tab = Tab()
-    return draw_reports(eligible(traces, asked), asked, tab, KeyedStream(KEY, "traces")), tab
+    box = Private(eligible(traces, asked), "walkers")
+    return draw_reports(box, asked, Wall(tab, KEY, "traces")).traces, tab
 
 
 @pytest.mark.parametrize("kind", KINDS)

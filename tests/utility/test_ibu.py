@@ -10,7 +10,7 @@ import pytest
 from sfumato.errors import UsageError
 from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.noise.planar import Strength, planar_laplace
-from sfumato.traces.remap import HOTSPOT_SIDE_M, Cells, noise_kernel
+from sfumato.traces.cells import HOTSPOT_SIDE_M, Cells, noise_kernel
 from sfumato.utility.hotspots import top_k_score
 from sfumato.utility.ibu import Channel, Observation, iterative_bayesian_update, margin_for, origins
 

@@ -21,6 +21,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,8 @@ from sfumato.errors import UsageError
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
 from sfumato.model.source import Source
+from sfumato.model.sphere import great_circle
+from sfumato.model.traces import Traces
 from sfumato.privacy.accounting.compose import event_rho
 from sfumato.privacy.door import open_private
 from sfumato.privacy.events import (
@@ -38,14 +41,27 @@ from sfumato.privacy.events import (
     GaussianEvent,
     LaplaceEvent,
     Measurement,
+    MetricEvent,
     PrivacyEvent,
     PureEvent,
     Selection,
     Selections,
 )
+from sfumato.privacy.mechanisms.planar import (
+    OnPlane,
+    PlaneReports,
+    PredictedReports,
+    Prediction,
+    Reports,
+    Shown,
+)
+from sfumato.privacy.noise.planar import Lattice, Strength
 from sfumato.privacy.wall import Wall
 
 Values = NDArray[np.int64]
+_Reports = TypeVar("_Reports", bound=Reports)
+_FINE = 10_000_000
+"""Locations behind the wall are kept in whole 1e-7 degrees, a centimetre."""
 Scheme = Callable[[Source, Wall], object]
 """Anything that measures a source through a wall."""
 
@@ -59,7 +75,8 @@ class Step:
     behind: Values
     answer: Values
     units: float = 1.0
-    """What is one on the lattice behind the wall: units of a count, or the softness of a choice."""
+    """What is one on the lattice behind the wall: units of a count, or the softness of a choice.
+    For locations the loss per metre of each."""
 
 
 class _AllTaken(Exception):
@@ -73,9 +90,14 @@ class ListeningWall(Wall):
     """
 
     def __init__(
-        self, charger: Charger, key: bytes, answers: Sequence[Step] = (), most: int | None = None
+        self,
+        charger: Charger,
+        key: bytes,
+        answers: Sequence[Step] = (),
+        most: int | None = None,
+        branch: str = "measurement",
     ) -> None:
-        super().__init__(charger, key)
+        super().__init__(charger, key, branch)
         self.steps: list[Step] = []
         self._given = {step.label: step.answer for step in answers}
         self._replaying = bool(answers)
@@ -116,6 +138,60 @@ class ListeningWall(Wall):
         self._add(Step(label, found.event, open_private(box), found.indices, float(softness)))
         return found
 
+    def planar(
+        self,
+        box: Private[Shown],
+        *,
+        strength: Strength,
+        most_reports: int,
+        label: str,
+        lattice: Lattice | None = None,
+    ) -> Reports:
+        found = super().planar(
+            box, strength=strength, most_reports=most_reports, label=label, lattice=lattice
+        )
+        shown = open_private(box)
+        behind = _fine(shown.rows.pick(np.unique(shown.by)))
+        return self._reported(found, behind, strength.per_metre)
+
+    def predictive(
+        self,
+        box: Private[Traces],
+        *,
+        setting: Prediction,
+        label: str,
+        lattice: Lattice | None = None,
+    ) -> PredictedReports:
+        found = super().predictive(box, setting=setting, label=label, lattice=lattice)
+        return self._reported(found, _fine(open_private(box)), setting.per_metre)
+
+    def plane_gaussian(
+        self,
+        box: Private[OnPlane],
+        *,
+        reach: float,
+        most_reports: int,
+        sigma2: Fraction | int,
+        label: str,
+    ) -> PlaneReports:
+        found = super().plane_gaussian(
+            box, reach=reach, most_reports=most_reports, sigma2=sigma2, label=label
+        )
+        if self._replaying:
+            given = self._answer(label, found.units.size)
+            found = replace(found, units=given.reshape(found.units.shape).copy())
+        self._add(Step(label, found.event, open_private(box).units, found.units))
+        return found
+
+    def _reported(self, found: _Reports, behind: Values, per_metre: float) -> _Reports:
+        answer = _fine(found.traces)
+        if self._replaying:
+            answer = self._answer(found.label, answer.size).reshape(answer.shape)
+            lon, lat = (answer / _FINE).T
+            found = replace(found, traces=found.traces.at(lon.copy(), lat.copy()))
+        self._add(Step(found.label, found.event, behind, answer, per_metre))
+        return found
+
     def _chosen(self, box: Private[Values], found: Selection, softness: float) -> Selection:
         if self._replaying:
             found = replace(found, index=int(self._answer(found.label, 1)[0]))
@@ -146,6 +222,11 @@ class ListeningWall(Wall):
             raise _AllTaken
 
 
+def _fine(traces: Traces) -> Values:
+    """Locations as whole numbers, much finer than any public lattice."""
+    return np.rint(np.column_stack((traces.lon, traces.lat)) * _FINE).astype(np.int64)
+
+
 def listen(
     scheme: Scheme,
     source: Source,
@@ -168,7 +249,7 @@ class Shift:
     label: str
     norm: str
     """`L2` or `L1` in counts, `range` of costs in units of the softness (`ranges`: the norm of
-    those of many choices), or `cells` that moved at all."""
+    those of many choices), `loss` of locations that moved, or `cells` that moved at all."""
     moved: float
     allowed: float
 
@@ -220,6 +301,10 @@ def _shifts(a: Step, b: Step) -> list[Shift]:
             rows = (a.behind - b.behind).tolist()
             length = math.sqrt(sum((max(row) - min(row)) ** 2 for row in rows))
             return [Shift(a.label, "ranges", length / a.units, math.sqrt(8 * a.event.rho))]
+        case MetricEvent():  # every location at its own strength, against all at the largest move
+            metres = great_circle(*(a.behind / _FINE).T.copy(), *(b.behind / _FINE).T.copy())
+            lost = a.units * math.fsum(metres.tolist())
+            return [Shift(a.label, "loss", lost, a.event.epsilon_per_metre * float(metres.max()))]
     raise UsageError("Only noise on arrays and choices have a transcript.")
 
 

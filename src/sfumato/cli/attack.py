@@ -81,8 +81,8 @@ def traces(
     from sfumato.attacks.traces.run import attack_traces, page
     from sfumato.io.traces import read_traces
     from sfumato.io.write import write_bytes
+    from sfumato.model.traces import Box
     from sfumato.privacy.noise.planar import parse_metres, parse_seconds
-    from sfumato.traces.region import Box
 
     noise, window_s = parse_metres(expected_noise), parse_seconds(window)
     box = None if region is None else Box.parse(region)

@@ -24,14 +24,13 @@ from sfumato.cli.options import (
     ReleaseName,
     TimeUnit,
     Where,
-    columns_of,
-    open_ledger,
+    called,
     shared,
 )
 from sfumato.cli.telling import Working, print_json, tell
-from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
+    from sfumato.model.traces import Found
     from sfumato.traces.publish import Sanitised
     from sfumato.traces.request import SanitiseRequest
 
@@ -137,112 +136,28 @@ def sanitise(
         sfumato sanitise traces.parquet --from 2008-05-19 --to 2008-05-20
         --expected-noise 100m --most-reports 200 --dataset cabs --out out/cabs
     """
-    from sfumato.io.traces import read_traces
-    from sfumato.privacy.noise.planar import parse_seconds
+    options = dict(locals())
     from sfumato.traces.publish import sanitise as publish
+    from sfumato.traces.request import sanitise_request
 
-    asked = _request(
-        dataset=dataset,
-        name=name if name is not None else out.absolute().name,
-        kind=kind,
-        start=start,
-        end=end,
-        expected_noise=expected_noise,
-        radius=radius,
-        level=level,
-        most_reports=most_reports,
-        window=window,
-        threshold=threshold,
-        test_share=test_share,
-        epsilon=epsilon,
-        delta=delta,
-        region=region,
-        outside=outside,
-        lattice=lattice,
-        daily_level=daily_level,
-    )
     if dry_run:
-        _cost(asked, as_json)
+        title = name if name is not None else out.absolute().name
+        _cost(called(sanitise_request, options, name=title), as_json)
         return
-    book = open_ledger(ledger, ledger_key)
-    with Working(quiet or as_json, "reading traces") as progress:
-        read, found = read_traces(
-            traces,
-            columns=columns_of(column),
-            tz=tz,
-            format=format,
-            time_unit=time_unit,
-            gap_s=float(parse_seconds(gap)),
-        )
+    notes: list[str] = []
+
+    def internal(found: Found) -> None:
+        notes.extend(found.lines())
         if not (quiet or as_json):
-            tell(found.lines())
-        progress("adding noise and writing traces", -1.0)
-        made = publish(read, asked, book, out.absolute())
+            tell(notes)
+
+    with Working(quiet or as_json, "reading traces") as progress:
+        made = called(publish, options, internal=internal, progress=progress)
     if as_json:
-        notes = {"withheld": made.withheld, "notes": found.lines()}
-        print_json(_summary(made), notes)
+        print_json(_summary(made), {"withheld": made.withheld, "notes": notes})
     elif not quiet:
         tell([f"{made.withheld:,} fixes were left out by the public bounds."])
         _tell(made)
-
-
-def _request(**given: Any) -> SanitiseRequest:
-    from datetime import date
-
-    from sfumato.privacy.noise.planar import (
-        Lattice,
-        Strength,
-        parse_level,
-        parse_metres,
-        parse_seconds,
-        strength,
-    )
-    from sfumato.traces.mechanisms import GaussianTraces, Prediction
-    from sfumato.traces.region import Box, Outside
-    from sfumato.traces.request import Kind, SanitiseRequest
-
-    try:
-        kind, outside = Kind(given["kind"]), Outside(given["outside"])
-        days = date.fromisoformat(given["start"]), date.fromisoformat(given["end"])
-    except ValueError as error:
-        raise UsageError(
-            f"A word or date is not known: {error}.",
-            remedy=f"Kinds: {', '.join(Kind)}; outside: {', '.join(Outside)}; days: 2008-11-01.",
-        ) from None
-    box = None if given["region"] is None else Box.parse(given["region"])
-    most = given["most_reports"]
-    gaussian, prediction, wanted = None, None, None
-    if kind is Kind.GAUSSIAN:
-        if None in (given["radius"], given["epsilon"], given["delta"], most) or box is None:
-            raise UsageError(
-                "Gaussian noise needs --radius, --epsilon, --delta, --region and --most-reports."
-            )
-        radius = parse_metres(given["radius"])
-        gaussian = GaussianTraces(box, radius, most, given["epsilon"], given["delta"])
-    else:
-        wanted = strength(given["expected_noise"], given["radius"], given["level"])
-    if kind is Kind.PREDICTIVE and given["threshold"] is not None and wanted and most is not None:
-        test = Strength(wanted.per_metre * given["test_share"])
-        prediction = Prediction(wanted, test, parse_metres(given["threshold"]), most, 10 * most)
-    rolling = None
-    if given["daily_level"] is not None:
-        rolling = parse_level(given["daily_level"]) / 200.0
-    return SanitiseRequest(
-        dataset=given["dataset"],
-        name=given["name"],
-        kind=kind,
-        start=days[0],
-        end=days[1],
-        strength=wanted,
-        most_reports=None if kind is Kind.CLOCK else most,
-        window_s=None if given["window"] is None else parse_seconds(given["window"]),
-        box=box,
-        outside=outside,
-        lattice=Lattice(given["lattice"]),
-        prediction=prediction,
-        gaussian=gaussian,
-        rolling_per_metre=rolling,
-    )
 
 
 def _cost(asked: SanitiseRequest, as_json: bool) -> None:

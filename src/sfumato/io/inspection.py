@@ -13,7 +13,7 @@ from sfumato.engine.local import DropReason
 UNREADABLE = str(DropReason.UNREADABLE)
 MATCHED = "of known places"
 _SHOWN = 5
-"""Files without rows that are named; `--json` names all."""
+"""Files without rows that are named; in JSON all are."""
 
 
 @dataclass(slots=True)

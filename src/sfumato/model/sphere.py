@@ -1,6 +1,6 @@
-"""Compiled: planar Laplace draws from random digits, the step on the sphere, the lattice.
+"""Compiled geometry of the sphere: planar Laplace draws from random digits, steps, the lattice.
 
-The mathematics and the error bound are in `planar_laplace.py` and `lattice.py`.
+The mathematics and the error bound are in `sfumato.privacy.noise.planar`.
 
 A draw takes two exponentials, an azimuth and a coin from a stream of 16-bit digits:
 

@@ -44,14 +44,15 @@ class Box:
         if not inside:
             raise UsageError(
                 "A region is west,south,east,north in degrees.",
-                remedy="For example `region` 116.25,39.85,116.5,40.05.",
+                remedy="Give `region`, for example 116.25,39.85,116.5,40.05.",
             )
 
     @classmethod
-    def parse(cls, text: str) -> Box:
-        """The box that `west,south,east,north` says."""
+    def parse(cls, text: str | tuple[float, float, float, float]) -> Box:
+        """West, south, east, north: four numbers, or a text of them with commas."""
+        parts = text.split(",") if isinstance(text, str) else text
         try:
-            west, south, east, north = (float(part) for part in text.split(","))
+            west, south, east, north = (float(part) for part in parts)
         except ValueError:
             raise UsageError(
                 f"{text!r} is not a region.", remedy="Write west,south,east,north in degrees."

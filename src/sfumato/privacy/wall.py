@@ -12,8 +12,9 @@ noise; to see a scheme's own bias, measure with the smallest scale that can be d
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import TypedDict
+from typing import Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from sfumato.errors import UsageError
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
+from sfumato.model.traces import Traces
 from sfumato.privacy.events import Charger, Measurement, PrivacyEvent, Selection, Selections, Tab
 from sfumato.privacy.mechanisms import (
     NoisyDistances,
@@ -29,14 +31,29 @@ from sfumato.privacy.mechanisms import (
     exponential_choices,
     measure_gaussian,
     measure_laplace,
+    measure_planar,
+    measure_plane_gaussian,
+    measure_predictive,
     noisy_max,
 )
+from sfumato.privacy.mechanisms.planar import (
+    OnPlane,
+    PlaneReports,
+    PredictedReports,
+    Prediction,
+    Reports,
+    Shown,
+)
 from sfumato.privacy.mechanisms.sparse_vector import Histograms
-from sfumato.privacy.noise import BitStream, KeyedStream, SeededStream
+from sfumato.privacy.noise import BitStream, KeyedStream, SeededStream, SystemStream
+from sfumato.privacy.noise.planar import Lattice, Strength
 
-_BRANCH = "measurement"
-"""Keeps the noise apart from whatever else is derived from a release key."""
+_BRANCHES: dict[str, dict[str, str]] = {"measurement": {}, "traces": {"locations": "noise"}}
+"""Branches of a release key, and labels whose bits have another name there.
 
+A branch keeps the noise apart from whatever else is derived from the key. Both were spelled so by
+the first version, and what it left unfinished must find the same bits: never change them.
+"""
 _SAMPLING = "sampling order"
 
 
@@ -56,28 +73,49 @@ class _Once:
         self._used: set[str] = set()
 
     def charge(self, label: str, event: PrivacyEvent) -> None:
-        if label in self._used:
-            raise UsageError(f"The measurement {label!r} was already taken on this wall.")
+        self._refuse_again(label)
         self._charger.charge(label, event)
         self._used.add(label)
+
+    def take(self, label: str) -> None:
+        """Use a label for random bits that cost nothing."""
+        self._refuse_again(label)
+        self._used.add(label)
+
+    def _refuse_again(self, label: str) -> None:
+        if label in self._used:
+            raise UsageError(f"The measurement {label!r} was already taken on this wall.")
 
 
 class Wall:
     """Measurements of private arrays, charged to `charger`, with noise from `key`."""
 
-    def __init__(self, charger: Charger, key: bytes) -> None:
-        self._set_up(charger, KeyedStream(key, _BRANCH))
+    def __init__(self, charger: Charger, key: bytes, branch: str = "measurement") -> None:
+        self._set_up(charger, KeyedStream(key, branch), _BRANCHES[branch])
 
     @classmethod
-    def seeded(cls, seed: int, charger: Charger | None = None) -> Wall:
+    def seeded(cls, seed: int | SeededStream, charger: Charger | None = None) -> Self:
         """Predictable noise, marked as such; charges to memory unless told otherwise."""
+        root = SeededStream(seed) if isinstance(seed, int) else seed
+        return cls._on(root, Tab() if charger is None else charger)
+
+    @classmethod
+    def on_device(cls, charger: Charger) -> Self:
+        """Noise of the operating system, which nobody can draw again: for the local model."""
+        return cls._on(SystemStream(), charger)
+
+    @classmethod
+    def _on(cls, root: BitStream, charger: Charger) -> Self:
         wall = cls.__new__(cls)
-        wall._set_up(Tab() if charger is None else charger, SeededStream(seed))
+        wall._set_up(charger, root)
         return wall
 
-    def _set_up(self, charger: Charger, root: BitStream) -> None:
+    def _set_up(
+        self, charger: Charger, root: BitStream, bits: Mapping[str, str] | None = None
+    ) -> None:
         self._charger = _Once(charger)
         self._root = root
+        self._bits = bits or {}
 
     @property
     def tainted(self) -> bool:
@@ -87,6 +125,18 @@ class Wall:
     def sampling_key(self, label: str) -> bytes:
         """256 bits for a keyed sampling order, on a branch of their own apart from all noise."""
         return self._root.child(_SAMPLING).child(label).words(4).astype("<u8").tobytes()
+
+    def random_order(self, size: int, label: str) -> NDArray[np.int64]:
+        """Ranks of `size` things in a random order, on bits that no measurement can have.
+
+        Its label is used up like that of a measurement: the order is published as names, and noise
+        from the same bits would be known.
+        """
+        self._charger.take(label)
+        keys = self._stream(label).words(size)
+        rank = np.empty(size, np.int64)
+        rank[np.argsort(keys, kind="stable")] = np.arange(size)  # equal keys keep their places
+        return rank
 
     def gaussian(
         self,
@@ -173,8 +223,56 @@ class Wall:
             **self._paid(label),
         )
 
+    def planar(
+        self,
+        box: Private[Shown],
+        *,
+        strength: Strength,
+        most_reports: int,
+        label: str,
+        lattice: Lattice | None = None,
+    ) -> Reports:
+        """Planar Laplace noise on locations; see `mechanisms.planar`."""
+        return measure_planar(
+            box,
+            strength=strength,
+            most_reports=most_reports,
+            lattice=lattice,
+            **self._paid(label),
+        )
+
+    def predictive(
+        self,
+        box: Private[Traces],
+        *,
+        setting: Prediction,
+        label: str,
+        lattice: Lattice | None = None,
+    ) -> PredictedReports:
+        """Fresh reports only where the last one no longer fits; see `mechanisms.planar`."""
+        return measure_predictive(box, setting=setting, lattice=lattice, **self._paid(label))
+
+    def plane_gaussian(
+        self,
+        box: Private[OnPlane],
+        *,
+        reach: float,
+        most_reports: int,
+        sigma2: Fraction | int,
+        label: str,
+    ) -> PlaneReports:
+        """Gaussian noise on locations of a plane; see `mechanisms.planar`."""
+        return measure_plane_gaussian(
+            box, reach=reach, most_reports=most_reports, sigma2=sigma2, **self._paid(label)
+        )
+
     def _paid(self, label: str) -> _Paid:
-        return {"label": label, "stream": self._root.child(label), "charger": self._charger}
+        return {"label": label, "stream": self._stream(label), "charger": self._charger}
+
+    def _stream(self, label: str) -> BitStream:
+        if label in self._bits.values():
+            raise UsageError(f"The bits called {label!r} belong to another measurement.")
+        return self._root.child(self._bits.get(label, label))
 
     def __repr__(self) -> str:
         return "<wall with predictable noise, for tests>" if self.tainted else "<wall>"

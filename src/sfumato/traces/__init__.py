@@ -1,5 +1,5 @@
-"""Sanitised traces: noise on every location, and one call for a single location on a device."""
+"""Traces of people, published with noise on every location."""
 
-from sfumato.traces.region import sanitise_location
+from sfumato.traces.location import sanitise_location
 
 __all__ = ["sanitise_location"]

@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
 from sfumato.model.compiled import compiled
-from sfumato.model.traces import MICROSECONDS, Traces
-from sfumato.traces.region import Box
-from sfumato.traces.remap import Cells
+from sfumato.model.traces import MICROSECONDS, Box, Traces
+from sfumato.traces.cells import Cells
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

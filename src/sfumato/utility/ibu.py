@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
 from sfumato.privacy.noise.planar import Strength
-from sfumato.traces.remap import Cells, Convolution, noise_kernel
+from sfumato.traces.cells import Cells, Convolution, noise_kernel
 
 Floats = NDArray[np.float64]
 _TINY = 1e-300

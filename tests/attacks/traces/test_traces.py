@@ -19,8 +19,9 @@ from sfumato.model.sphere import great_circle
 from sfumato.model.traces import MICROSECONDS, Traces
 from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.noise.planar import Strength, planar_laplace
-from sfumato.traces.mechanisms import independent, on_printed_clock
-from sfumato.traces.remap import Cells
+from sfumato.privacy.wall import Wall
+from sfumato.traces.cells import Cells
+from sfumato.traces.mechanisms import simulated
 
 NOON_US = 1_225_540_800 * MICROSECONDS
 
@@ -47,7 +48,7 @@ def error_m(true: Traces, guess: Traces) -> float:
 
 def test_interpolation_draws_the_path_between_windows() -> None:
     true = walk(240)
-    frozen = on_printed_clock(true, 120, Strength.from_noise(5.0), SeededStream(1))
+    frozen = simulated(true, Strength.from_noise(5.0), Wall.seeded(1), "noise", window_s=120)
     drawn = interpolate(frozen, 120)
     assert error_m(true, drawn) < 0.4 * error_m(true, frozen)
     assert np.allclose(drawn.lon[::24], frozen.lon[::24])  # anchors stay
@@ -56,7 +57,9 @@ def test_interpolation_draws_the_path_between_windows() -> None:
 
 def test_interpolation_does_not_cross_trips() -> None:
     true = walk(24, trips=2)
-    drawn = interpolate(on_printed_clock(true, 60, Strength.from_noise(5.0), SeededStream(2)), 60)
+    drawn = interpolate(
+        simulated(true, Strength.from_noise(5.0), Wall.seeded(2), "noise", window_s=60), 60
+    )
     assert np.unique(drawn.lon[12:24]).size == 1
 
 
@@ -76,7 +79,7 @@ def test_resample_keeps_the_path() -> None:
 
 def test_plain_average_removes_noise_and_the_printed_one_stands_still() -> None:
     true = walk(400)
-    noisy = independent(true, Strength.from_noise(100.0), SeededStream(3))
+    noisy = simulated(true, Strength.from_noise(100.0), Wall.seeded(3), "noise")
     smooth = moving_average(noisy, 20)
     assert error_m(true, smooth) < 0.4 * error_m(true, noisy)
     printed = moving_average(noisy, 20, as_published=True)
@@ -97,7 +100,7 @@ def test_recursive_average_by_hand() -> None:
 
 def test_second_attack_after_the_first() -> None:
     true = walk(600)
-    frozen = on_printed_clock(true, 120, Strength.from_noise(60.0), SeededStream(4))
+    frozen = simulated(true, Strength.from_noise(60.0), Wall.seeded(4), "noise", window_s=120)
     both = average_after_interpolation(frozen, 120, 48)
     assert error_m(true, both) < error_m(true, frozen)
 
@@ -136,11 +139,11 @@ CELLS = Cells(116.25, 39.85, 40, 40, SIDE_M, 39.9)
 
 def test_heat_maps_link_users_in_spite_of_noise() -> None:
     known, attacked = halves(crowd(30, 60, 5))
-    noisy = independent(attacked, Strength.from_noise(100.0), SeededStream(6))
+    noisy = simulated(attacked, Strength.from_noise(100.0), Wall.seeded(6), "noise")
     found = link(known, noisy, CELLS)
     assert found.rate > 0.6
     assert found.chance == pytest.approx(1 / 30)
-    hidden = independent(attacked, Strength.from_noise(20_000.0), SeededStream(7))
+    hidden = simulated(attacked, Strength.from_noise(20_000.0), Wall.seeded(7), "noise")
     assert link(known, hidden, CELLS).rate < 0.4
 
 

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from sfumato.io.traces import read_traces, to_frame
-from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.noise.planar import Strength
-from sfumato.traces.mechanisms import independent
+from sfumato.privacy.wall import Wall
+from sfumato.traces.mechanisms import simulated
 
 LON, LAT = [116.31, 116.32, 116.33], [39.91, 39.92, 39.93]
 TIMES = pd.to_datetime(["2008-11-01T12:00:00Z", "2008-11-01T12:00:05Z", "2008-11-01T12:00:10Z"])
@@ -22,7 +22,7 @@ def test_trackintel_positionfixes() -> None:
     fixes = trackintel.Positionfixes(frame)
     traces, _ = read_traces(fixes)
     assert traces.lon.tolist() == LON
-    noisy = independent(traces, Strength.from_noise(100.0), SeededStream(1))
+    noisy = simulated(traces, Strength.from_noise(100.0), Wall.seeded(1), "noise")
     out = trackintel.Positionfixes(to_frame(noisy, "trackintel"))
     again, _ = read_traces(out)
     assert again.lon.tolist() == noisy.lon.tolist()
@@ -38,7 +38,7 @@ def test_movingpandas_trajectories() -> None:
     trajectories = moving.TrajectoryCollection(frame, traj_id_col="user_id")
     traces, _ = read_traces(trajectories.to_point_gdf(), tz="UTC")
     assert traces.lon.tolist() == LON
-    noisy = independent(traces, Strength.from_noise(100.0), SeededStream(1))
+    noisy = simulated(traces, Strength.from_noise(100.0), Wall.seeded(1), "noise")
     out = moving.TrajectoryCollection(to_frame(noisy, "movingpandas"), traj_id_col="traj_id")
     (only,) = out.trajectories
     assert only.df.geometry.x.tolist() == noisy.lon.tolist()

@@ -12,6 +12,7 @@ from scipy import stats
 
 from sfumato.errors import UsageError
 from sfumato.model.sphere import EARTH_RADIUS_M, great_circle, step_on_sphere
+from sfumato.privacy.events import MetricEvent, Tab
 from sfumato.privacy.noise import KeyedStream, SeededStream
 from sfumato.privacy.noise.planar import (
     ELLIPSOID_FACTOR,
@@ -199,17 +200,21 @@ def test_the_pole_is_a_place_like_any_other() -> None:
 
 
 def test_single_location_on_a_device() -> None:
-    lon, lat = sanitise_location(2.35, 48.85, expected_noise_m=100)
-    other = sanitise_location(2.35, 48.85, radius_m=200, level=float(np.log(4)))
+    tab = Tab()
+    lon, lat = sanitise_location(2.35, 48.85, expected_noise_m=100, budget=tab)
+    assert tab.charged == {"location": MetricEvent(0.02, "planar Laplace")}
+    tab = Tab()
+    other = sanitise_location(2.35, 48.85, radius_m=200, level=float(np.log(4)), budget=tab)
     assert abs(lon - 2.35) < 1
     assert abs(lat - 48.85) < 1
     assert (lon, lat) != other
     with pytest.raises(UsageError):
-        sanitise_location(2.35, 48.85)
+        sanitise_location(2.35, 48.85, budget=Tab())
     with pytest.raises(UsageError, match="not in degrees"):
-        sanitise_location(2.35, 4885.0, expected_noise_m=100)
+        sanitise_location(2.35, 4885.0, expected_noise_m=100, budget=tab)
     with pytest.raises(UsageError, match="missing"):
-        sanitise_location(float("nan"), 48.85, expected_noise_m=100)
+        sanitise_location(float("nan"), 48.85, expected_noise_m=100, budget=tab)
+    assert len(tab.charged) == 1  # the caller's slip costs nothing
 
 
 def test_step_keeps_longitude_in_range() -> None:

@@ -39,8 +39,9 @@ from sfumato.errors import UsageError
 from sfumato.model.traces import MICROSECONDS, Traces
 from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.noise.planar import Strength
-from sfumato.traces.mechanisms import independent, on_printed_clock
-from sfumato.traces.remap import Cells
+from sfumato.privacy.wall import Wall
+from sfumato.traces.cells import Cells
+from sfumato.traces.mechanisms import simulated
 
 TARGETS = 10
 LENGTH = 30
@@ -131,13 +132,12 @@ def classify(
     traces: Traces, noise_m: float, *, window_s: int = 300, seed: int = 1, steps: int = STEPS
 ) -> dict[str, Any]:
     """Accuracies and confusion matrices for independent noise and for windows."""
-    strength, root = Strength.from_noise(noise_m), SeededStream(seed).child("classifier")
+    strength = Strength.from_noise(noise_m)
+    wall = Wall.seeded(SeededStream(seed).child("classifier"))
     targets = choose_targets(traces, seed)
     forms = {
-        "independent": independent(traces, strength, root.child("independent")),
-        f"windows of {window_s} s": on_printed_clock(
-            traces, window_s, strength, root.child("windows")
-        ),
+        "independent": simulated(traces, strength, wall, "independent"),
+        f"windows of {window_s} s": simulated(traces, strength, wall, "windows", window_s=window_s),
     }
     return {
         name: evaluate(windows_of(form, targets, seed), seed=seed, steps=steps)

@@ -34,8 +34,8 @@ from sfumato.attacks.traces.kernels import (
 )
 from sfumato.errors import UsageError
 from sfumato.model.traces import MICROSECONDS, Traces
-from sfumato.traces.mechanisms import printed_windows
-from sfumato.traces.remap import Cells, posterior_centres
+from sfumato.traces.bounds import printed_windows
+from sfumato.traces.cells import Cells, posterior_centres
 
 
 def interpolate(reports: Traces, window_s: int) -> Traces:

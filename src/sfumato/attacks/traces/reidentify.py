@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from sfumato.attacks.traces.kernels import matching_users, topsoe
 from sfumato.model.traces import MICROSECONDS, Traces
-from sfumato.traces.remap import Cells
+from sfumato.traces.cells import Cells
 
 SIDE_M = 800.0
 

@@ -21,12 +21,12 @@ from sfumato.attacks.traces.denoise import (
 from sfumato.attacks.traces.reidentify import SIDE_M, halves, link, top_places, unicity
 from sfumato.errors import UsageError
 from sfumato.model.sphere import great_circle
-from sfumato.model.traces import Traces
+from sfumato.model.traces import Box, Traces
 from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.noise.planar import Strength
-from sfumato.traces.mechanisms import independent, on_printed_clock
-from sfumato.traces.region import Box
-from sfumato.traces.remap import Cells
+from sfumato.privacy.wall import Wall
+from sfumato.traces.cells import Cells
+from sfumato.traces.mechanisms import simulated
 
 _HEAD = """<!doctype html><html lang="en"><meta charset="utf-8"><title>INTERNAL: {title}</title>
 <style>body{{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}}
@@ -115,9 +115,9 @@ def attack_traces(
     seed: int = 1,
 ) -> dict[str, Any]:
     """Errors of each attack on positions, and how well people are recognised."""
-    strength, root = Strength.from_noise(noise_m), SeededStream(seed).child("attack")
-    noisy = independent(traces, strength, root.child("independent"))
-    frozen = on_printed_clock(traces, window_s, strength, root.child("windows"))
+    strength, wall = Strength.from_noise(noise_m), Wall.seeded(SeededStream(seed).child("attack"))
+    noisy = simulated(traces, strength, wall, "independent")
+    frozen = simulated(traces, strength, wall, "windows", window_s=window_s)
     guesses = {
         "independent noise, as published": noisy,
         f"plain average of {_AVERAGED} reports": moving_average(noisy, _AVERAGED),

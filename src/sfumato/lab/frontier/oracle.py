@@ -139,14 +139,10 @@ class BoxKeepingWall(Wall):
     boxes: dict[str, Private[Counts]]
     taken: dict[str, Measurement]
 
-    @classmethod
-    def seeded(cls, seed: int, charger: Charger | None = None) -> BoxKeepingWall:
-        wall = super().seeded(seed, charger)
-        assert isinstance(wall, cls)
-        return wall
-
-    def _set_up(self, charger: Charger, root: BitStream) -> None:
-        super()._set_up(charger, root)
+    def _set_up(
+        self, charger: Charger, root: BitStream, bits: Mapping[str, str] | None = None
+    ) -> None:
+        super()._set_up(charger, root, bits)
         self.boxes, self.taken = {}, {}
 
     def gaussian(

@@ -17,7 +17,8 @@ from sfumato.lab.geoind import study
 from sfumato.lab.geoind.study import Hotspots, Linking, Source, Spreading
 from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.noise.planar import Strength
-from sfumato.traces.mechanisms import independent, on_printed_clock
+from sfumato.privacy.wall import Wall
+from sfumato.traces.mechanisms import simulated
 
 _MOST_POINTS = 200_000
 _MAPS = (100.0, 250.0, 1000.0)
@@ -81,11 +82,11 @@ def _one_trace(source: Source, seed: int) -> Any:
     trip = int(np.argsort(lengths)[-max(lengths.size // 50, 1)])
     start = int(source.traces.starts[trip])
     true = source.traces.pick(np.arange(start, start + int(lengths[trip])))
-    strength, stream = Strength.from_noise(100.0), SeededStream(seed).child("figure2")
-    frozen = on_printed_clock(true, 300, strength, stream.child("windows"))
+    strength, wall = Strength.from_noise(100.0), Wall.seeded(SeededStream(seed).child("figure2"))
+    frozen = simulated(true, strength, wall, "windows", window_s=300)
     panels = {
         "a trip": true,
-        "independent, 100 m": independent(true, strength, stream.child("independent")),
+        "independent, 100 m": simulated(true, strength, wall, "independent"),
         "windows of 5 min, 100 m": frozen,
         "windows, interpolated": interpolate(frozen, 300),
     }

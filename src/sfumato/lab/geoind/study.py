@@ -25,8 +25,9 @@ from sfumato.lab.fleets import duplicated_tracks, plt_files, read_geolife
 from sfumato.model.traces import Box, Traces
 from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.noise.planar import Strength
-from sfumato.traces.mechanisms import independent, on_printed_clock
-from sfumato.traces.remap import Cells
+from sfumato.privacy.wall import Wall
+from sfumato.traces.cells import Cells
+from sfumato.traces.mechanisms import simulated
 from sfumato.utility.contacts import find_contacts, gossip
 from sfumato.utility.hotspots import top_k_score
 from sfumato.utility.ibu import (
@@ -209,11 +210,11 @@ def hotspots(source: Source, noises: tuple[float, ...], seed: int, say: Say) -> 
     """Figures 3 and 4: placement from reports with independent noise, and after the update."""
     cells = Cells.over(source.box)
     clean = cells.count(source.traces.lon, source.traces.lat)
-    rows, maps = [], {}
+    rows, maps, wall = [], {}, Wall.seeded(seed)
     for noise in noises:
         say(f"{source.name}: hot spots at {noise:g} m")
         strength = Strength.from_noise(noise)
-        noisy = independent(source.traces, strength, SeededStream(seed).child(f"{noise:g}"))
+        noisy = simulated(source.traces, strength, wall, f"{noise:g}")
         margin = margin_for(cells, strength)
         channel = Channel.planar_laplace(cells, strength, margin)
         seen = Observation(channel, cells.count(noisy.lon, noisy.lat, margin))
@@ -274,19 +275,21 @@ def spreading(
             total = []
             for draw in range(draws):
                 root = SeededStream(seed).child(f"{name}/{noise:g}/{draw}")
+                wall = Wall.seeded(root)
 
                 def change(
                     traces: Traces,
                     number: int,
                     name: str = name,
-                    root: SeededStream = root,
+                    wall: Wall = wall,
                     strength: Strength = strength,
                 ) -> Traces:
-                    stream = root.child(str(number))
+                    label = str(number)
                     if name == "independent":
-                        return independent(traces, strength, stream)
+                        return simulated(traces, strength, wall, label)
                     window = int(name.split()[0]) * 60
-                    return interpolate(on_printed_clock(traces, window, strength, stream), window)
+                    frozen = simulated(traces, strength, wall, label, window_s=window)
+                    return interpolate(frozen, window)
 
                 total.append(infection(groups, change))
             found.append(float(np.mean(total)))
@@ -310,11 +313,11 @@ def linking(source: Source, seed: int, noise: float = 100.0, window_s: int = 300
     known, attacked = halves(source.traces)
     cells = Cells.over(source.box, SIDE_M)
     strength = Strength.from_noise(noise)
-    stream = SeededStream(seed).child("linking")
+    wall = Wall.seeded(SeededStream(seed).child("linking"))
     forms = {
         "no noise": attacked,
-        "independent": independent(attacked, strength, stream.child("independent")),
-        "5 min": on_printed_clock(attacked, window_s, strength, stream.child("windows")),
+        "independent": simulated(attacked, strength, wall, "independent"),
+        "5 min": simulated(attacked, strength, wall, "windows", window_s=window_s),
     }
     rates, confusion, chance = {}, {}, 0.0
     users = source.traces.names.size

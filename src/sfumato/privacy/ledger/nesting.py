@@ -144,9 +144,9 @@ def within_radius(
     """A charge for locations as the loss of moving them by at most `radius_m`.
 
     Planar Laplace noise loses epsilon per metre times the distance, and no less than for one step
-    of its lattice, `least_m` (`traces.lattice`). Gaussian noise was charged for the radius `of_m`
+    of its lattice, `least_m` (`noise.planar`). Gaussian noise was charged for the radius `of_m`
     with l2 = sqrt(n) (reach + sqrt(2)) for n reports, the second term being the rounding to
-    whole centimetres, which does not shrink with the radius (`traces.mechanisms.gaussian`);
+    whole centimetres, which does not shrink with the radius (`traces.request`);
     `touched` is 2n, so that term is sqrt(touched).
     """
     if isinstance(event, MetricEvent):

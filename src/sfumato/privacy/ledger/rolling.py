@@ -1,6 +1,4 @@
-"""Compiled: which reports keep every run of hours within the cap.
-
-`RollingBudget`: how much was released about each user's locations in any stretch of time.
+"""`RollingBudget`: how much was released about each user's locations in any stretch of time.
 
 The ledger caps what is ever released about a data set. Locations are also wanted with a cap
 for every day: this store notes, for each user and hour, what reports cost per metre, and
@@ -11,10 +9,11 @@ earlier reports, never on a location. Where data sets are linked as holding the 
 reports of all of them count for a user of the same id, also those made before the link; who has
 another id in each of them cannot be recognised and has a budget in each.
 
-On a device the same class keeps one person's budget in a file of its own:
+On a device the same class keeps one person's budget in a file of its own, and pays for each
+report before it is drawn (`charge`):
 
     budget = RollingBudget.on_device(path, cap_per_metre=0.2)
-    budget.ask(strength.per_metre)          # refuses, or notes and returns
+    sanitise_location(lon, lat, expected_noise_m=200, budget=budget)  # refuses, or pays and draws
 """
 
 from __future__ import annotations
@@ -45,6 +44,7 @@ from sqlalchemy import (
 from sfumato.errors import BudgetRefused, UsageError
 from sfumato.model.compiled import compiled
 from sfumato.model.traces import MICROSECONDS
+from sfumato.privacy.events import MetricEvent, PrivacyEvent
 from sfumato.privacy.ledger.database import Database
 
 Ints = NDArray[np.int64]
@@ -252,6 +252,12 @@ class RollingBudget:
                     remedy="Report later, or with more noise.",
                 )
             self._insert(connection, f"report-{seq}", seq, ["me"], nobody, at, per_metre)
+
+    def charge(self, label: str, event: PrivacyEvent) -> None:  # noqa: ARG002 - a device has one
+        """For a device: what a mechanism asks before it draws (`privacy.events.Charger`)."""
+        if not isinstance(event, MetricEvent):
+            raise UsageError("A rolling budget pays for location noise per metre only.")
+        self.ask(event.epsilon_per_metre)
 
     def _past(
         self, connection: Connection, first: int, last: int, before: int

@@ -1,52 +1,43 @@
-"""How strong location noise is: epsilon per metre, and the ways people state it.
+"""Planar Laplace noise (Andrés et al. 2013) on the sphere: its strength, law and public lattice.
 
-Andrés et al. 2013: a level l within a radius r means that two points at most r apart change
-every probability by at most a factor e^l, so epsilon = l / r. The radius of planar Laplace
-noise has mean 2 / epsilon: an *expected noise* of 100 m is epsilon 0.02 per metre.
+*Strength.* A level l within a radius r means that two points at most r apart change every
+probability by at most a factor e^l, so epsilon = l / r per metre. The radius of the noise has mean
+2 / epsilon: an *expected noise* of 100 m is epsilon 0.02 per metre.
 
-The public lattice of sanitised locations, and what finite precision costs.
+*Law.* Unit: one location. For any two locations x, x' and any set of reports, the probabilities
+differ at most by e^(epsilon max(d, u)), d the distance on the sphere and u the lattice step
+(about a metre). In exact arithmetic: the radius has density epsilon^2 r e^(-epsilon r) and is
+accepted with chance sin(r/R) / (r/R), so a report z has density c e^(-epsilon d(x, z)) per square
+metre of the sphere, with one constant c for all x since the sphere looks the same from everywhere;
+the triangle inequality gives epsilon d. On the WGS84 ellipsoid the same latitude and longitude are
+read as a sphere of mean radius. Distances between two points then differ by the factor
+`ELLIPSOID_FACTOR` at most (from the least and largest radii of curvature), so per metre of
+*ellipsoid* the loss is at most 1.0057 epsilon, and the mean noise is within 0.6 % of the nominal at
+every latitude.
 
-Noise computed in floating point has low bits that depend on the true location. So every
-report is moved to a fixed lattice: rows every 1/`per_degree` degree of latitude, and in each
+*Lattice.* Noise computed in floating point has low bits that depend on the true location. So
+every report is moved to a fixed lattice: rows every 1/`per_degree` degree of latitude, and in each
 row points every `step` such units of longitude, where `step` is the least divisor of the full
-circle that keeps a cell at least half as wide as it is high. The row alone decides the step,
-so the lattice is public and its cells have a side of about a metre (at the default 100,000
-rows a degree) from the equator to the poles.
+circle that keeps a cell at least half as wide as it is high. The row alone decides the step, so the
+lattice is public and its cells have a side of about a metre (at the default 100,000 rows a degree)
+from the equator to the poles.
 
-**The correction** (in the manner of Andrés et al. 2013, section 5). Couple each draw with the
-one that exact arithmetic would have made from the same bits continued without end: the two
-reports, before snapping, are at most `TAU_M` apart (bound below, measured against 50-digit
-arithmetic in the tests). A cell C of least side u is therefore reported with a probability
-between those of C shrunk and of C grown by TAU_M under the exact law. The frame between the
-two has at most the share 4 q (1 + q) of the cell's area, q = TAU_M / u, and the exact density
-varies within a cell and its frame by at most e^(epsilon D), D the diameter of the grown cell. So
-every probability is within a factor 1 ± s of the exact one, s = 4 q (1 + q) e^(epsilon D), and
+*Finite precision* (in the manner of Andrés et al. 2013, section 5). Couple each draw with the one
+that exact arithmetic would have made from the same bits continued without end: the two reports,
+before snapping, are at most `TAU_M` apart (bound below, measured against 50-digit arithmetic in
+the tests). A cell C of least side u is therefore reported with a probability between those of C
+shrunk and of C grown by TAU_M under the exact law. The frame between the two has at most the share
+4 q (1 + q) of the cell's area, q = TAU_M / u, and the exact density varies within a cell and its
+frame by at most e^(epsilon D), D the diameter of the grown cell. So every probability is within a
+factor 1 ± s of the exact one, s = 4 q (1 + q) e^(epsilon D), and
 
     loss <= epsilon' d + eta,   eta = ln((1 + s) / (1 - s)).
 
 We draw with epsilon' = epsilon - eta / u: the stated loss epsilon * max(d, u) is then kept, u
-being the lattice step. On the default lattice eta is below 1e-6.
-
-TAU_M: azimuth and radius carry 53 bits, 1.6e-16 of a turn and of the radius (at most half the
-circumference, 2.0e7 m), the exponentials 2^-48 of the scale (at most 500 km), and about
-fifteen roundings of 1.1e-16 of the Earth's radius in the step: together below 5e-8 m.
-
-Planar Laplace noise (Andrés et al. 2013) on the sphere, with the density right everywhere.
-
-Claim. Unit: one location. For any two locations x, x' and any set of reports, the
-probabilities differ at most by e^(epsilon max(d, u)), d the distance on the sphere and u the
-lattice step (about a metre). In exact arithmetic: the radius has density
-epsilon^2 r e^(-epsilon r) and is accepted with chance sin(r/R) / (r/R), so a report z has
-density c e^(-epsilon d(x, z)) per square metre of the sphere, with one constant c for all x
-since the sphere looks the same from everywhere; the triangle inequality gives epsilon d. What
-finite precision adds is in `lattice`, and the stated epsilon includes it.
-
-On the WGS84 ellipsoid the same latitude and longitude are read as a sphere of mean radius.
-Distances between two points then differ by the factor `ELLIPSOID_FACTOR` at most (from the
-least and largest radii of curvature), so per metre of *ellipsoid* the loss is at most
-1.0057 epsilon, and the mean noise is within 0.6 % of the nominal at every latitude.
-`earth="ellipsoid"` steps along ellipsoidal geodesics instead, for comparison with published
-figures; there the density is uneven by K r^2 / 6 (K the curvature), 4e-9 at 1 km.
+being the lattice step. On the default lattice eta is below 1e-5. TAU_M: azimuth and radius carry
+53 bits, 1.6e-16 of a turn and of the radius (at most half the circumference, 2.0e7 m), the
+exponentials 2^-48 of the scale (at most 500 km), and about fifteen roundings of 1.1e-16 of the
+Earth's radius in the step: together below 5e-8 m.
 """
 
 from __future__ import annotations
@@ -55,7 +46,6 @@ import math
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,17 +99,17 @@ class Strength:
         return cls(level / radius_m)
 
 
-def parse_metres(text: str) -> float:
+def parse_metres(text: str | float) -> float:
     """`100m`, `1.5km` or a plain number of metres."""
-    match = _LENGTH.fullmatch(text.strip())
+    match = _LENGTH.fullmatch(str(text).strip())
     if match is None:
         raise UsageError(f"{text!r} is not a distance.", remedy="Write 100m or 1.5km.")
     return float(match["number"]) * (1000.0 if match["unit"] == "km" else 1.0)
 
 
-def parse_level(text: str) -> float:
+def parse_level(text: str | float) -> float:
     """`ln4` or a plain number."""
-    bare = text.strip().lower()
+    bare = str(text).strip().lower()
     try:
         value = math.log(float(bare.removeprefix("ln"))) if bare.startswith("ln") else float(bare)
     except ValueError:
@@ -137,17 +127,19 @@ def parse_seconds(text: str) -> int:
     return int(match["number"]) * _SECONDS[match["unit"]]
 
 
-def strength(expected_noise: str | None, radius: str | None, level: str | None) -> Strength:
-    """What `--expected-noise`, or `--radius` with `--level`, ask for."""
+def strength(
+    expected_noise: str | float | None, radius: str | float | None, level: str | float | None
+) -> Strength:
+    """What `expected_noise`, or `radius` with `level`, ask for."""
     if (expected_noise is None) == (radius is None and level is None):
         raise UsageError(
             "How strong the noise is must be said once.",
-            remedy="Give --expected-noise 100m, or --radius 200m --level ln4.",
+            remedy="Give `expected_noise`, such as 100m, or `radius` and `level`, 200m and ln4.",
         )
     if expected_noise is not None:
         return Strength.from_noise(parse_metres(expected_noise))
     if radius is None or level is None:
-        raise UsageError("A radius needs a level, and a level a radius.")
+        raise UsageError("A `radius` needs a `level`, and a level a radius.")
     return Strength.from_level(parse_level(level), parse_metres(radius))
 
 
@@ -208,8 +200,6 @@ class Lattice:
         return drawn
 
 
-Earth = Literal["sphere", "ellipsoid"]
-
 _A, _E2 = 6_378_137.0, 0.006_694_379_990_141_316
 LEAST_CURVATURE_M = _A * (1 - _E2)
 ELLIPSOID_FACTOR = EARTH_RADIUS_M / LEAST_CURVATURE_M
@@ -227,16 +217,8 @@ def polar(size: int, per_metre: float, stream: BitStream) -> tuple[Floats, Float
     return radius, azimuth
 
 
-def move(
-    lon: Floats, lat: Floats, radius: Floats, azimuth: Floats, earth: Earth = "sphere"
-) -> tuple[Floats, Floats]:
-    """The points so far away in these directions."""
-    if earth == "ellipsoid":
-        import pyproj
-
-        geod = pyproj.Geod(ellps="WGS84")
-        found = geod.fwd(lon, lat, np.degrees(azimuth), radius, return_back_azimuth=False)
-        return np.asarray(found[0], np.float64), np.asarray(found[1], np.float64)
+def move(lon: Floats, lat: Floats, radius: Floats, azimuth: Floats) -> tuple[Floats, Floats]:
+    """The points so far away in these directions, along great circles."""
     to_lon, to_lat = np.array(lon, np.float64), np.array(lat, np.float64)
     step_on_sphere(to_lon, to_lat, radius, azimuth)
     return to_lon, to_lat
@@ -262,11 +244,10 @@ def planar_laplace(
     stream: BitStream,
     *,
     lattice: Lattice | None = None,
-    earth: Earth = "sphere",
 ) -> tuple[Floats, Floats]:
     """A noisy report of every location, on the public lattice, each at the stated strength."""
     lon, lat = np.asarray(lon, np.float64), np.asarray(lat, np.float64)
     check_degrees(lon, lat)
     on = lattice or Lattice()
     radius, azimuth = polar(lon.size, on.drawn_per_metre(strength.per_metre), stream)
-    return on.snap(*move(lon, lat, radius, azimuth, earth))
+    return on.snap(*move(lon, lat, radius, azimuth))
