@@ -20,7 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from sfumato.audit.streams import AskedWall
+from sfumato.audit.streams import StreamListener
 from sfumato.city import CityPlan, write_city
 from sfumato.density.registry import SCHEMES
 from sfumato.density.request import request
@@ -87,7 +87,7 @@ def streams() -> Found:
                 meter = Meter(scheme.plan(facts).accounts, facts)
             except UsageError:  # a scheme that knows no sliding windows
                 continue
-            wall = AskedWall(meter, KEY)
+            wall = StreamListener(meter, KEY)
             with threadpool_limits(1):
                 made = run_on(wall, meter, scheme, facts, counts)
             for step in wall.steps:

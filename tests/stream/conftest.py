@@ -31,8 +31,9 @@ Every scheme runs on made-up counts and is replayed on those of a neighbour with
 answers of the wall. What it measures next, publishes and calls fresh must be the same: a difference
 was decided from private numbers. What still differs behind the wall, over the noise that was put
 on it, adds up to the loss of that unit, in epsilon (Laplace) or in rho (Gaussian). It is counted
-without the meter, for a unit in one place and one that is elsewhere in every slot: the whole
-period, every day, every run of five successive slots, every event; 24 slots, two draws. Shown is
+without the meter, for a unit in one place, one that is elsewhere in every slot and one that is
+where the others are not: the whole period, every day, every run of five successive slots, every
+event; 24 slots, two draws of a crowd that is everywhere and of one that goes to and fro. Shown is
 the largest loss of any unit, 1 being what was promised; above 1 the claim would be wrong.
 
     pytest tests/stream/test_losses.py -m slow

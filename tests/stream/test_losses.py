@@ -9,93 +9,71 @@ than epsilon (or rho), counted without the meter: from the unit's own words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from sfumato.audit.streams import AskedWall, loss_between, moved_by
+from sfumato.audit.audit import audit
+from sfumato.audit.run import EpsilonClaim, RhoClaim, SameOutputClaim, SensitivityClaim
+from sfumato.audit.streams import (
+    PlayedStream,
+    apart,
+    is_pure,
+    loss_between,
+    moved_by,
+    neighbours,
+    opposed,
+    play_stream,
+    stream_audit,
+    stream_rows,
+)
+from sfumato.errors import UsageError
+from sfumato.model.counts import Counts
+from sfumato.model.private import Private
 from sfumato.model.time_grid import Calendar, TimeGrid
+from sfumato.privacy.door import open_private
 from sfumato.privacy.events import Unit
+from sfumato.privacy.wall import Wall
 from sfumato.stream.facts import StreamFacts
-from sfumato.stream.output import Consistency, line_bytes, table_bytes
+from sfumato.stream.output import Consistency
 from sfumato.stream.registry import NAMES, stream_scheme
-from sfumato.stream.replay import Run, run_on
-from sfumato.stream.scheme import Meter, NoiseKind, Publication, StreamScheme
-from sfumato.stream.schemes.baselines import Sample
+from sfumato.stream.scheme import Meter, NoiseKind, Publication, Publisher, StreamScheme
+from sfumato.stream.schemes.baselines import Direct, Sample
 from sfumato.stream.schemes.hybrid import Hybrid
 
 pytestmark = pytest.mark.privacy
 Facts = Callable[..., StreamFacts]
-Counts = NDArray[np.int64]
 ONE_WINDOW = {"threshold", "static-hybrid", "dynamic-hybrid", "dsft", "dsat"}
 UNITS = {"user-period": 1e-6, "user-day": 0.0, "w-event:5": 1e-6, "event": 0.0}
 """Every unit, and the delta with which it is tried when there is little time."""
 COUNTERS = ("tree", "toeplitz")
-"""Gaussian: they need a delta. Their rows are bounded together, no row by itself."""
+"""Gaussian: they need a delta."""
 HOURS = {
     "23 hours": (date(2024, 3, 30), date(2024, 4, 1)),
     "25 hours": (date(2024, 10, 26), date(2024, 10, 28)),
 }
 
 
-def units(facts: StreamFacts, all_of_them: bool) -> Iterator[Counts]:
-    """What one unit can add: all in one cell, or in another cell every slot."""
-    slots = np.arange(facts.slots)
-    kind = str(facts.unit)
-    if kind == "user-period":
-        touched = [slots]
-    elif kind == "user-day":
-        touched = [slots[facts.calendar.day == day] for day in np.unique(facts.calendar.day)]
-    else:
-        # One that meets two of the disjoint windows; the last one, which may be shorter; others.
-        last = facts.slots - facts.window
-        begins = range(last + 1) if all_of_them else (min(3, last), last)
-        touched = [slots[begin : begin + facts.window] for begin in begins]
-    for when in touched if all_of_them else touched[-2:]:
-        for cell in (np.zeros_like(when), when % facts.cells):
-            added = np.zeros((facts.slots, facts.cells), dtype=np.int64)
-            added[when, cell] = 1
-            if kind == "event" and cell.any():
-                added[when, (cell + 1) % facts.cells] = -1  # another record of theirs counts
-            yield added
+def lost(scheme: StreamScheme, facts: StreamFacts, seed: int = 7, every: bool = False) -> float:
+    """The largest share of what was promised that any unit loses; nothing else may be amiss."""
+    loss, *others = stream_rows(scheme, facts, seed=seed, every=every)
+    assert not [row for row in others if row.violated]
+    return loss.measured / loss.claim.value
 
 
-def lost(scheme: StreamScheme, facts: StreamFacts, seed: int = 7, thorough: bool = False) -> float:
-    """The largest share of what was promised that any unit loses."""
-    counts = np.random.default_rng(seed).integers(2, 60, (facts.slots, facts.cells))
-    accounts = scheme.plan(facts).accounts
-    if not accounts:
-        return 0.0
-    pure = accounts[0].pure
-
-    def run(given: Counts, earlier: AskedWall | None) -> tuple[AskedWall, Run]:
-        meter = Meter(accounts, facts)
-        wall = AskedWall(meter, bytes([seed]) * 32, earlier)
-        return wall, run_on(wall, meter, scheme, facts, given)
-
-    heard, made = run(counts, None)
-    worst = 0.0
-    for added in units(facts, thorough):
-        again, same = run(counts - added, heard)
-        assert written(made) == written(same)
-        if scheme.name not in COUNTERS:
-            assert not [shift for shift in moved_by(heard, again) if shift.moved > shift.allowed]
-        worst = max(worst, loss_between(heard, again, pure=pure))
-    return worst / (facts.epsilon if pure else facts.rho)
-
-
-def written(made: Run) -> bytes:
-    """Everything that a stream writes of its slots: partitions and lines."""
-    ids = np.array([f"z{cell}" for cell in range(made.values.shape[1])])
-    return b"".join(
-        table_bytes(ids, values) + line_bytes(slot, "start", "end", said, values)
-        for slot, values in enumerate(made.values)
-        for said in [Publication(values, bool(made.fresh[slot]), float(made.sd[slot]))]
-    )
+def both(
+    scheme: StreamScheme,
+    facts: StreamFacts,
+    counts: np.ndarray,
+    mine: np.ndarray,
+    how: Consistency = Consistency.NONE,
+) -> tuple[PlayedStream, PlayedStream]:
+    """A run, and its replay with one unit more."""
+    run = play_stream(scheme, facts, counts, bytes(32), how=how)
+    return run, play_stream(scheme, facts, counts + mine, bytes(32), run, how)
 
 
 def can(name: str, unit: str) -> bool:
@@ -121,13 +99,8 @@ def test_nor_do_consistent_numbers_tell(name: str, how: Consistency, facts: Fact
     known = facts("user-day", days=2, per_day=6, cells=6, people=60, columns=3)
     scheme = stream_scheme(name)
     counts = np.random.default_rng(3).integers(0, 4, (known.slots, known.cells))
-    walls: list[AskedWall] = []
-    files = []
-    for given in (counts, counts + next(units(known, False))):
-        meter = Meter(scheme.plan(known).accounts, known)
-        walls.append(AskedWall(meter, bytes(32), walls[0] if walls else None))
-        files.append(written(run_on(walls[-1], meter, scheme, known, given, how)))
-    assert files[0] == files[1]
+    _, mine = next(neighbours(known))
+    assert not apart(*both(scheme, known, counts, mine, how))
 
 
 ASKING = [
@@ -155,22 +128,16 @@ def test_paid_comparisons_reach_their_stated_sensitivity(
     scheme = stream_scheme(name)
     if noise is not None:
         scheme = replace(scheme, noise=noise)  # type: ignore[type-var]
-    accounts = scheme.plan(known).accounts
     reached: dict[str, float] = {}
     for seed in range(4):
         counts = np.random.default_rng(seed).integers(1, 60, (known.slots, known.cells))
         if seed == 0:  # everybody is where the person is not: every distance moves by two
             counts = np.zeros_like(counts)
             counts[::2, 0], counts[1::2, 1] = 40, 40
-        heard: AskedWall | None = None
-        for added in (np.zeros_like(counts), *units(known, True), *against(known)):
-            meter = Meter(accounts, known)
-            wall = AskedWall(meter, bytes([seed]) * 32, heard)
-            run_on(wall, meter, scheme, known, counts + added)
-            if heard is None:
-                heard = wall
-                continue
-            for shift in moved_by(heard, wall):
+        run = play_stream(scheme, known, counts, bytes([seed]) * 32)
+        for _, mine in (*neighbours(known, every=True), *opposed(known)):
+            replay = play_stream(scheme, known, counts + mine, bytes([seed]) * 32, run)
+            for shift in moved_by(run, replay):
                 assert shift.moved <= shift.allowed
                 if shift.norm == norm:
                     what = shift.label.partition("@")[0]
@@ -192,22 +159,7 @@ def test_a_distance_on_the_edge_of_the_threshold_tells_nothing(
     counts[:, 0] += np.arange(known.slots)
     mine = np.zeros_like(counts)
     mine[0, 1], mine[1:, 0] = 1, 1
-    walls: list[AskedWall] = []
-    files = []
-    for given in (counts, counts + mine):
-        meter = Meter(scheme.plan(known).accounts, known)
-        walls.append(AskedWall(meter, bytes(32), walls[0] if walls else None))
-        files.append(written(run_on(walls[-1], meter, scheme, known, given)))
-    assert files[0] == files[1]
-
-
-def against(facts: StreamFacts) -> Iterator[Counts]:
-    """One person over the first window, always in the cell where the others are not."""
-    for first in (0, 1):
-        mine = np.zeros((facts.slots, facts.cells), dtype=np.int64)
-        slot = np.arange(min(facts.window, facts.slots))
-        mine[slot, (slot + first) % 2] = 1
-        yield mine
+    assert not apart(*both(scheme, known, counts, mine))
 
 
 def test_a_choice_of_the_division_comes_close_to_its_range(facts: Facts) -> None:
@@ -217,12 +169,8 @@ def test_a_choice_of_the_division_comes_close_to_its_range(facts: Facts) -> None
     counts[::2, 0], counts[1::2, 1] = 9, 9
     mine = np.zeros_like(counts)
     mine[::2, 1], mine[1::2, 0] = 1, 1
-    scheme, walls = Hybrid(finished=True, by_score=True), list[AskedWall]()
-    for given in (counts, counts + mine):
-        meter = Meter(scheme.plan(known).accounts, known)
-        walls.append(AskedWall(meter, bytes(32), walls[0] if walls else None))
-        run_on(walls[-1], meter, scheme, known, given)
-    (shift,) = [shift for shift in moved_by(*walls) if shift.norm == "range"]
+    runs = both(Hybrid(finished=True, by_score=True), known, counts, mine)
+    (shift,) = [shift for shift in moved_by(*runs) if shift.norm == "range"]
     assert 0.79 * shift.allowed < shift.moved <= shift.allowed
 
 
@@ -240,8 +188,8 @@ def test_no_unit_at_all_loses_more(
     if name == "rhythm":
         scheme = replace(scheme, snapshots=2)  # type: ignore[type-var]
     known = facts(unit, delta=delta)
-    found = max(lost(scheme, known, seed, thorough=True) for seed in (1, 2))
-    kind = "Laplace" if scheme.plan(known).accounts[0].pure else "Gaussian"
+    found = max(lost(scheme, known, seed, every=True) for seed in (1, 2))
+    kind = "Laplace" if is_pure(scheme, known) else "Gaussian"
     note("exact", [name, unit, kind, f"{found:.4f}"])
     assert found <= 1 + 1e-9
 
@@ -264,11 +212,57 @@ def test_a_choice_by_score_loses_no_more_than_its_range(facts: Facts) -> None:
 def test_a_unit_that_is_said_to_be_shorter_than_it_is_shows(facts: Facts) -> None:
     """The same count of losses sees a stream that hides days and is said to hide the period."""
     days, period = facts("user-day", days=2, per_day=6), facts("user-period", days=2, per_day=6)
-    counts = np.full((12, days.cells), 9)
-    accounts = Sample().plan(days).accounts
-    walls: list[AskedWall] = []
-    for given in (counts, counts - next(units(period, True))):
-        meter = Meter(accounts, days)
-        walls.append(AskedWall(meter, bytes(32), walls[0] if walls else None))
-        run_on(walls[-1], meter, Sample(), days, given)
-    assert loss_between(*walls, pure=True) == pytest.approx(2.0)
+    scheme, counts = Sample(), np.full((12, days.cells), 9)
+    _, mine = next(neighbours(period, every=True))
+    assert loss_between(*both(scheme, days, counts, -mine), pure=True) == pytest.approx(2.0)
+
+
+class Peeking(Direct):
+    """Publishes 0 wherever nobody is: no measurement says so."""
+
+    def publisher(self, facts: StreamFacts) -> Publisher:
+        honest = super().publisher(facts)
+        publish = honest.publish
+
+        def peeking(slot: int, box: Private[Counts], wall: Wall, meter: Meter) -> Publication:
+            made, empty = publish(slot, box, wall, meter), open_private(box).values == 0
+            return replace(made, values=np.where(empty, 0.0, made.values))
+
+        honest.publish = peeking  # type: ignore[method-assign]
+        return honest
+
+
+class Twice(Direct):
+    """Counts everybody twice and pays for once."""
+
+    def publisher(self, facts: StreamFacts) -> Publisher:
+        honest = super().publisher(facts)
+        publish = honest.publish
+
+        def doubling(slot: int, box: Private[Counts], wall: Wall, meter: Meter) -> Publication:
+            double = box.map(lambda counts: replace(counts, values=2 * counts.values))
+            return publish(slot, double, wall, meter)
+
+        honest.publish = doubling  # type: ignore[method-assign]
+        return honest
+
+
+@pytest.mark.parametrize(
+    ("scheme", "where"), [(Peeking(), ["output"]), (Twice(), ["histogram", "loss"])]
+)
+def test_the_audit_finds_a_stream_that_lies(scheme: StreamScheme, where: list[str]) -> None:
+    rows = stream_audit(scheme, [1.0], 1e-6)
+    violated = [row.subject.rpartition(" ")[2] for row in rows if row.violated]
+    assert sorted(set(violated)) == where
+
+
+def test_the_audit_of_a_stream_by_its_name() -> None:
+    found = audit("stream/rhythm", epsilon=[1.0], runs=100)
+    assert not found.violations
+    kinds = {type(row.claim) for row in found.rows}
+    assert kinds == {EpsilonClaim, RhoClaim, SensitivityClaim, SameOutputClaim}
+    assert all(unit in " ".join(row.subject for row in found.rows) for unit in UNITS)
+    with pytest.raises(UsageError, match="own settings"):
+        audit("stream/rhythm", parameter={"snapshots": 2})
+    with pytest.raises(UsageError, match="stream/dsat"):
+        audit("stream/nosuch")

@@ -1,4 +1,8 @@
-"""`sfumato.audit`: attack a scheme on made-up neighbours and compare with what it claims."""
+"""`sfumato.audit`: attack a scheme on made-up neighbours and compare with what it claims.
+
+Schemes of densities are attacked from outside, by many runs, and looked at from inside, exactly
+(`schemes`); mechanisms of the wall by runs alone (`mechanisms`); streams exactly (`streams`).
+"""
 
 from __future__ import annotations
 
@@ -16,13 +20,17 @@ from sfumato.audit.schemes import (
     scheme_subjects,
     world_of,
 )
+from sfumato.audit.streams import stream_audit
 from sfumato.density.registry import SCHEMES, scheme_named
 from sfumato.density.request import counting_of, parse_bound
 from sfumato.density.scheme import Parameter
 from sfumato.errors import UsageError
 from sfumato.model.counts import Bound, Counting
+from sfumato.stream.registry import NAMES, stream_scheme
 
 MECHANISMS = "mechanisms"
+STREAM = "stream/"
+"""Before the name of a stream's scheme."""
 _EPSILONS = (1.0, 2.0, 4.0, 8.0)
 _SCOUTING_SHARE, _LEAST_SCOUTING = 20, 200
 
@@ -49,8 +57,13 @@ def audit(
     memory. The pipeline is the real one, from event tables through engine and wall to the
     released table, with a fresh release key in every run.
 
+    The scheme of a stream is audited exactly, by replay, under every unit that it has. Chance has
+    no part in that: `runs`, `scouting`, `measurements` and `confidence` change nothing there. Nor
+    do `bound` and `count`: a stream counts a person once a slot.
+
     Args:
-        scheme: A scheme, or `mechanisms` for all mechanisms of the wall.
+        scheme: A scheme of densities, one of streams (`stream/rhythm`), or `mechanisms` for all
+            mechanisms of the wall.
         epsilon: Epsilons to audit at.
         delta: Delta of every claim.
         runs: Runs on each of the two inputs.
@@ -68,7 +81,7 @@ def audit(
         The table; `violations` are the rows above their claim.
 
     Raises:
-        UsageError: There is no such scheme, or a number is out of range.
+        UsageError: There is no such scheme, it has no such parameter, or a number is out of range.
 
     Example:
         >>> found = sfumato.audit("laplace", epsilon=[1.0], runs=400)      # doctest: +SKIP
@@ -82,13 +95,30 @@ def audit(
         raise UsageError("Every epsilon must be finite and positive.")
     say: Progress = progress or (lambda _: None)
     exact: list[Row] = []
+    if scheme.startswith(STREAM) and scheme.removeprefix(STREAM) in NAMES:
+        if parameter:
+            raise UsageError(
+                "The scheme of a stream is audited with its own settings.",
+                remedy="Leave the parameters away.",
+            )
+        rows = stream_audit(
+            stream_scheme(scheme.removeprefix(STREAM)),
+            epsilons,
+            delta,
+            expected_users=expected_users,
+            seed=seed,
+            progress=say,
+        )
+        return Audit(tuple(rows), confidence, seed)
     if scheme == MECHANISMS:
         subjects = [s for e in epsilons for s in mechanism_subjects(e, delta)]
     else:
         if scheme not in SCHEMES:
             raise UsageError(
                 f"There is no scheme {scheme!r}.",
-                remedy=f"Choose from {', '.join([*sorted(SCHEMES), MECHANISMS])}.",
+                remedy="Choose from "
+                + ", ".join([*sorted(SCHEMES), *(STREAM + name for name in NAMES), MECHANISMS])
+                + ".",
             )
         world = world_of(
             scheme_named(scheme),

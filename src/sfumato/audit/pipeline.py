@@ -269,13 +269,15 @@ def exact_shifts(
         )
         for (label, norm), (pair, shift) in largest.items()
     ]
-    pair, parts = apart
+    return ExactShifts((*rows, output_row(name, *apart, how, transcripts)), joint)
+
+
+def output_row(name: str, pair: str, parts: Sequence[str], how: str, runs: int) -> Row:
+    """How many parts of what is published differ under equal answers; the first are named."""
     if parts:
         more = len(parts) - _NAMED
         how += ", apart in " + ", ".join(parts[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-    claim = SameOutputClaim()
-    rows.append(Row(f"{name} output", pair, claim, float(len(parts)), how, transcripts, 1.0))
-    return ExactShifts(tuple(rows), joint)
+    return Row(f"{name} output", pair, SameOutputClaim(), float(len(parts)), how, runs, 1.0)
 
 
 def _both(

@@ -67,6 +67,20 @@ class MuClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class RhoClaim:
+    """rho-zCDP."""
+
+    rho: float
+
+    @property
+    def value(self) -> float:
+        return self.rho
+
+    def __str__(self) -> str:
+        return f"ρ ≤ {self.rho:.4g}"
+
+
+@dataclass(frozen=True, slots=True)
 class SensitivityClaim:
     """One person moves a measurement by at most `limit` in its norm."""
 
@@ -96,7 +110,7 @@ class SameOutputClaim:
         return "same bytes under equal answers"
 
 
-Claim = EpsilonClaim | MuClaim | SensitivityClaim | SameOutputClaim
+Claim = EpsilonClaim | MuClaim | RhoClaim | SensitivityClaim | SameOutputClaim
 
 
 def claims_of(events: Iterable[PrivacyEvent], delta: float) -> tuple[Claim, ...]:

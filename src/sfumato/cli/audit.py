@@ -40,7 +40,10 @@ _SCOUTING_SHARE, _LEAST_SCOUTING = 20, 200
 
 def audit(
     scheme: Annotated[
-        str, typer.Argument(help="A scheme, or 'mechanisms' for all mechanisms of the wall.")
+        str,
+        typer.Argument(
+            help="A scheme, a stream's scheme as stream/NAME, or 'mechanisms': all of the wall."
+        ),
     ],
     epsilon: Epsilons = None,
     delta: Delta = 1e-6,
