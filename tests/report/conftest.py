@@ -22,6 +22,14 @@ from sfumato.model.time_grid import TimeGrid
 from sfumato.published.manifest import GridFacts
 from sfumato.published.tables import long_table
 
+LIFETIME = {"releases": 3, "rho": None, "epsilon": 0.52, "delta": 1e-6, "method": "zcdp"}
+SPENT = {
+    "datasets": ["Example subscribers"],
+    "lifetime": LIFETIME,
+    "worst_period": LIFETIME,
+    "worst_period_is": None,
+    "caps": [],
+}
 MANIFEST: dict[str, Any] = {
     "release": {
         "id": "3f1c2a9b",
@@ -35,6 +43,7 @@ MANIFEST: dict[str, Any] = {
         "rho": 0.0012,
         "epsilon": 0.3,
         "delta": 2e-7,
+        "cumulative": SPENT,
     },
     "scheme": {"name": "bayes", "interval_coverage": 0.95},
     "caveats": ["Busy people count for less than they did."],

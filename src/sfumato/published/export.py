@@ -52,7 +52,7 @@ def write_aggregates(found: Release, out: Path, *, geojson: bool = False) -> lis
         raise InputError("the folder is not empty.", file=str(out), remedy="Choose another.")
     shapes = found.geometry if geojson else None
     if geojson and shapes is None:
-        raise UsageError("This release has no outlines.", remedy="Leave --geojson out.")
+        raise UsageError("This release has no outlines.", remedy="Leave `geojson` out.")
     out.mkdir(parents=True, exist_ok=True)
     columns, slot_of = _intervals(found)
     counts = np.zeros((found.ids.size, len(columns["date"])))
@@ -158,7 +158,7 @@ def write_population(found: Release, out: Path, zoning: str | None) -> list[Path
     if found.manifest.released.kind != PlaceKind.ZONES:
         raise UsageError(
             "multimno publishes zones, and this release is about antennas.",
-            remedy="Make the release with --zoning.",
+            remedy="Make the release with `zoning`.",
         )
     into = Zoning.parse(zoning)
     folder = out / f"dataset_id={into.dataset}" / f"level={into.level}"
@@ -235,11 +235,11 @@ def export_release(
     found = vouched(as_release(folder), "It cannot be exported")
     if name == "multimno":
         if geojson:
-            raise UsageError("multimno has no GeoJSON form.", remedy="Leave --geojson out.")
+            raise UsageError("multimno has no GeoJSON form.", remedy="Leave `geojson` out.")
         return write_population(found, Path(out), zoning)
     if zoning is not None:
         raise UsageError(
-            "FlowKit's aggregates do not say their zoning.", remedy="Leave --zoning out."
+            "FlowKit's aggregates do not say their zoning.", remedy="Leave `zoning` out."
         )
     return write_aggregates(found, Path(out), geojson=geojson)
 

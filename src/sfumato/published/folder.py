@@ -293,7 +293,7 @@ def _without_manifest(said: dict[str, Any], path: Path, tz: str | None) -> Manif
         raise InputError(
             "this stream was made by a version that did not note its time zone.",
             file=str(path),
-            remedy="Say it (--tz, in Python tz), as the stream was given it.",
+            remedy="Give `tz`, as the stream was given it.",
         )
     try:
         lines, listed = ((path / name).read_bytes() for name in (LINES, PLACES))

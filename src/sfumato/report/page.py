@@ -173,7 +173,7 @@ def write_page(folder: Folders, out: str | Path | None = None, language: str = "
     if not isinstance(folder, Given):
         raise UsageError(
             "A page of several releases belongs to none of their folders.",
-            remedy="Say where to write it with --out FILE.",
+            remedy="Say where to write it: give `out`.",
         )
     release = as_release(folder)
     page = build_page(release, language).encode()
@@ -183,7 +183,7 @@ def write_page(folder: Folders, out: str | Path | None = None, language: str = "
         raise UsageError(
             f"{release.folder / PAGE_NAME} was published with the release and is another page than "
             "this version makes.",
-            remedy="Say where to write the new one with --out FILE.",
+            remedy="Say where to write the new one: give `out`.",
         )
     write_bytes(release.folder / PAGE_NAME, page)
     return release.folder / PAGE_NAME
