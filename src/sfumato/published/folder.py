@@ -68,10 +68,12 @@ class Folder:
     sealed: bool = True
 
     def holds(self, name: str) -> bool:
-        """Whether a file is part of what was published."""
-        if name in self.manifest.files or self.sealed:
-            return name in self.manifest.files
-        return (self.path / name).exists()
+        """Whether a file is part of what was published.
+
+        Of a stream that is unsealed the lines and their places are, as far as they go.
+        """
+        growing = not self.sealed and name in (LINES, PLACES) and (self.path / name).exists()
+        return growing or name in self.manifest.files
 
     def read(self, name: str) -> bytes:
         """A file's content, refused unless it is the one that was published.
@@ -80,7 +82,7 @@ class Folder:
             InputError: It is absent, altered, or not in the manifest's list.
         """
         path, wanted = self.path / name, self.manifest.files.get(name)
-        if wanted is None and self.sealed:
+        if not self.holds(name):
             raise InputError("the manifest does not list it.", file=str(path), remedy=_WHOLE)
         try:
             content = path.read_bytes()
@@ -171,7 +173,7 @@ def _from_table(table: pa.Table, manifest: Manifest, path: Path) -> Numbers:
     starts, ends = (
         _microseconds(table[name], path).reshape(-1, slots) for name in ("time_start", "time_end")
     )
-    in_order = (which == np.arange(which.shape[0])[:, None]).all()
+    in_order = (which == np.arange(which.shape[0])[:, None]).all() and (np.diff(starts) > 0).all()
     if not (in_order and (starts == starts[0]).all() and (ends == ends[0]).all()):
         raise _not_whole(path)
     grid = TimeGrid(
@@ -267,7 +269,7 @@ def read_shapes(folder: Folder, ids: NDArray[np.str_]) -> Shapes:
 
 
 def _open_unsealed(path: Path, tz: str | None) -> Folder:
-    """A stream by its own statement; what `stream.json` lists is compared all the same."""
+    """A stream by its own statement; what that lists is compared all the same."""
     try:
         said = json.loads((path / STATEMENT).read_text("utf-8"))
         inside = said.get("manifest")

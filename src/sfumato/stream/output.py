@@ -270,7 +270,7 @@ class Outputs:
     def _failed(self, error: OSError) -> SfumatoError:
         return SfumatoError(
             f"{self.folder} could not be written: {error.strerror}.",
-            remedy="Make room and run the same command with --resume: nothing is paid twice.",
+            remedy="Make room and run again with `resume=True`: nothing is paid twice.",
         )
 
 
