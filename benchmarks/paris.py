@@ -39,7 +39,7 @@ from sfumato.density.evaluate import interval_coverage
 from sfumato.density.paris import Paris
 from sfumato.density.registry import scheme_named
 from sfumato.density.scheme import PublicFacts
-from sfumato.density.tables import density_table, with_local_times
+from sfumato.density.tables import density_table
 from sfumato.engine.local import LocalSource
 from sfumato.geography.overlay import layout_of_cells, layout_of_zones, overlay
 from sfumato.geography.voronoi import voronoi_cells
@@ -49,6 +49,7 @@ from sfumato.lab.as_printed.paris import PublishedParis
 from sfumato.lab.paris.setup import Stage, make_city, open_city
 from sfumato.model.source import RememberingSource
 from sfumato.privacy.wall import Wall
+from sfumato.published.tables import with_local_times
 from sfumato.utility.density import earth_mover_series, mean_relative_error, pearson
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"

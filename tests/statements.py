@@ -1,13 +1,20 @@
-"""A small manifest, filled in by hand, for tests of statements and of the transaction."""
+"""Small manifests and folders, filled in by hand, for tests of what reads them."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from sfumato.io.write import write_parquet
+from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.ledger import Reservation
-from sfumato.published.manifest import Manifest
+from sfumato.published.manifest import GridFacts, Manifest, manifest_text
+from sfumato.published.tables import long_table
 
 
 def _filled(
@@ -88,3 +95,30 @@ def manifest_of() -> Callable[[Reservation, Mapping[str, str]], Manifest]:
         return _filled(row.id, row.claim.name, head, files)
 
     return make
+
+
+def seal(folder: Path, manifest: Mapping[str, Any]) -> Path:
+    """Write `manifest.json` with the digests of all files that are there.
+
+    `manifest` holds what differs from the manifest above, by section.
+    """
+    data = _filled("r" * 32, "week 10", ("ledger", 4, "c" * 64), {}).model_dump(mode="json")
+    for name, part in manifest.items():
+        data[name] = data[name] | part if isinstance(part, dict) else part
+    data["files"] = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.iterdir()
+        if path.is_file() and path.name != "manifest.json"
+    }
+    (folder / "manifest.json").write_text(manifest_text(Manifest.model_validate(data)), "utf-8")
+    return folder
+
+
+def write_counts(
+    folder: Path, ids: list[str], grid: TimeGrid, values: np.ndarray, **manifest: Any
+) -> Path:
+    """A folder with a table of counts and intervals, and nothing else."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table = long_table(np.asarray(ids), grid, values, np.maximum(values - 2, 0), values + 2)
+    write_parquet(folder / "density.parquet", table)
+    return seal(folder, {"grid": GridFacts.of(grid).model_dump(), **manifest})

@@ -9,7 +9,7 @@ __all__ = ["__version__", "inspect", "read_release", "release"]
 
 _HOMES = {
     "inspect": "sfumato.io.inspect",
-    "read_release": "sfumato.published.release",
+    "read_release": "sfumato.published",
     "release": "sfumato.density.publish",
 }
 

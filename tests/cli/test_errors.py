@@ -76,7 +76,7 @@ def test_one_mistake_in_python_and_on_the_command_line() -> None:
     assert "--bound sample:30" in str(told.exception)
 
 
-STILL_IN_FLAGS = ("privacy/", "published/", "report/", "stream/output.py", "traces/")
+STILL_IN_FLAGS = ("privacy/", "traces/")
 
 
 def test_python_does_not_speak_in_flags() -> None:

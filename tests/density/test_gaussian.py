@@ -14,7 +14,7 @@ import shapely
 from sfumato.density.baselines import Gaussian
 from sfumato.density.registry import scheme_named
 from sfumato.density.scheme import PublicFacts
-from sfumato.density.tables import density_table, with_local_times
+from sfumato.density.tables import density_table
 from sfumato.engine.local import LocalSource
 from sfumato.errors import UsageError
 from sfumato.geography.overlay import Overlay, exact_shares
@@ -25,6 +25,7 @@ from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.accounting import guarantee
 from sfumato.privacy.events import Tab, Unit
 from sfumato.privacy.wall import Wall
+from sfumato.published.tables import with_local_times
 
 GRID = TimeGrid.between(date(2024, 3, 4), date(2024, 3, 5), "6h", "Europe/Paris")
 TOWERS = Places.of(

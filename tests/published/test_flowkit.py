@@ -16,6 +16,7 @@ import pytest
 import shapely
 from tests.published.test_multimno import commands
 from tests.published.told import FIRST, GRID, Town, flow_tables, write, write_export
+from tests.statements import write_counts
 
 from sfumato.engine.local import LocalSource
 from sfumato.errors import InputError, UsageError
@@ -24,8 +25,8 @@ from sfumato.io.towers import read_towers
 from sfumato.io.zones import read_zones
 from sfumato.model.counts import Counting
 from sfumato.model.time_grid import TimeGrid
+from sfumato.published import read_release
 from sfumato.published.export import (
-    PublishedCounts,
     export_release,
     open_pipeline,
     read_aggregates,
@@ -225,21 +226,12 @@ def test_the_page_from_flowdb_to_its_aggregates_and_back(
 def test_intervals_follow_the_clock(tmp_path: Path) -> None:
     """Days have no hour, quarters have minutes, and a repeated hour is the sum of both."""
 
-    class Told:
-        """What `write_aggregates` asks of a manifest."""
-
-        def __init__(self, grid: TimeGrid, kind: str) -> None:
-            self.grid = type("G", (), {"step_seconds": grid.step.total_seconds(), "tz": grid.tz})
-            self.released = type("R", (), {"kind": kind})
-
     def rows(grid: TimeGrid, kind: str = "zones") -> list[dict[str, Any]]:
         folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
-        (tmp_path / "manifest.json").write_text("{}")
         counts = np.arange(grid.slots, dtype=float)[None] + 0.5
-        ids = np.array(["a"])
-        found = PublishedCounts(tmp_path, Told(grid, kind), ids, grid.edges[:-1], counts)  # type: ignore[arg-type]
-        write_aggregates(found, folder)
-        table: list[dict[str, Any]] = read_aggregates(folder).to_pylist()
+        made = write_counts(folder / "release", ["a"], grid, counts, released={"kind": kind})
+        write_aggregates(read_release(made), folder / "out")
+        table: list[dict[str, Any]] = read_aggregates(folder / "out").to_pylist()
         return table
 
     autumn = TimeGrid.between(date(2024, 10, 27), date(2024, 10, 28), "1h", "Europe/Paris")

@@ -249,5 +249,5 @@ def test_the_page_from_lakehouse_to_gold_and_back(
         export_release(tmp_path / "weekend", "multimno", out, zoning="nuts:3", geojson=True)
     table = tmp_path / "weekend" / "density.parquet"
     table.write_bytes(table.read_bytes() + b" ")
-    with pytest.raises(InputError, match="not the one that was published"):
+    with pytest.raises(InputError, match="not as it was published"):
         export_release(tmp_path / "weekend", "multimno", tmp_path / "x", zoning="nuts:3")

@@ -11,20 +11,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import shapely
+from tests.statements import seal
 
 from sfumato.city import CityPlan, build_city
+from sfumato.io.write import write_parquet
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
+from sfumato.published.manifest import GridFacts
+from sfumato.published.tables import long_table
 
+LIFETIME = {"releases": 3, "rho": None, "epsilon": 0.52, "delta": 1e-6, "method": "zcdp"}
+SPENT = {
+    "datasets": ["Example subscribers"],
+    "lifetime": LIFETIME,
+    "worst_period": LIFETIME,
+    "worst_period_is": None,
+    "caps": [],
+}
 MANIFEST: dict[str, Any] = {
-    "format": "sfumato-manifest",
-    "version": 1,
-    "differential_privacy": True,
-    "tainted": False,
     "release": {
         "id": "3f1c2a9b",
         "name": "Week 37 in Example City",
@@ -32,19 +38,14 @@ MANIFEST: dict[str, Any] = {
         "reserved_at": "2026-05-04T09:00:00+00:00",
     },
     "privacy": {
-        "unit": "user-period",
         "neighbours": "add or remove one person's whole record",
         "bound": "Each person's week is scaled to a norm of at most 3.",
-        "counting": "visits",
         "rho": 0.0012,
         "epsilon": 0.3,
         "delta": 2e-7,
-        "cumulative": {"lifetime": {"releases": 3, "epsilon": 0.52, "delta": 1e-6}},
+        "cumulative": SPENT,
     },
-    "grid": {"tz": "Europe/Paris"},
     "scheme": {"name": "bayes", "interval_coverage": 0.95},
-    "software": {"sfumato": "0.1.0"},
-    "files": {},
     "caveats": ["Busy people count for less than they did."],
     "not_covered": ["Facts about groups that would be just as true without any one person."],
 }
@@ -77,6 +78,7 @@ def write_release(
     manifest: dict[str, Any] | None = None,
     with_zones: bool = True,
     counts: np.ndarray | None = None,
+    intervals: bool = True,
 ) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     grid = TimeGrid.between(start, start + timedelta(days=days), step, tz)
@@ -85,24 +87,9 @@ def write_release(
         truth = week(len(places), grid, seed)
         counts = np.maximum(truth + rng.normal(0, sd, truth.shape), 0)
     half = 1.96 * sd * (0.8 + 0.4 * rng.random((len(places), 1)))
-    stamp = pa.timestamp("us", tz=tz)
-    n, m = counts.shape
-
-    def times(edges: np.ndarray) -> pa.Array:
-        return pa.array(np.tile(edges, n)).cast(stamp)
-
-    table = pa.table(
-        {
-            "zone_id": np.repeat(places.ids, m).tolist(),
-            "time_start": times(grid.edges[:-1]),
-            "time_end": times(grid.edges[1:]),
-            "count": counts.ravel(),
-            "lower": np.maximum(counts - half, 0).ravel(),
-            "upper": (counts + half).ravel(),
-        }
-    )
-    pq.write_table(table, folder / "density.parquet")
-    (folder / "manifest.json").write_text(json.dumps(manifest or MANIFEST), "utf-8")
+    n = len(places)
+    ends = (np.maximum(counts - half, 0), counts + half) if intervals else ()
+    write_parquet(folder / "density.parquet", long_table(places.ids, grid, counts, *ends))
     if with_zones:
         features = [
             {
@@ -118,7 +105,8 @@ def write_release(
         ]
         collection = {"type": "FeatureCollection", "features": features}
         (folder / "zones.geojson").write_text(json.dumps(collection), "utf-8")
-    return folder
+    about = {"grid": GridFacts.of(grid).model_dump(), "released": {"kind": "zones", "count": n}}
+    return seal(folder, MANIFEST | about | (manifest or {}))
 
 
 def city_release(folder: Path, zones: int, **options: Any) -> Path:

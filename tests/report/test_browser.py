@@ -450,3 +450,27 @@ def test_it_looks_as_it_did(browser: Any, page: Path, name: str) -> None:
         for image in (wanted, Image.fromarray(seen.astype(np.uint8)))
     ]
     assert changed(*images) < 0.06, "fonts and edges may differ, the picture may not"
+
+
+def test_without_intervals_the_page_says_so_once_and_shows_none(
+    browser: Any, make_release: Callable[..., Path], tmp_path: Path
+) -> None:
+    """As of a stream: no band, no columns of ends, nothing to hatch, no word beside each number."""
+    cells = [shapely.box(2 + k / 50, 48, 2 + (k + 1) / 50, 48.03) for k in range(3)]
+    folder = make_release(
+        tmp_path / "r", Places.of(PlaceKind.ZONES, ["a", "b", "c"], cells), days=1, intervals=False,
+        manifest={"kind": "stream", "scheme": {"name": "stream/rhythm", "interval_coverage": 0}},
+    )  # fmt: skip
+    browser.open(write_page(folder))
+    browser.js("document.getElementById('table-box').open = true")
+    browser.js("sfumato.page.choose(1)")
+    browser.settle()
+    assert "no interval stated" in browser.text("#strip")
+    assert not browser.find("#marks-box").is_displayed()
+    assert "interval" not in browser.text("#series-key")
+    for shown in ("#ranking", "#zone-value", "#table-body"):
+        assert browser.text(shown).strip()
+        assert not any(word in browser.text(shown) for word in ("±", "interval", "no number"))
+    heads = browser.js("return [...document.querySelectorAll('th')].filter(h => !h.hidden).length")
+    assert heads == 3 + 3, "zone, id and estimate; three rows are headed by their zones"
+    assert browser.complaints() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import re
@@ -16,10 +17,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import shapely
+from tests.statements import seal
 
 from sfumato.errors import InputError, UsageError
 from sfumato.model.places import PlaceKind, Places
-from sfumato.published.folder import read_folder
+from sfumato.published import read_release
 from sfumato.report.encode import decode_numbers
 from sfumato.report.page import build_page, write_page
 
@@ -78,9 +80,9 @@ def test_the_downloads_agree_with_the_folder(release: Path, read_page: Reader) -
     write_page(release)
     (shown,) = read_page(release / "index.html")
     rows = list(csv.DictReader(io.StringIO(shown["csv"])))
-    table = read_folder(release)
-    assert [row["zone_id"] for row in rows] == list(table.zone_ids)
-    assert np.abs(np.array([float(r["count"]) for r in rows]) - table.count[:, 0]).max() <= 0.51
+    table = read_release(release)
+    assert [row["zone_id"] for row in rows] == table.ids.tolist()
+    assert np.abs(np.array([float(r["count"]) for r in rows]) - table.values[:, 0]).max() <= 0.51
     originals = json.loads((release / "zones.geojson").read_text())["features"]
     for drawn, original in zip(shown["geojson"]["features"], originals, strict=True):
         assert drawn["properties"]["zone_id"] == original["properties"]["zone_id"]
@@ -94,10 +96,26 @@ def test_the_same_folder_gives_the_same_bytes_wherever_it_stands(
     release: Path, tmp_path: Path
 ) -> None:
     other = shutil.copytree(release, tmp_path / "elsewhere")
+    page = build_page(release)
+    (other / "index.html").write_text(page, "utf-8")
     manifest = json.loads((other / "manifest.json").read_text())
-    manifest["files"] = {"index.html": "0" * 64}
+    manifest["files"]["index.html"] = hashlib.sha256(page.encode()).hexdigest()
     (other / "manifest.json").write_text(json.dumps(manifest))
-    assert build_page(release) == build_page(other)
+    assert build_page(other) == page
+
+
+def test_a_page_that_was_published_is_not_replaced_by_another(
+    release: Path, tmp_path: Path
+) -> None:
+    """Its digest is in the manifest: a newer page in its place would make the folder altered."""
+    other = shutil.copytree(release, tmp_path / "older")
+    (other / "index.html").write_text("<p>an older page</p>")
+    manifest = json.loads((other / "manifest.json").read_text())
+    manifest["files"]["index.html"] = hashlib.sha256(b"<p>an older page</p>").hexdigest()
+    (other / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(UsageError, match="published with the release"):
+        write_page(other)
+    assert write_page(other, tmp_path / "new.html").read_text("utf-8") == build_page(release)
 
 
 def test_names_and_ids_are_text_wherever_they_stand(
@@ -110,6 +128,7 @@ def test_names_and_ids_are_text_wherever_they_stand(
         feature["properties"]["onload"] = "alert(1)"
         feature["properties"]["__proto__"] = {"polluted": True}
     (folder / "zones.geojson").write_text(json.dumps(zones))
+    seal(folder, json.loads((folder / "manifest.json").read_text()))
     page = build_page(folder)
     assert page.count("<script") == 2
     assert page.count("</script") == 2
@@ -159,11 +178,38 @@ def test_clock_changes_missing_numbers_and_missing_maps(
     assert all(feature["geometry"] is None for feature in shown["geojson"]["features"])
 
 
+def test_without_intervals_none_is_shown(
+    make_release: Maker, tmp_path: Path, read_page: Reader
+) -> None:
+    """As of a stream: no column, no row of the label, no list of all cells without one."""
+    scheme = {"name": "stream/rhythm", "interval_coverage": 0}
+    folder = make_release(
+        tmp_path / "r", squares(["a", "b"]), days=1, intervals=False,
+        manifest={"kind": "stream", "scheme": scheme, "privacy": {"unit": "w-event:48"}},
+    )  # fmt: skip
+    page = write_page(folder)
+    entry = embedded(page.read_text("utf-8"))["releases"][0]
+    assert entry["numbers"]["up"] is entry["numbers"]["low"] is None
+    assert entry["numbers"]["no_interval"] == []
+    terms = {row["term"]: row["value"] for row in entry["facts"]["rows"]}
+    assert "Interval" not in terms
+    assert terms["Protects"] == "what one person did in any 48 successive time slots"
+    (shown,) = read_page(page)
+    assert shown["csv"].splitlines()[0] == "zone_id,name,time_start,time_end,count"
+    assert "lower" not in shown["geojson"]["features"][0]["properties"]
+    assert set(shown["lower"]) == {None}
+    counts = read_release(folder).values.ravel()
+    assert np.abs(np.array(shown["count"]) - counts).max() <= 0.5
+
+
 def test_a_folder_that_is_no_release_is_named(tmp_path: Path, release: Path) -> None:
-    with pytest.raises(InputError, match=r"manifest\.json"):
+    with pytest.raises(InputError, match="not a release folder"):
         build_page(tmp_path)
     broken = shutil.copytree(release, tmp_path / "broken")
     (broken / "density.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(InputError, match=r"density\.parquet: it is not as it was published"):
+        build_page(broken)
+    seal(broken, json.loads((broken / "manifest.json").read_text()))
     with pytest.raises(InputError, match="cannot be read as Parquet"):
         build_page(broken)
     with pytest.raises(UsageError, match="at least one"):

@@ -122,7 +122,9 @@ def test_a_stream_has_its_statement_from_the_first_slot_on(
         stream.close()
     whole = read_manifest(out / "manifest.json")
     assert whole.privacy == running.privacy
-    assert set(whole.files) == {"places.json", "README.txt", "stream.json", "stream.ndjson"}
+    live = {"places.json", "README.txt", "stream.json", "stream.ndjson"}
+    assert set(whole.files) == live | {"density.parquet", "density.csv", "index.html"}
+    assert all(name in words for name in whole.files)
     assert (out / "README.txt").read_text() == words
     assert verify(days, tmp_path).sound
     (out / "README.txt").write_text("no noise")

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import shapely
 
+from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import Calendar, TimeGrid
 from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Cap, Ledger
@@ -43,8 +45,20 @@ def request(out: str, scheme: str, days: int, cells: int, per_day: int) -> Strea
     facts = StreamFacts(
         cells, Calendar.of(grid), 1.0, 0.0, Unit.parse("user-day"), 60 * cells, None
     )
-    ids = np.array([f"c{k:05d}" for k in range(cells)])
-    return StreamRequest("city", "stream", stream_scheme(scheme), facts, grid, ids, Path(out))
+    ids = [f"c{k:05d}" for k in range(cells)]
+    squares = [shapely.box(2 + k / 100, 48, 2.01 + k / 100, 48.01) for k in range(cells)]
+    places = Places.of(PlaceKind.ZONES, ids, squares)
+    return StreamRequest(
+        "city",
+        "stream",
+        stream_scheme(scheme),
+        facts,
+        grid,
+        places.ids,
+        Path(out),
+        place_kind="zones",
+        released=places,
+    )
 
 
 def make(size: tuple[int, int, int], ledger: str, key: str, out: str) -> str:

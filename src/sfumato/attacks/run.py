@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato.attacks.republish import Stage, StreamStage
 from sfumato.attacks.trajectories import Ground, People, trajectories
-from sfumato.density.evaluate import read_published
-from sfumato.errors import InputError, UsageError
+from sfumato.errors import UsageError
 from sfumato.geography.overlay import centres, overlay
 from sfumato.geography.voronoi import voronoi_cells
 from sfumato.io.events import read_events
@@ -23,6 +20,7 @@ from sfumato.io.towers import read_towers
 from sfumato.io.zones import read_zones
 from sfumato.model.places import Places
 from sfumato.model.time_grid import Clock, TimeGrid
+from sfumato.published.release import Release, read_release
 
 if TYPE_CHECKING:
     from sfumato.model.counts import Bound
@@ -80,50 +78,22 @@ class Attackable:
         return publish
 
 
-def read_attackable(folder: Path, tz: str | None) -> Attackable:
-    """A folder that `sfumato release` or `sfumato stream` made."""
-    if (folder / "stream.json").exists():
-        return _read_stream(folder, tz)
-    found = read_published(folder)
+def attackable(found: Release) -> Attackable:
+    """A release or a stream, with what its manifest says about how it was made."""
     manifest = found.manifest
+    stream = found.kind == "stream"
     return Attackable(
         found.label,
         found.ids,
         found.grid,
         found.values,
-        manifest.scheme.name,
+        manifest.scheme.name.removeprefix("stream/"),
         manifest.privacy.epsilon,
         manifest.privacy.delta,
         manifest.privacy.unit,
-        False,
-        manifest.scheme.parameters,
+        stream,
+        {} if stream else manifest.scheme.parameters,
     )
-
-
-def _read_stream(folder: Path, tz: str | None) -> Attackable:
-    if tz is None:
-        raise UsageError(
-            "A stream does not name its time zone.", remedy="Give `tz`, as the stream was given it."
-        )
-    try:
-        statement = json.loads((folder / "stream.json").read_text("utf-8"))
-        ids = np.asarray(json.loads((folder / "places.json").read_text("utf-8"))["zones"], np.str_)
-        lines = [json.loads(x) for x in (folder / "stream.ndjson").read_text("utf-8").splitlines()]
-        starts = [datetime.fromisoformat(line["start"]) for line in lines]
-        last = datetime.fromisoformat(lines[-1]["end"])
-        values = np.array([line["counts"] for line in lines], dtype=np.float64).T
-        edges = np.array([round(at.timestamp() * 1e6) for at in (*starts, last)], dtype=np.int64)
-        grid = TimeGrid(edges, datetime.fromisoformat(lines[0]["end"]) - starts[0], tz)
-        scheme, unit, delta = statement["scheme"], statement["unit"], statement["delta"]
-        epsilon = statement["epsilon"]
-    except (OSError, ValueError, KeyError, IndexError, TypeError):
-        raise InputError(
-            "This stream cannot be read, or nothing has been published yet.",
-            file=str(folder),
-            remedy="Name the folder that sfumato stream writes to.",
-        ) from None
-    label = f"{folder.absolute().name} ({scheme}, ε {epsilon:.3g})"
-    return Attackable(label, ids, grid, values, scheme, epsilon, delta, unit, True, {})
 
 
 def load(
@@ -138,7 +108,7 @@ def load(
     """The truth as trajectories in the releases' places, what was released, and the places."""
     if zones is None and towers is None:
         raise UsageError("Where the places are is missing.", remedy="Give `zones` or `towers`.")
-    given = [read_attackable(folder, tz) for folder in releases]
+    given = [attackable(read_release(folder, tz=tz)) for folder in releases]
     grid = given[0].grid
     areas = None if zones is None else read_zones(zones)
     sites = None if towers is None else read_towers(towers, zones=areas, tz=tz)

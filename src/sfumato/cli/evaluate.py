@@ -87,10 +87,11 @@ def evaluate(
         --towers towers.csv --zones zones.geojson
     """
     from sfumato.density import evaluate as holder
+    from sfumato.published import read_release
 
     places: dict[str, Any] = {"towers": towers, "zones": zones}
     inputs = pipeline_inputs(
-        pipeline, zoning, events, places, lambda: holder.read_published(releases[0]).grid
+        pipeline, zoning, events, places, lambda: read_release(releases[0]).grid
     )
     if places["zones"] is None:
         raise UsageError("The zones are missing.", remedy="Give --zones, or --zoning.")

@@ -13,7 +13,9 @@ from sfumato.cli.telling import Working
 
 
 def report(
-    releases: Annotated[list[Path], typer.Argument(help="Release folders, one or more.")],
+    releases: Annotated[
+        list[Path], typer.Argument(help="Folders of releases or streams, one or more.")
+    ],
     out: Annotated[
         Path | None,
         shared(OUTPUT, "--out", "File of the page; default: index.html in the release's folder."),
@@ -32,17 +34,19 @@ def report(
     Example:
         sfumato report releases/week-37 releases/week-38 --out weeks.html
     """
+    from sfumato.published import read_release
     from sfumato.report.page import write_page
 
     with Working(quiet or as_json, "making the page") as progress:
-        written = [write_page(releases[0] if len(releases) == 1 else releases, out)]
+        found = [read_release(folder) for folder in releases]
+        written = [write_page(found[0] if len(found) == 1 else found, out)]
         if figures is not None:
             from sfumato.report.figures import write_figures
 
             progress("drawing figures", -1.0)
-            for folder in releases:
-                target = figures if len(releases) == 1 else figures / folder.absolute().name
-                written += write_figures(folder, target)
+            for release in found:
+                target = figures if len(found) == 1 else figures / release.folder.absolute().name
+                written += write_figures(release, target)
     if as_json:
         typer.echo(json.dumps([str(path) for path in written], indent=2))
     elif not quiet:

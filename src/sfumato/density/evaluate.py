@@ -18,18 +18,17 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sfumato.engine.local import DropLog
 from sfumato.engine.open import opened_source
-from sfumato.errors import InputError, UsageError
+from sfumato.errors import UsageError
 from sfumato.geography.overlay import Overlay, layout_of_zones, overlay
 from sfumato.geography.voronoi import voronoi_cells
 from sfumato.io.towers import read_towers
@@ -37,9 +36,8 @@ from sfumato.io.write import write_bytes, write_parquet
 from sfumato.io.zones import read_zones
 from sfumato.model.counts import Counting
 from sfumato.model.places import Places
-from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.door import open_private
-from sfumato.published.manifest import MANIFEST_NAME, Manifest, read_manifest
+from sfumato.published.release import Release, as_release
 from sfumato.report.internal import (
     AttackPanel,
     Contender,
@@ -162,69 +160,18 @@ _PAGE_FIGURES = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Published:
-    """A release read back from its folder: place x slot."""
-
-    folder: Path
-    manifest: Manifest
-    ids: NDArray[np.str_]
-    grid: TimeGrid
-    values: Table
-    lower: Table
-    upper: Table
-
-    @property
-    def label(self) -> str:
-        """Name, scheme and epsilon, as plots show it."""
-        found = self.manifest
-        return f"{found.release.name} ({found.scheme.name}, ε {found.privacy.epsilon:.3g})"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
     """The truth, the releases and how they compare. It holds true counts."""
 
     truth: Table
     zones: Places
-    published: tuple[Published, ...]
+    published: tuple[Release, ...]
     evaluations: tuple[Evaluation, ...]
-
-
-def read_published(folder: str | os.PathLike[str]) -> Published:
-    """A release folder, checked for being whole: every place and slot once."""
-    path = Path(folder)
-    try:
-        manifest = read_manifest(path / MANIFEST_NAME)
-        table = pq.read_table(path / "density.parquet")
-    except (OSError, ValueError, pa.ArrowException):
-        raise InputError(
-            "This is not a release folder, or it is damaged.",
-            file=str(path),
-            remedy="Name the folder that sfumato release made.",
-        ) from None
-    slots = manifest.grid.slots
-    ids = np.asarray(table["zone_id"].to_pylist(), dtype=np.str_)
-    if ids.size % slots or ids.size == 0:
-        raise InputError("The table does not hold every place and slot.", file=str(path))
-    starts = table["time_start"].cast(pa.int64()).to_numpy()[:slots]
-    ends = table["time_end"].cast(pa.int64()).to_numpy()[:slots]
-    grid = TimeGrid(
-        np.append(starts, ends[-1]),
-        timedelta(seconds=manifest.grid.step_seconds),
-        manifest.grid.tz,
-    )
-    if grid.fingerprint() != manifest.grid.sha256:
-        raise InputError("The table's times are not those of its manifest.", file=str(path))
-    values, lower, upper = (
-        table[name].to_numpy().astype(np.float64).reshape(-1, slots)
-        for name in ("count", "lower", "upper")
-    )
-    return Published(path, manifest, ids[::slots], grid, values, lower, upper)
 
 
 def true_density(
     events: object,
-    published: Published,
+    published: Release,
     *,
     towers: object = None,
     zones: object,
@@ -292,7 +239,7 @@ def true_density(
 
 
 def evaluate(
-    releases: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    releases: str | os.PathLike[str] | Release | Sequence[str | os.PathLike[str] | Release],
     events: object,
     *,
     zones: object,
@@ -307,11 +254,19 @@ def evaluate(
 
     `reading` holds what else `true_density` takes: how the files were read for the release.
     """
-    folders = [releases] if isinstance(releases, str | os.PathLike) else list(releases)
-    published = tuple(read_published(folder) for folder in folders)
+    given = [releases] if isinstance(releases, str | os.PathLike | Release) else list(releases)
+    published = tuple(as_release(one) for one in given)
     first = published[0]
-    if any(other.grid.fingerprint() != first.grid.fingerprint() for other in published[1:]):
-        raise UsageError("Releases that are compared must be about the same period.")
+    for other in published[1:]:
+        if other.grid.fingerprint() != first.grid.fingerprint():
+            raise UsageError("Releases that are compared must be about the same period.")
+        if other.manifest.released.sha256 != first.manifest.released.sha256:
+            raise UsageError("Releases that are compared must be about the same places.")
+        if other.manifest.privacy.counting != first.manifest.privacy.counting:
+            raise UsageError(
+                "Releases that are compared must count the same thing, visits or people.",
+                remedy="Evaluate them one at a time; streams count people.",
+            )
     truth, areas = true_density(
         events, first, towers=towers, zones=zones, tz=tz, columns=columns, **reading
     )
@@ -323,7 +278,7 @@ def evaluate(
             truth,
             one.values,
             metres,
-            interval=(one.lower, one.upper),
+            interval=None if one.lower is None or one.upper is None else (one.lower, one.upper),
             earth_mover=earth_mover,
             progress=progress,
         )

@@ -2,9 +2,8 @@
 
 What a release puts in its folder, in which order. Everything is post-processing.
 
-The page is made from the folder alone and leaves the manifest's list of digests out, so a
-first manifest is written for it to read; the last one lists the digests of all other files,
-the page's too.
+The page is made from the folder's files and a manifest that vouches for them, and leaves the list
+of digests out; the manifest that is written lists the digests of all other files, the page's too.
 """
 
 from __future__ import annotations
@@ -24,10 +23,8 @@ from sfumato.density.scheme import Density, Plan, PublicFacts
 from sfumato.density.tables import (
     density_table,
     level_table,
-    readme,
     whole_city,
     whole_numbers,
-    with_local_times,
 )
 from sfumato.io.write import (
     write_bytes,
@@ -54,7 +51,9 @@ from sfumato.published.manifest import (
     SchemeFacts,
     manifest_text,
 )
+from sfumato.published.release import Release
 from sfumato.published.statement import check_claim
+from sfumato.published.tables import readme, with_local_times
 
 
 def places_facts(places: Places) -> PlacesFacts:
@@ -187,7 +186,7 @@ def write_release(
     released: Places,
 ) -> None:
     """All files of a release."""
-    from sfumato.report.page import write_page
+    from sfumato.report.page import PAGE_NAME, build_page
 
     if finish.integers:
         density = whole_numbers(density)
@@ -205,15 +204,11 @@ def write_release(
     write_places_parquet(folder / f"{released.kind}.parquet", released, extra=extra)
 
     def manifest() -> Manifest:
-        files = digests(folder)
-        files.pop(MANIFEST_NAME, None)
-        return density_manifest(
-            facts, plan, density, reservation, counted, released, files, finish.inputs()
-        )
+        files, inputs = digests(folder), finish.inputs()
+        return density_manifest(facts, plan, density, reservation, counted, released, files, inputs)
 
     first = manifest()
-    write_bytes(folder / MANIFEST_NAME, manifest_text(first).encode())
-    write_page(folder)
+    write_bytes(folder / PAGE_NAME, build_page(Release(folder, first)).encode())
     write_bytes(folder / "README.txt", readme(first, [p.name for p in folder.iterdir()]).encode())
     whole = manifest()
     check_claim(whole)

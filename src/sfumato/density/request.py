@@ -2,8 +2,8 @@
 
 Earlier releases, read back as what a new one may expect.
 
-What they say enters the next release uncharged, so it must be what was published: the table is
-held against the digest in its manifest, and noise from a test seed is refused.
+What they say enters the next release uncharged, so it must be what was published: the reader holds
+every file against its digest, and noise from a test seed is refused.
 """
 
 from __future__ import annotations
@@ -29,21 +29,19 @@ from sfumato.model.counts import Bound, Counting, SampleBound, WeightBound
 from sfumato.model.places import Places
 from sfumato.model.time_grid import HourCalendar, TimeGrid
 from sfumato.privacy.ledger import Claim
-from sfumato.privacy.transaction import digests
-from sfumato.published.release import Release, read_release
+from sfumato.published.release import Release, as_release, vouched
 
 
 def pattern_of(
-    folders: Sequence[str | os.PathLike[str]], released: Places, grid: TimeGrid
+    folders: Sequence[str | os.PathLike[str] | Release], released: Places, grid: TimeGrid
 ) -> NDArray[np.float64]:
     """The pattern of earlier releases on the slots of the next, over the same places."""
-    tables = [_table(read_release(folder), released, grid) for folder in folders]
+    tables = [_table(as_release(folder), released, grid) for folder in folders]
     return expected_pattern(tables, HourCalendar.of(grid.starts(), grid.ends()))
 
 
 def _table(release: Release, released: Places, grid: TimeGrid) -> EarlierTable:
-    manifest = release.manifest
-    _check_published(release)
+    manifest = vouched(release, "It cannot be an earlier release").manifest
     if manifest.released.sha256 != released.fingerprint():
         raise InputError(
             "An earlier release is about other places than this one.",
@@ -56,25 +54,8 @@ def _table(release: Release, released: Places, grid: TimeGrid) -> EarlierTable:
             file=str(release.folder),
             remedy="Give releases with the same `slot` and `tz`, or leave it out.",
         )
-    table, slots = release.table(), manifest.grid.slots
-    values = table.column("count").to_numpy().astype(np.float64).reshape(-1, slots)
-    starts = table.column("time_start").slice(0, slots).to_pylist()
-    ends = table.column("time_end").slice(0, slots).to_pylist()
-    return EarlierTable(values, HourCalendar.of(starts, ends))
-
-
-def _check_published(release: Release) -> None:
-    found = digests(release.folder).get("density.parquet")
-    if (
-        release.manifest.tainted
-        or found is None
-        or release.manifest.files.get("density.parquet") != found
-    ):
-        raise InputError(
-            "An earlier release is not as it was published.",
-            file=str(release.folder),
-            remedy="Give the folder as sfumato release made it, or leave it out.",
-        )
+    slots = release.grid
+    return EarlierTable(release.values, HourCalendar.of(slots.starts(), slots.ends()))
 
 
 @dataclass(frozen=True, slots=True)

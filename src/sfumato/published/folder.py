@@ -1,14 +1,20 @@
-"""A release folder as the page sees it: a full table, the zones' shapes, the manifest as JSON.
+"""A published folder, believed as far as its manifest vouches for it.
 
-Only `density.parquet`, `zones.geojson` and `manifest.json` are read. The manifest is taken as
-plain JSON, so that an older or a newer one still gives a page; of the zones' properties only
-`zone_id`, `name` and `district` are used, as text.
+`manifest.json` lists the SHA-256 of every other file. `open_folder` compares all of them, and what
+is parsed later is compared once more, so that no number is used that was not published. Density,
+stream and traces have the same manifest and are read by the same code.
+
+A stream has its manifest from its last slot on. Until then, and where the first version finished
+it, `stream.json` is its statement and `stream.ndjson` its numbers, for which no digest vouches.
+Such a folder is opened and called unsealed; whoever passes its numbers on must ask.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,124 +24,353 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import shapely
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
-from sfumato.errors import InputError
+from sfumato.errors import InputError, SfumatoError, UsageError
+from sfumato.model.time_grid import TimeGrid
+from sfumato.published.manifest import MANIFEST_NAME, GridFacts, Manifest
 
-TABLE, ZONES, MANIFEST = "density.parquet", "zones.geojson", "manifest.json"
+TABLE, LINES, PLACES = "density.parquet", "stream.ndjson", "places.json"
+STATEMENT = "stream.json"
 Table = NDArray[np.float64]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_WHOLE = "Take the whole folder as it was published, from its publisher or from a copy."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ZoneShapes:
-    """Names and outlines in the order of the table's zones; `None` where a zone has no shape."""
+class Numbers:
+    """Place x slot, and what both are; no interval where the publisher states none."""
+
+    ids: NDArray[np.str_]
+    grid: TimeGrid
+    values: Table
+    lower: Table | None = None
+    upper: Table | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shapes:
+    """Names and outlines in the order of the table's places."""
 
     names: tuple[str, ...]
     districts: tuple[str, ...]
-    """Empty where the zones have none."""
+    """Empty texts where the places have none."""
     geometry: NDArray[np.object_] | None
+    """WGS84; `None` where none were published, and an entry where a tower moved."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReleaseFolder:
-    """Zone x slot tables with NaN where a number is missing, and what they are about."""
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Where it is, its statement, and whether digests vouch for all of it."""
 
-    zone_ids: tuple[str, ...]
-    shapes: ZoneShapes
-    edges: NDArray[np.int64]
-    """Starts of the slots and the end of the last, epoch microseconds."""
-    ends: NDArray[np.int64]
-    tz: str
-    count: Table
-    lower: Table
-    upper: Table
-    manifest: dict[str, Any]
+    path: Path
+    manifest: Manifest
+    sealed: bool = True
+
+    def holds(self, name: str) -> bool:
+        """Whether a file is part of what was published.
+
+        Of a stream that is unsealed the lines and their places are, as far as they go.
+        """
+        growing = not self.sealed and name in (LINES, PLACES) and (self.path / name).exists()
+        return growing or name in self.manifest.files
+
+    def read(self, name: str) -> bytes:
+        """A file's content, refused unless it is the one that was published.
+
+        Raises:
+            InputError: It is absent, altered, or not in the manifest's list.
+        """
+        path, wanted = self.path / name, self.manifest.files.get(name)
+        if not self.holds(name):
+            raise InputError("the manifest does not list it.", file=str(path), remedy=_WHOLE)
+        try:
+            content = path.read_bytes()
+        except OSError:
+            raise _missing(path) from None
+        if wanted is not None and hashlib.sha256(content).hexdigest() != wanted:
+            raise _altered(path)
+        return content
+
+    def check(self) -> None:
+        """Compare every file of the manifest's list.
+
+        Raises:
+            InputError: One of them is absent or altered; it is named.
+        """
+        for name, wanted in sorted(self.manifest.files.items()):
+            path = self.path / name
+            if Path(name).name != name:
+                raise InputError("the manifest lists a file elsewhere.", file=str(self.path))
+            try:
+                with path.open("rb") as file:
+                    found = hashlib.file_digest(file, "sha256").hexdigest()
+            except OSError:
+                raise _missing(path) from None
+            if found != wanted:
+                raise _altered(path)
 
 
-def read_folder(folder: str | Path) -> ReleaseFolder:
-    """Read a release, or say which of its files is missing or damaged."""
-    home = Path(folder)
-    manifest = _json(home / MANIFEST)
-    path = home / TABLE
+def open_folder(path: Path, tz: str | None = None) -> Folder:
+    """The folder with its statement, every listed file compared.
+
+    Args:
+        path: What `release`, `stream` or `sanitise` made.
+        tz: The zone of a stream that the first version made: its statement does not name it.
+
+    Raises:
+        InputError: It is no such folder, or a file of it is absent or altered.
+    """
     try:
-        table = pq.read_table(path)
+        text = (path / MANIFEST_NAME).read_text("utf-8")
     except FileNotFoundError:
-        raise InputError(
-            "there is no such file.", file=str(path), remedy="Give the folder of a release."
-        ) from None
-    except (OSError, pa.ArrowException):
-        raise InputError("it cannot be read as Parquet.", file=str(path)) from None
-    for name in ("zone_id", "time_start", "time_end", "count", "lower", "upper"):
+        return _open_unsealed(path, tz)
+    except (OSError, ValueError):
+        raise _no_folder(path) from None
+    folder = Folder(path, _manifest(text, path))
+    folder.check()
+    return folder
+
+
+def read_numbers(folder: Folder) -> Numbers:
+    """The arrays of a density or a stream.
+
+    Raises:
+        InputError: The table does not hold every place and slot of the manifest once, in order.
+        UsageError: Traces were published, which have no such table.
+    """
+    manifest = folder.manifest
+    if manifest.kind == "traces":
+        raise UsageError(
+            "These are sanitised traces, not counts by place and time slot.",
+            remedy="Take the reports as they are: the table of traces.parquet.",
+        )
+    if manifest.kind == "stream" and not folder.holds(TABLE):
+        found = read_lines(folder.read(LINES), folder.read(PLACES), manifest.grid, folder.path)
+        if folder.sealed and found.grid.slots != manifest.grid.slots:
+            raise _not_whole(folder.path / LINES)
+        return found
+    return _from_table(parquet_table(folder, TABLE), manifest, folder.path / TABLE)
+
+
+def parquet_table(folder: Folder, name: str) -> pa.Table:
+    """A Parquet file of the folder."""
+    try:
+        return pq.read_table(pa.BufferReader(folder.read(name)))
+    except pa.ArrowException:
+        raise InputError("it cannot be read as Parquet.", file=str(folder.path / name)) from None
+
+
+def _from_table(table: pa.Table, manifest: Manifest, path: Path) -> Numbers:
+    slots = manifest.grid.slots
+    for name in ("zone_id", "time_start", "time_end", "count"):
         if name not in table.column_names:
             raise InputError("the column is missing.", file=str(path), column=name)
-    if table.num_rows == 0:
-        raise InputError("the table is empty.", file=str(path))
-    tz = str((manifest.get("grid") or {}).get("tz") or table.schema.field("time_start").type.tz)
-    starts, slot = np.unique(_micros(table["time_start"], path), return_inverse=True)
-    ends = np.zeros(starts.size, np.int64)
-    ends[slot] = _micros(table["time_end"], path)
-    ids, zone = _in_order(table["zone_id"])
-    shape = (len(ids), starts.size)
-    if np.unique(zone * starts.size + slot).size != table.num_rows:
-        raise InputError("a zone and slot stand in it twice.", file=str(path))
-
-    def layer(name: str) -> Table:
-        full = np.full(shape, np.nan)
-        values = pc.cast(table[name], pa.float64()).to_numpy()
-        full[zone, slot] = np.where(np.isfinite(values), values, np.nan)
-        return full
-
-    return ReleaseFolder(
-        zone_ids=ids,
-        shapes=read_shapes(home / ZONES, ids),
-        edges=np.append(starts, ends[-1]),
-        ends=ends,
-        tz="UTC" if tz == "None" else tz,
-        count=layer("count"),
-        lower=layer("lower"),
-        upper=layer("upper"),
-        manifest=manifest,
+    if not table.num_rows or table.num_rows % slots:
+        raise _not_whole(path)
+    coded = pc.cast(table["zone_id"], pa.string()).combine_chunks().dictionary_encode()
+    which = coded.indices.to_numpy().reshape(-1, slots)
+    starts, ends = (
+        _microseconds(table[name], path).reshape(-1, slots) for name in ("time_start", "time_end")
     )
-
-
-def read_shapes(path: Path, ids: tuple[str, ...]) -> ZoneShapes:
-    """The zones' names and outlines, by id; a release without the file has neither."""
-    if not path.exists():
-        return ZoneShapes(ids, tuple("" for _ in ids), None)
-    found: dict[str, tuple[str, str, Any]] = {}
-    for feature in _json(path).get("features") or []:
-        properties = feature.get("properties") or {}
-        key = properties.get("zone_id", properties.get("tower_id", feature.get("id")))
-        if key is not None:
-            name = properties.get("name")
-            found[str(key)] = (
-                str(key) if name in (None, "") else str(name),
-                str(properties.get("district") or ""),
-                feature.get("geometry"),
-            )
-    texts = [json.dumps(found[key][2]) if key in found else None for key in ids]
-    geometry = shapely.from_geojson(np.array(texts, dtype=object), on_invalid="ignore")
-    return ZoneShapes(
-        tuple(found[key][0] if key in found else key for key in ids),
-        tuple(found[key][1] if key in found else "" for key in ids),
-        geometry,
+    in_order = (which == np.arange(which.shape[0])[:, None]).all() and (np.diff(starts) > 0).all()
+    if not (in_order and (starts == starts[0]).all() and (ends == ends[0]).all()):
+        raise _not_whole(path)
+    grid = TimeGrid(
+        np.append(starts[0], ends[0, -1]),
+        timedelta(seconds=manifest.grid.step_seconds),
+        manifest.grid.tz,
     )
+    if grid.fingerprint() != manifest.grid.sha256:
+        raise InputError("its times are not those of the manifest.", file=str(path), remedy=_WHOLE)
+
+    def layer(name: str) -> Table | None:
+        if name not in table.column_names:
+            return None
+        values = pc.cast(table[name], pa.float64()).to_numpy().reshape(-1, slots)
+        return np.ascontiguousarray(values, dtype=np.float64)
+
+    values = layer("count")
+    assert values is not None
+    ids = np.asarray(coded.dictionary.to_pylist(), dtype=np.str_)
+    return Numbers(ids, grid, values, layer("lower"), layer("upper"))
 
 
-def _json(path: Path) -> dict[str, Any]:
+def read_lines(lines: bytes, places: bytes, facts: GridFacts | str, path: Path) -> Numbers:
+    """The arrays of a stream from its lines, as far as they go.
+
+    Rows of one id, a tower that moved, are added up: the tables of a release hold each id once.
+
+    Args:
+        lines: `stream.ndjson`; a last line that is still being written is left out.
+        places: `places.json`.
+        facts: The slots of the manifest, or the time zone where nothing else is known.
+        path: The folder, for messages.
+
+    Raises:
+        InputError: They are damaged, or no slot is out yet.
+    """
     try:
-        data = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
+        rows = json.loads(places)["zones"]
+        records = [json.loads(line) for line in lines.split(b"\n")[:-1]]
+        values = np.empty((len(records), len(rows)))
+        for slot, record in enumerate(records):
+            values[slot] = record["counts"]
+        moments = [datetime.fromisoformat(record["start"]) for record in records]
+        moments.append(datetime.fromisoformat(records[-1]["end"]))
+        edges = np.array([(at - _EPOCH) // timedelta(microseconds=1) for at in moments])
+        if isinstance(facts, str):
+            grid = TimeGrid(edges, moments[1] - moments[0], facts)
+        else:
+            grid = TimeGrid(edges, timedelta(seconds=facts.step_seconds), facts.tz)
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError, SfumatoError):
         raise InputError(
-            "there is no such file.", file=str(path), remedy="Give the folder of a release."
+            "this stream cannot be read, or no slot of it is out yet.",
+            file=str(path),
+            remedy="Name the folder that sfumato stream writes to.",
         ) from None
-    except (OSError, ValueError):
-        raise InputError("it cannot be read as JSON.", file=str(path)) from None
-    if not isinstance(data, dict):
-        raise InputError("it holds no JSON object.", file=str(path))
-    return data
+    if (
+        not isinstance(facts, str)
+        and grid.slots == facts.slots
+        and grid.fingerprint() != facts.sha256
+    ):
+        raise InputError("its times are not those of the manifest.", file=str(path), remedy=_WHOLE)
+    ids, row = np.unique(np.asarray(rows, dtype=np.str_), return_inverse=True)
+    if ids.size == len(rows):
+        return Numbers(np.asarray(rows, dtype=np.str_), grid, np.ascontiguousarray(values.T))
+    summed = np.zeros((ids.size, grid.slots))
+    np.add.at(summed, row, values.T)
+    return Numbers(ids, grid, np.round(summed, 3))
 
 
-def _micros(column: pa.ChunkedArray, path: Path) -> NDArray[np.int64]:
+def read_shapes(folder: Folder, ids: NDArray[np.str_]) -> Shapes:
+    """Names, districts and outlines by id; of the properties only these are used, as text."""
+    keys = tuple(ids.tolist())
+    name = f"{folder.manifest.released.kind}.geojson"
+    if not folder.holds(name):
+        return Shapes(keys, tuple("" for _ in keys), None)
+    try:
+        features = json.loads(folder.read(name))["features"]
+        found: dict[str, tuple[str, str, Any]] = {}
+        for feature in features:
+            properties = feature.get("properties") or {}
+            key = str(properties.get("zone_id", properties.get("tower_id", feature.get("id"))))
+            called, shape = properties.get("name"), feature.get("geometry")
+            if key in found:  # a tower that moved: no one shape is that of all its numbers
+                shape = None
+            district = str(properties.get("district") or "")
+            found[key] = (key if called in (None, "") else str(called), district, shape)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InputError("it cannot be read as GeoJSON.", file=str(folder.path / name)) from None
+    known = [found.get(key, (key, "", None)) for key in keys]
+    texts = [None if shape is None else json.dumps(shape) for _, _, shape in known]
+    geometry = shapely.from_geojson(np.array(texts, dtype=object), on_invalid="ignore")
+    return Shapes(tuple(k[0] for k in known), tuple(k[1] for k in known), geometry)
+
+
+def _open_unsealed(path: Path, tz: str | None) -> Folder:
+    """A stream by its own statement; what that lists is compared all the same."""
+    try:
+        said = json.loads((path / STATEMENT).read_text("utf-8"))
+        inside = said.get("manifest")
+    except (OSError, ValueError, AttributeError):
+        raise _no_folder(path) from None
+    if inside is None:
+        return Folder(path, _without_manifest(said, path, tz), sealed=False)
+    manifest = _manifest(json.dumps(inside), path)
+    folder = Folder(path, manifest, sealed=False)
+    folder.check()
+    out = folder.read(LINES).count(b"\n") if folder.holds(LINES) else 0
+    note = (
+        f"This stream was read before it was complete: {out} of {manifest.grid.slots} slots, and "
+        "no digest vouches for its numbers yet."
+    )
+    told = manifest.model_copy(update={"caveats": [*manifest.caveats, note]})
+    return Folder(path, told, sealed=False)
+
+
+def _without_manifest(said: dict[str, Any], path: Path, tz: str | None) -> Manifest:
+    """What the first version's `stream.json` says, as a manifest; what it leaves out is said."""
+    if tz is None:
+        raise InputError(
+            "this stream was made by a version that did not note its time zone.",
+            file=str(path),
+            remedy="Give `tz`, as the stream was given it.",
+        )
+    try:
+        lines, listed = ((path / name).read_bytes() for name in (LINES, PLACES))
+    except OSError:
+        raise _no_folder(path) from None
+    numbers = read_lines(lines, listed, tz, path)
+    try:
+        ids = "\n".join(json.loads(listed)["zones"]).encode()
+        epsilon = float(said["epsilon"] or 0.0)
+        spent = {"releases": 1, "rho": None, "epsilon": epsilon, "delta": said["delta"]}
+        places = {
+            "kind": "places",
+            "count": numbers.ids.size,
+            "sha256": hashlib.sha256(ids).hexdigest(),
+        }
+        return Manifest.model_validate(
+            {
+                "kind": "stream",
+                "tainted": False,
+                "release": {
+                    "id": said["release"],
+                    "name": path.absolute().name,
+                    "dataset": "",
+                    "reserved_at": "",
+                },
+                "privacy": {
+                    "unit": said["unit"],
+                    "neighbours": said["neighbours"],
+                    "bound": f"{said['counts'].capitalize()}.",
+                    "counting": "people",
+                    "measurements": [],
+                    "rho": None,
+                    "epsilon": epsilon,
+                    "delta": said["delta"],
+                    "method": "",
+                    "cumulative": {
+                        "datasets": [],
+                        "lifetime": spent | {"method": ""},
+                        "worst_period": spent | {"method": ""},
+                        "worst_period_is": None,
+                        "caps": [],
+                    },
+                },
+                "counted": places,
+                "released": places,
+                "grid": GridFacts.of(numbers.grid),
+                "scheme": {
+                    "name": f"stream/{said['scheme']}",
+                    "parameters": {},
+                    "interval_coverage": 0,
+                },
+                "public_inputs": {},
+                "software": {},
+                "ledger": {"id": said["ledger"]["id"], "length": 0, "hash": said["ledger"]["hash"]},
+                "files": {},
+                "caveats": [
+                    "This stream was made by a version that wrote no manifest: no digest vouches "
+                    "for its numbers, and what other releases about the same people add to it "
+                    "stands in the holder's ledger alone."
+                ],
+                "not_covered": [],
+            }
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise _no_folder(path) from None
+
+
+def _manifest(text: str, path: Path) -> Manifest:
+    try:
+        return Manifest.model_validate_json(text)
+    except ValidationError:
+        raise _no_folder(path) from None
+
+
+def _microseconds(column: pa.ChunkedArray, path: Path) -> NDArray[np.int64]:
     if not pa.types.is_timestamp(column.type):
         raise InputError("its times are no timestamps.", file=str(path))
     unit = pa.timestamp("us", tz=column.type.tz)
@@ -143,8 +378,31 @@ def _micros(column: pa.ChunkedArray, path: Path) -> NDArray[np.int64]:
     return result
 
 
-def _in_order(column: pa.ChunkedArray) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Zones in the table's own order of first appearance, and each row's zone."""
-    coded = pc.cast(column, pa.string()).combine_chunks().dictionary_encode()
-    indices: NDArray[np.int64] = coded.indices.to_numpy().astype(np.int64)
-    return tuple(coded.dictionary.to_pylist()), indices
+def _no_folder(path: Path) -> InputError:
+    return InputError(
+        "this is not a release folder, or its manifest is damaged.",
+        file=str(path),
+        remedy="Name the folder that sfumato release, stream or sanitise made.",
+    )
+
+
+def _missing(path: Path) -> InputError:
+    return InputError(
+        "the manifest lists it, and it cannot be read here.", file=str(path), remedy=_WHOLE
+    )
+
+
+def _altered(path: Path) -> InputError:
+    return InputError(
+        "it is not as it was published: its digest is not the one in the manifest.",
+        file=str(path),
+        remedy=_WHOLE,
+    )
+
+
+def _not_whole(path: Path) -> InputError:
+    return InputError(
+        "it does not hold every place and slot of the manifest once, in order.",
+        file=str(path),
+        remedy=_WHOLE,
+    )

@@ -12,12 +12,13 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sfumato.model.time_grid import TimeGrid
 
 MANIFEST_NAME = "manifest.json"
-VERSION = 1
+Kind = Literal["density", "stream", "traces"]
+"""What is published: a table of places and slots, one that grew slot by slot, moved locations."""
 
 
 class _Part(BaseModel):
@@ -158,7 +159,10 @@ class SchemeFacts(_Part):
     as_published: bool = Field(
         default=False, description="True for a printed form whose guarantee does not hold."
     )
-    interval_coverage: float
+    interval_coverage: float = Field(
+        description="Share of cases in which lower and upper enclose the count that was measured; "
+        "0 where no interval is stated."
+    )
 
 
 class LedgerHead(_Part):
@@ -174,6 +178,11 @@ class Manifest(_Part):
 
     format: Literal["sfumato-manifest"] = "sfumato-manifest"
     version: Literal[1] = 1
+    kind: Kind = Field(
+        default="density",
+        description="What is published; where it is absent, the scheme's name says it "
+        "(stream/…, traces/…).",
+    )
     differential_privacy: bool = True
     tainted: bool = Field(description="True where noise came from a test seed: not private.")
     release: ReleaseFacts
@@ -188,6 +197,17 @@ class Manifest(_Part):
     files: dict[str, str] = Field(description="SHA-256 of every other file of the release.")
     caveats: list[str]
     not_covered: list[str]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kind_by_scheme(cls, data: Any) -> Any:
+        """Manifests of the first versions name no kind, and their schemes do."""
+        if isinstance(data, dict) and "kind" not in data:
+            scheme = data.get("scheme")
+            name = scheme.get("name") if isinstance(scheme, dict) else getattr(scheme, "name", "")
+            prefix = str(name).partition("/")[0]
+            return data | {"kind": prefix if prefix in ("stream", "traces") else "density"}
+        return data
 
 
 NOT_COVERED = (

@@ -1,43 +1,149 @@
-"""`Release`: a published density, read back from its folder in whatever form is wanted."""
+"""`Release`: what was published, read back from its folder in whatever form is wanted.
+
+    week = sfumato.read_release("releases/week-37")
+    week.values[week.ids == "Z00003"]       # place x slot
+    week.to_pandas(), week.plot("map", slot=12), print(week.statement())
+
+A density, a stream and sanitised traces are all read here. Every file is compared with the digest
+in the manifest first (`published.folder`); arrays are loaded when they are asked for.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from sfumato.errors import InputError, UsageError
-from sfumato.published.manifest import MANIFEST_NAME, Manifest, read_manifest
-from sfumato.published.statement import statement
+from sfumato.model.time_grid import TimeGrid
+from sfumato.published.folder import (
+    TABLE,
+    Folder,
+    Numbers,
+    Shapes,
+    open_folder,
+    parquet_table,
+    read_numbers,
+    read_shapes,
+)
+from sfumato.published.manifest import Manifest
+from sfumato.published.notebook import shown
+from sfumato.published.statement import rounded_up, statement
+from sfumato.published.tables import long_table, promise_in
 
 if TYPE_CHECKING:
     import geopandas
     import pandas as pd
     from matplotlib.figure import Figure
 
+Table = NDArray[np.float64]
+UNSEALED = "unsealed"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Release:
-    """A published density: where it is, its privacy statement, and how this run ended.
+    """Something published: where it is, its privacy statement, and how this run ended.
 
-    `how` is `new`, `resumed` (an interrupted run was finished), `already` (nothing was done) or
-    `read` (found in its folder).
+    `how` is `new`, `resumed` (an interrupted run was finished), `already` (nothing was done),
+    `read` (found in its folder, every digest right) or `unsealed` (a stream without its
+    manifest: it still runs, or the first version made it, and no digest vouches for it yet).
     """
 
     folder: Path
     manifest: Manifest
-    how: str
+    how: str = "read"
+
+    @property
+    def kind(self) -> str:
+        """`density`, `stream` or `traces`."""
+        return self.manifest.kind
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the manifest vouches for every number."""
+        return self.how != UNSEALED
+
+    @cached_property
+    def files(self) -> Folder:
+        """The folder, whose files are compared with their digests when they are read."""
+        return Folder(self.folder, self.manifest, self.sealed)
+
+    @cached_property
+    def _numbers(self) -> Numbers:
+        return read_numbers(self.files)
+
+    @cached_property
+    def _shapes(self) -> Shapes:
+        return read_shapes(self.files, self.ids)
+
+    @property
+    def ids(self) -> NDArray[np.str_]:
+        """Ids of the places, in the order of the rows of `values`."""
+        return self._numbers.ids
+
+    @property
+    def grid(self) -> TimeGrid:
+        """The time slots; of a stream that still runs those that are out."""
+        return self._numbers.grid
+
+    @property
+    def values(self) -> Table:
+        """The published counts, place x slot."""
+        return self._numbers.values
+
+    @property
+    def lower(self) -> Table | None:
+        """Lower end of each count's interval; `None` where no interval is stated."""
+        return self._numbers.lower
+
+    @property
+    def upper(self) -> Table | None:
+        """Upper end of each count's interval; `None` where no interval is stated."""
+        return self._numbers.upper
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the places are called; their ids where they have no names."""
+        return self._shapes.names
+
+    @property
+    def districts(self) -> tuple[str, ...]:
+        """The district of each place; empty texts where there are none."""
+        return self._shapes.districts
+
+    @property
+    def geometry(self) -> NDArray[np.object_] | None:
+        """The shape of each place (WGS84); `None` where none were published."""
+        return self._shapes.geometry
+
+    @property
+    def label(self) -> str:
+        """Name, scheme and epsilon, as plots show it."""
+        found = self.manifest
+        scheme = found.scheme.name.removeprefix("stream/")
+        return f"{found.release.name} ({scheme}, ε {rounded_up(found.privacy.epsilon)})"
 
     def table(self) -> pa.Table:
-        """zone_id, time_start, time_end, count, lower, upper."""
-        return pq.read_table(self.folder / "density.parquet")
+        """zone_id, time_start, time_end, count, and lower, upper where an interval is stated.
+
+        Of traces their reports: user, trip, time, lon, lat.
+        """
+        if self.kind == "traces":
+            return parquet_table(self.files, "traces.parquet")
+        if self.files.holds(TABLE):
+            return parquet_table(self.files, TABLE)
+        return long_table(self.ids, self.grid, self.values)
 
     def statement(self) -> str:
         """The privacy statement in plain words."""
+        if self.kind != "density" and self.files.holds("README.txt"):
+            return promise_in(self.files.read("README.txt").decode())
         return statement(self.manifest)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -46,54 +152,128 @@ class Release:
         return frame
 
     def to_geopandas(self) -> geopandas.GeoDataFrame:
-        """The table with the shape of each row's zone (WGS84). Towers that moved have none."""
+        """The table with name, district and shape of each row's place (WGS84).
+
+        Towers that moved have no shape. Reports of traces are points.
+
+        Raises:
+            UsageError: No shapes were published.
+        """
         import geopandas
 
-        kind = self.manifest.released.kind
-        places = geopandas.read_parquet(self.folder / f"{kind}.parquet")
-        places = places.rename(columns={"tower_id": "zone_id"})
-        once = places[~places["zone_id"].duplicated(keep=False)]
-        joined = self.to_pandas().merge(once, on="zone_id", how="left")
-        return geopandas.GeoDataFrame(joined, geometry="geometry", crs=places.crs)
+        frame = self.to_pandas()
+        if self.kind == "traces":
+            points = geopandas.points_from_xy(frame["lon"], frame["lat"])
+            return geopandas.GeoDataFrame(frame, geometry=points, crs="OGC:CRS84")
+        if self.geometry is None:
+            raise UsageError(
+                "No outlines of places were published here.", remedy="Take to_pandas instead."
+            )
+        row = np.repeat(np.arange(self.ids.size), self.grid.slots)
+        frame["name"] = np.asarray(self.names, dtype=object)[row]
+        if any(self.districts):
+            frame["district"] = np.asarray(self.districts, dtype=object)[row]
+        return geopandas.GeoDataFrame(frame, geometry=self.geometry[row], crs="OGC:CRS84")
 
     def to_xarray(self) -> Any:
-        """A dataset of count, lower and upper over zone_id and time_start (UTC)."""
+        """A dataset of count (and lower, upper) over zone_id and time_start (UTC).
+
+        Raises:
+            UsageError: xarray is not installed.
+        """
         try:
             import xarray
         except ImportError:
             raise UsageError(
                 "xarray is not installed.", remedy="Install it with pip install xarray."
             ) from None
-        frame = self.to_pandas()
-        slots = self.manifest.grid.slots
+        layers = {"count": self.values, "lower": self.lower, "upper": self.upper}
         # xarray keeps no zones: the coordinate is the instant in UTC, the attribute says whose.
-        times = frame["time_start"].iloc[:slots].dt.tz_convert("UTC").dt.tz_localize(None)
+        times = self.grid.edges[:-1].astype("datetime64[us]").astype("datetime64[ns]")
         return xarray.Dataset(
             {
-                name: (("zone_id", "time_start"), frame[name].to_numpy().reshape(-1, slots))
-                for name in ("count", "lower", "upper")
+                name: (("zone_id", "time_start"), values)
+                for name, values in layers.items()
+                if values is not None
             },
-            coords={"zone_id": frame["zone_id"].to_numpy()[::slots], "time_start": times},
-            attrs={"tz": self.manifest.grid.tz, "epsilon": self.manifest.privacy.epsilon},
+            coords={"zone_id": self.ids.astype(object), "time_start": times},
+            attrs={"tz": self.grid.tz, "epsilon": self.manifest.privacy.epsilon},
         )
 
     def plot(
         self, kind: str = "map", *, slot: int | None = None, zone: str | None = None
     ) -> Figure:
-        """A matplotlib figure: `map` of a slot, `series` of a zone, `strip` of everything."""
+        """A matplotlib figure: `map` of a slot, `series` of a zone, `strip` of everything.
+
+        Args:
+            kind: Which of the three.
+            slot: For the map; default: the busiest.
+            zone: For the series; default: the sum over all places.
+        """
         from sfumato.report.figures import plot
 
-        return plot(self.folder, kind, slot=slot, zone=zone)
+        return plot(self, kind, slot=slot, zone=zone)
+
+    def __repr__(self) -> str:
+        found = self.manifest
+        name = found.release.name
+        name = name if len(name) <= 24 else f"{name[:23]}…"
+        what = f"{found.released.count} {found.released.kind} × {found.grid.slots} slots, "
+        period = f"{found.grid.start[:10]} to {found.grid.end[:10]}"
+        return (
+            f"<{self.kind} {name!r}: {'' if self.kind == 'traces' else what}{period}, "
+            f"ε {rounded_up(found.privacy.epsilon)}{'' if self.sealed else ', unsealed'}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a small map or strip, the privacy label, the first rows."""
+        counts = None if self.kind == "traces" else self.values
+        shapes = None if counts is None else self.geometry
+        return shown(self.manifest, self.table().slice(0, 5), counts, shapes, self.sealed)
 
 
-def read_release(folder: str | os.PathLike[str]) -> Release:
-    """A release that somebody made, from its folder."""
-    path = Path(folder)
-    try:
-        return Release(path, read_manifest(path / MANIFEST_NAME), "read")
-    except (OSError, ValueError):
+def read_release(folder: str | os.PathLike[str], *, tz: str | None = None) -> Release:
+    """What somebody published, from its folder, after every file was compared with its digest.
+
+    Args:
+        folder: What `sfumato release`, `stream` or `sanitise` made.
+        tz: The time zone of a stream that the first version made; all others name theirs.
+
+    Returns:
+        The release; its arrays are loaded when they are asked for.
+
+    Raises:
+        InputError: It is no such folder, or a file is missing or altered: the error says which.
+
+    Example:
+        >>> week = sfumato.read_release("releases/week-37")     # doctest: +SKIP
+        >>> week.to_pandas().groupby("zone_id")["count"].mean()  # doctest: +SKIP
+    """
+    found = open_folder(Path(folder), tz)
+    return Release(found.path, found.manifest, "read" if found.sealed else UNSEALED)
+
+
+def as_release(given: str | os.PathLike[str] | Release) -> Release:
+    """A release that may be given by its folder."""
+    return given if isinstance(given, Release) else read_release(given)
+
+
+def vouched(release: Release, what: str) -> Release:
+    """The release itself, refused where its numbers may not go on into something else.
+
+    Raises:
+        InputError: Noise from a test seed, or a stream that no digest vouches for yet.
+    """
+    if release.manifest.tainted:
         raise InputError(
-            "This is not a release folder, or it is damaged.",
-            file=str(path),
-            remedy="Name the folder that sfumato release made.",
-        ) from None
+            f"{what}: its noise came from a test seed, so it protects nobody.",
+            file=str(release.folder),
+            remedy="Take a release that was charged to a ledger.",
+        )
+    if not release.sealed:
+        raise InputError(
+            f"{what}: it is a stream without its manifest, so no digest vouches for its numbers.",
+            file=str(release.folder),
+            remedy="Wait until its last slot is out, or take another release.",
+        )
+    return release

@@ -123,8 +123,8 @@ def odds(epsilon: float) -> str:
     """By how much one person's data can change a probability: e^epsilon in words."""
     factor = math.exp(min(epsilon, 700.0))
     if factor < 1.9995:
-        return f"{_up((factor - 1) * 100, 2)} percent of itself"
-    return f"a factor of {_up(factor)}"
+        return f"{rounded_up((factor - 1) * 100, 2)} percent of itself"
+    return f"a factor of {rounded_up(factor)}"
 
 
 def statement(
@@ -156,7 +156,7 @@ def statement(
         f"What is promised. These files would have looked almost the same without {who}. "
         "Whatever someone concludes from them about a person, that person's own data change the "
         f"probability of the conclusion by at most {odds(privacy.epsilon)} (epsilon "
-        f"{_up(privacy.epsilon)}) plus {_chance(privacy.delta)} (delta {privacy.delta:g}). "
+        f"{rounded_up(privacy.epsilon)}) plus {_chance(privacy.delta)} (delta {privacy.delta:g}). "
         f"{_example(privacy.epsilon, privacy.delta)} {adds_up(privacy.unit)}".strip(),
         f"How. {privacy.bound} {how or _how(manifest)}",
         _together(manifest),
@@ -205,6 +205,8 @@ def _how(manifest: Manifest) -> str:
 
 
 def _exactness(manifest: Manifest) -> str:
+    if not manifest.scheme.interval_coverage:
+        return "No interval is stated for these numbers."
     return (
         "The columns lower and upper enclose the count that was measured in "
         f"{manifest.scheme.interval_coverage:.0%} of cases. They do not cover what the limit on "
@@ -224,6 +226,11 @@ def noise(manifest: Manifest) -> str:
 
 def _together(manifest: Manifest) -> str:
     total = manifest.privacy.cumulative
+    if not total.datasets:  # a stream of the first version, whose statement does not tell
+        return (
+            "Together with other releases. What others about the same people add to it is not "
+            "part of this statement; the holder's ledger knows."
+        )
     life = total.lifetime
     known = life.releases if total.releases is None else total.releases
     if known <= 1:
@@ -235,8 +242,8 @@ def _together(manifest: Manifest) -> str:
     return (
         f"Together with other releases. With this one, {known} releases about these "
         f"people stand in the holder's ledger, of which {life.releases} count here. "
-        f"{_in_all(manifest.privacy.unit)} the change is at "
-        f"most {odds(life.epsilon)} (epsilon {_up(life.epsilon)} at delta {life.delta:g}), if the "
+        f"{_in_all(manifest.privacy.unit)} the change is at most {odds(life.epsilon)} "
+        f"(epsilon {rounded_up(life.epsilon)} at delta {life.delta:g}), if the "
         f"releases were planned beforehand; what is said about any single stretch of time amounts "
         f"to {odds(total.worst_period.epsilon)} at most. However they were chosen, the ledger "
         f"refuses what would pass its limit ({'; '.join(total.caps)})."
@@ -273,10 +280,10 @@ def per_unit_words(manifest: Manifest) -> str:
 
 
 def _much(epsilon: float | None) -> str:
-    return "no bound" if epsilon is None else f"epsilon {_up(epsilon)}"
+    return "no bound" if epsilon is None else f"epsilon {rounded_up(epsilon)}"
 
 
-def _up(value: float, figures: int = 3) -> str:
+def rounded_up(value: float, figures: int = 3) -> str:
     """So many figures, never less than the value but for a rounding error."""
     if value <= 0 or not math.isfinite(value):
         return f"{value:g}"
@@ -290,7 +297,7 @@ def _example(epsilon: float, delta: float) -> str:
         return "That is no protection worth the name: a chance of 10 percent may become certainty."
     return (
         "For example, what would have been concluded with a chance of 10 percent without them is "
-        f"concluded with a chance of at most {_up(100 * most, 2)} percent with them."
+        f"concluded with a chance of at most {rounded_up(100 * most, 2)} percent with them."
     )
 
 

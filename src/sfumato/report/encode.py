@@ -8,7 +8,8 @@ what it shows. Per zone and slot three integers are stored as residuals:
     low     = lower - max(0, count - up); the 0 only where no lower end is negative.
 
 Symmetric intervals of constant width, also cut off at zero, thus cost nearly nothing. Residuals
-are zigzag-coded and split into byte planes before raw deflate; browsers undo that themselves.
+are zigzag-coded and split into byte planes before raw deflate; browsers undo that themselves. Where
+no interval is stated, up and low are absent.
 
 Zones as shared arcs: every border is held once, simplified once, and drawn once.
 
@@ -48,12 +49,17 @@ STEPS = (1.0, 0.1, 0.01)
 _LARGEST = 1 << 30
 
 
-def step_for(count: Table, lower: Table, upper: Table) -> float:
-    """The coarsest step a tenth of the usual half interval, or 1 where all counts are whole."""
+def step_for(count: Table, lower: Table | None = None, upper: Table | None = None) -> float:
+    """The coarsest step a tenth of the usual half interval, or 1 where all counts are whole.
+
+    Without intervals a tenth of the usual count.
+    """
     known = count[np.isfinite(count)]
     if known.size == 0 or (known == np.round(known)).all():
         return 1.0
-    widths = (upper - lower)[np.isfinite(upper - lower)] / 2
+    widths = np.empty(0)
+    if lower is not None and upper is not None:
+        widths = (upper - lower)[np.isfinite(upper - lower)] / 2
     usual = float(np.median(widths)) if widths.size else float(np.abs(known).mean())
     for step in STEPS:
         if step <= usual / 10:
@@ -74,10 +80,20 @@ def quantise(values: Table, step: float) -> tuple[Integers, Integers]:
     return whole.astype(np.int64), missing
 
 
-def encode_numbers(count: Table, lower: Table, upper: Table) -> dict[str, Any]:
-    """The three tables as base64 text with what is needed to read them."""
+def encode_numbers(
+    count: Table, lower: Table | None = None, upper: Table | None = None
+) -> dict[str, Any]:
+    """The tables as base64 text with what is needed to read them."""
     step = step_for(count, lower, upper)
     whole, missing = quantise(count, step)
+    plain = {
+        "step": step,
+        "shape": list(count.shape),
+        "count": _layer(whole),
+        "missing": missing.tolist(),
+    }
+    if lower is None or upper is None:
+        return plain | {"floor": False, "up": None, "low": None, "no_interval": []}
     low, no_low = quantise(np.where(np.isfinite(lower), lower, count), step)
     high, no_high = quantise(np.where(np.isfinite(upper), upper, count), step)
     no_interval = np.flatnonzero(~(np.isfinite(lower) & np.isfinite(upper)))
@@ -85,14 +101,10 @@ def encode_numbers(count: Table, lower: Table, upper: Table) -> dict[str, Any]:
     up = high - whole
     floor = bool(low.min(initial=0) >= 0)
     rest = low - predicted_low(whole, up, floor)
-    return {
-        "step": step,
-        "shape": list(count.shape),
+    return plain | {
         "floor": floor,
-        "count": _layer(whole),
         "up": _layer(up),
         "low": _layer(rest),
-        "missing": missing.tolist(),
         "no_interval": no_interval.tolist(),
     }
 
@@ -100,6 +112,11 @@ def encode_numbers(count: Table, lower: Table, upper: Table) -> dict[str, Any]:
 def decode_numbers(data: dict[str, Any]) -> tuple[Table, Table, Table]:
     """What the page's own script reads back, NaN where a number is missing. For tests."""
     shape = tuple(data["shape"])
+    if data["up"] is None:
+        count = _unlayer(data["count"], shape) / round(1 / data["step"])
+        count.ravel()[data["missing"]] = np.nan
+        nothing = np.full(shape, np.nan)
+        return count, nothing, nothing
     whole, up, rest = (_unlayer(data[name], shape) for name in ("count", "up", "low"))
     low = rest + predicted_low(whole, up, data["floor"])
     tables = [table / round(1 / data["step"]) for table in (whole, low, whole + up)]

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
 from sfumato.io.write import write_atomically
-from sfumato.published.folder import ReleaseFolder, read_folder
+from sfumato.model.places import PlaceKind
+from sfumato.published.release import Release, as_release
 from sfumato.report.encode import areas_km2, project
-from sfumato.report.privacy_label import label_facts, load_words, local_start, upward
+from sfumato.report.privacy_label import label_facts, load_words, upward
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,33 +31,35 @@ _SHARES = (0.12, 0.32, 0.53, 0.73, 0.88, 0.97)
 
 
 def plot(
-    folder: str | Path, kind: str = "map", *, slot: int | None = None, zone: str | None = None
+    folder: str | Path | Release,
+    kind: str = "map",
+    *,
+    slot: int | None = None,
+    zone: str | None = None,
 ) -> Figure:
     """A matplotlib figure. `slot` defaults to the busiest, `zone` to the sum over all zones."""
-    return _drawn(read_folder(folder), kind, slot, zone)
+    return _drawn(as_release(folder), kind, slot, zone)
 
 
-def _drawn(
-    release: ReleaseFolder, kind: str, slot: int | None = None, zone: str | None = None
-) -> Figure:
+def _drawn(release: Release, kind: str, slot: int | None = None, zone: str | None = None) -> Figure:
     _matplotlib()
     if kind not in KINDS:
         raise UsageError(f"There is no figure {kind!r}.", remedy=f"Take {', '.join(KINDS)}.")
-    if slot is not None and not 0 <= slot < release.count.shape[1]:
+    if slot is not None and not 0 <= slot < release.values.shape[1]:
         raise UsageError(f"There is no slot {slot}.", remedy="Slots are counted from 0.")
-    if zone is not None and zone not in release.zone_ids:
+    if zone is not None and zone not in release.ids:
         raise UsageError(f"There is no zone {zone!r}.", remedy="Zones are named by their ids.")
     if kind == "map":
         return _map(release, _busiest(release) if slot is None else slot)
     return _series(release, zone) if kind == "series" else _strip(release)
 
 
-def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
+def write_figures(folder: str | Path | Release, out: str | Path) -> list[Path]:
     """PNG and SVG of every figure the release allows (no map without outlines)."""
+    release = as_release(folder)
     target = Path(out)
     target.mkdir(parents=True, exist_ok=True)
-    release = read_folder(folder)
-    kinds = [k for k in KINDS if k != "map" or release.shapes.geometry is not None]
+    kinds = [k for k in KINDS if k != "map" or _outlines(release) is not None]
     written = []
     for kind in kinds:
         drawn = _drawn(release, kind)
@@ -81,11 +84,11 @@ def _svg(drawn: Figure) -> Callable[[Path], None]:
     return save
 
 
-def _map(release: ReleaseFolder, slot: int) -> Figure:
+def _map(release: Release, slot: int) -> Figure:
     from matplotlib.collections import PathCollection
     from matplotlib.colors import BoundaryNorm, ListedColormap
 
-    shapes = release.shapes.geometry
+    shapes = _outlines(release)
     if shapes is None:
         raise UsageError(
             "The release has no outlines of zones, so it has no map.",
@@ -93,9 +96,11 @@ def _map(release: ReleaseFolder, slot: int) -> Figure:
         )
     areas = np.array(areas_km2(shapes))
     per = np.where(areas > 0, areas, np.nan)[:, None]
-    dense = release.count / per
+    dense = release.values / per
+    lowest = min(0.0, float(np.nanmin(dense)))
     bounds = np.unique([_round(v) for v in np.nanquantile(dense, _SHARES)])
-    edges = [min(0.0, float(np.nanmin(dense))), *bounds, float(np.nanmax(dense)) + 1]
+    bounds = bounds[bounds > lowest]  # where most zones are empty, most quantiles are zero
+    edges = [lowest, *bounds, float(np.nanmax(dense)) + 1]
     drawn, axes = _new((6.4, 5.6))
     colours = _colours("YlGnBu", len(edges) - 1)
     lon, lat = shapely.get_coordinates(shapely.envelope(shapes)).mean(axis=0)
@@ -114,22 +119,24 @@ def _map(release: ReleaseFolder, slot: int) -> Figure:
     bar = drawn.colorbar(collection, ax=axes, shrink=0.7, spacing="uniform", format="{x:,.4g}")
     bar.ax.set_title(f"{_unit(release)}\nper km²", fontsize=8, loc="left")
     bar.set_ticks(bounds.tolist())
-    start = local_start(release.edges, release.tz)[slot]
+    start = release.grid.starts()[slot]
     axes.set_title(f"{start:%A %d %B %Y, %H:%M} ({start.tzname()})", fontsize=10, loc="left")
     return _signed(drawn, release)
 
 
-def _series(release: ReleaseFolder, zone: str | None) -> Figure:
+def _series(release: Release, zone: str | None) -> Figure:
     drawn, axes = _new((7.2, 3.0))
     hours = _hours(release)
     if zone is None:
-        axes.plot(hours, np.nansum(release.count, axis=0), color="#c2410c", lw=1.6)
+        axes.plot(hours, np.nansum(release.values, axis=0), color="#c2410c", lw=1.6)
         title = "All zones together (no interval is stated for sums)"
     else:
-        k = release.zone_ids.index(zone)
-        axes.fill_between(hours, release.lower[k], release.upper[k], color="#c2410c", alpha=0.18)
-        axes.plot(hours, release.count[k], color="#c2410c", lw=1.4)
-        title = release.shapes.names[k]
+        k = int(np.flatnonzero(release.ids == zone)[0])
+        if release.lower is not None and release.upper is not None:
+            band = (release.lower[k], release.upper[k])
+            axes.fill_between(hours, *band, color="#c2410c", alpha=0.18)
+        axes.plot(hours, release.values[k], color="#c2410c", lw=1.4)
+        title = release.names[k]
     axes.set_title(title, fontsize=10, loc="left")
     axes.set_ylabel(_unit(release))
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
@@ -138,13 +145,13 @@ def _series(release: ReleaseFolder, zone: str | None) -> Figure:
     return _signed(drawn, release)
 
 
-def _strip(release: ReleaseFolder) -> Figure:
+def _strip(release: Release) -> Figure:
     drawn, axes = _new((7.2, 4.2))
-    order = np.argsort(-np.nansum(release.count, axis=1), kind="stable")
+    order = np.argsort(-np.nansum(release.values, axis=1), kind="stable")
     hours = _hours(release)
     image = axes.imshow(
-        release.count[order], aspect="auto", cmap="cividis", interpolation="nearest",
-        vmax=float(np.nanquantile(release.count, 0.99)),
+        release.values[order], aspect="auto", cmap="cividis", interpolation="nearest",
+        vmax=float(np.nanquantile(release.values, 0.99)),
         extent=(0, float(hours[-1] + 1), len(order), 0),
     )  # fmt: skip
     drawn.colorbar(image, ax=axes, label=f"{_unit(release)} per zone and slot", extend="max")
@@ -160,18 +167,12 @@ def _new(size: tuple[float, float]) -> tuple[Figure, Any]:
     return drawn, drawn.subplots()
 
 
-def _signed(drawn: Figure, release: ReleaseFolder) -> Figure:
+def _signed(drawn: Figure, release: Release) -> Figure:
     """Every figure says how private it is."""
-    privacy = release.manifest.get("privacy") or {}
-    parts = [
-        f"{sign} = {upward(float(privacy[key]))}"
-        for sign, key in (("ε", "epsilon"), ("δ", "delta"))
-        if isinstance(privacy.get(key), int | float)
-    ]
-    if privacy.get("unit"):
-        parts.append(f"unit {privacy['unit']}")
-    warnings = label_facts(release.manifest, load_words())["warnings"]
-    text = " ".join(warnings or ["Differentially private estimates."]) + " " + ", ".join(parts)
+    privacy = release.manifest.privacy
+    loss = f"ε = {upward(privacy.epsilon)}, δ = {upward(privacy.delta)}, unit {privacy.unit}"
+    warnings = label_facts(release.manifest.model_dump(mode="json"), load_words())["warnings"]
+    text = " ".join(warnings or ["Differentially private estimates."]) + f" {loss}"
     drawn.supxlabel(text, fontsize=7, color="#5c6070", x=0.01, ha="left")
     return drawn
 
@@ -190,26 +191,32 @@ def _path(shape: Any, lon: float, lat: float) -> Any:
     return Outline.make_compound_path(*(Outline(ring, closed=True) for ring in rings))
 
 
-def _hours(release: ReleaseFolder) -> NDArray[np.float64]:
-    hours: NDArray[np.float64] = (release.edges[:-1] - release.edges[0]) / 3.6e9
+def _hours(release: Release) -> NDArray[np.float64]:
+    edges = release.grid.edges
+    hours: NDArray[np.float64] = (edges[:-1] - edges[0]) / 3.6e9
     return hours
 
 
-def _days(axes: Any, release: ReleaseFolder) -> None:
+def _days(axes: Any, release: Release) -> None:
     """Marks at local midnights."""
-    starts, hours = local_start(release.edges, release.tz), _hours(release)
+    starts, hours = release.grid.starts(), _hours(release)
     marks = [k for k, t in enumerate(starts) if k == 0 or t.date() != starts[k - 1].date()]
     marks = marks[:: max(1, len(marks) // 10)]
     axes.set_xticks([hours[k] for k in marks], [f"{starts[k]:%a %d}" for k in marks], fontsize=8)
     axes.set_xlim(0, float(hours[-1] + 1))
 
 
-def _unit(release: ReleaseFolder) -> str:
-    return str((release.manifest.get("privacy") or {}).get("counting") or "visits")
+def _unit(release: Release) -> str:
+    return release.manifest.privacy.counting
 
 
-def _busiest(release: ReleaseFolder) -> int:
-    return int(np.argmax(np.nansum(release.count, axis=0)))
+def _outlines(release: Release) -> NDArray[np.object_] | None:
+    """Outlines of zones; towers have none."""
+    return release.geometry if release.manifest.released.kind == PlaceKind.ZONES else None
+
+
+def _busiest(release: Release) -> int:
+    return int(np.argmax(np.nansum(release.values, axis=0)))
 
 
 def _round(value: float) -> float:

@@ -76,7 +76,7 @@ class AttackTracks:
         if lengths != {slots} or len(self.true) != len(self.found) or not inside:
             raise UsageError(
                 "The attack in this folder is about other places or another period.",
-                remedy="Run sfumato attack on the same release, or choose another --out.",
+                remedy="Run sfumato attack on the same release, or choose another `out`.",
             )
 
 

@@ -37,7 +37,7 @@ from markupsafe import Markup
 
 from sfumato.errors import UsageError
 from sfumato.io.write import write_bytes
-from sfumato.published.folder import ReleaseFolder, read_folder
+from sfumato.published.release import Release, as_release
 from sfumato.report.encode import encode_numbers, encode_outlines
 from sfumato.report.privacy_label import Words, encode_clock, label_facts, load_words
 
@@ -138,16 +138,17 @@ def _hash(text: str) -> str:
 
 
 PAGE_NAME = "index.html"
-Folders = str | Path | Sequence[str | Path]
+Given = str | Path | Release
+Folders = Given | Sequence[Given]
 
 
 def build_page(folder: Folders, language: str = "en") -> str:
-    """The page of one release, or of several that are shown by turns, oldest first."""
-    folders = [folder] if isinstance(folder, str | Path) else list(folder)
-    if not folders:
+    """The page of one release or stream, or of several that are shown by turns, oldest first."""
+    given = [folder] if isinstance(folder, Given) else list(folder)
+    if not given:
         raise UsageError("A page needs at least one release.", remedy="Name its folder.")
     words = load_words(language)
-    releases = sorted((read_folder(f) for f in folders), key=lambda r: int(r.edges[0]))
+    releases = sorted(map(as_release, given), key=lambda r: int(r.grid.edges[0]))
     data = encode_releases(releases, words)
     first = data["releases"][0]["facts"]
     return render(
@@ -161,43 +162,58 @@ def build_page(folder: Folders, language: str = "en") -> str:
 
 
 def write_page(folder: Folders, out: str | Path | None = None, language: str = "en") -> Path:
-    """Write the page beside the table of a single release, or where `out` says."""
-    if out is None:
-        if not isinstance(folder, str | Path):
-            raise UsageError(
-                "A page of several releases belongs to none of their folders.",
-                remedy="Say where to write it with --out FILE.",
-            )
-        out = Path(folder) / PAGE_NAME
-    write_bytes(out, build_page(folder, language).encode())
-    return Path(out)
+    """Write the page beside the table of a single release, or where `out` says.
+
+    Raises:
+        UsageError: The release has another page, for whose digest its manifest vouches.
+    """
+    if out is not None:
+        write_bytes(out, build_page(folder, language).encode())
+        return Path(out)
+    if not isinstance(folder, Given):
+        raise UsageError(
+            "A page of several releases belongs to none of their folders.",
+            remedy="Say where to write it: give `out`.",
+        )
+    release = as_release(folder)
+    page = build_page(release, language).encode()
+    listed = release.manifest.files.get(PAGE_NAME)
+    if listed is not None and hashlib.sha256(page).hexdigest() != listed:
+        # Replaced, it would no longer be the file that was published, and every reader refuse it.
+        raise UsageError(
+            f"{release.folder / PAGE_NAME} was published with the release and is another page than "
+            "this version makes.",
+            remedy="Say where to write the new one: give `out`.",
+        )
+    write_bytes(release.folder / PAGE_NAME, page)
+    return release.folder / PAGE_NAME
 
 
-def encode_releases(releases: Sequence[ReleaseFolder], words: Words) -> dict[str, Any]:
+def encode_releases(releases: Sequence[Release], words: Words) -> dict[str, Any]:
     """What the page's script reads; equal maps are held once."""
     maps: list[dict[str, Any]] = []
     known: dict[str, int] = {}
     entries = []
     for release in releases:
-        drawn = {
-            "ids": list(release.zone_ids),
-            "names": list(release.shapes.names),
-            "districts": list(release.shapes.districts),
-            "outlines": None
-            if release.shapes.geometry is None
-            else encode_outlines(release.shapes.geometry),
+        drawn = release.geometry
+        places = {
+            "ids": release.ids.tolist(),
+            "names": list(release.names),
+            "districts": list(release.districts),
+            "outlines": None if drawn is None else encode_outlines(drawn),
         }
-        key = inert_json(drawn)
+        key = inert_json(places)
         if key not in known:
             known[key] = len(maps)
-            maps.append(drawn)
+            maps.append(places)
+        edges = release.grid.edges
         entries.append(
             {
                 "map": known[key],
-                "clock": encode_clock(release.edges, release.ends, release.tz),
-                "numbers": encode_numbers(release.count, release.lower, release.upper),
-                "city": [round(float(total), 2) for total in np.nansum(release.count, axis=0)],
-                "facts": label_facts(release.manifest, words),
+                "clock": encode_clock(edges, edges[1:], release.grid.tz),
+                "numbers": encode_numbers(release.values, release.lower, release.upper),
+                "city": [round(float(total), 2) for total in np.nansum(release.values, axis=0)],
+                "facts": label_facts(release.manifest.model_dump(mode="json"), words),
             }
         )
     return {"maps": maps, "releases": entries}

@@ -69,12 +69,6 @@ def encode_clock(edges: NDArray[np.int64], ends: NDArray[np.int64], tz: str) -> 
     }
 
 
-def local_start(edges: NDArray[np.int64], tz: str) -> list[datetime]:
-    """Every slot's start as a local time."""
-    local = zone(tz)
-    return [(_EPOCH + timedelta(microseconds=int(e))).astimezone(local) for e in edges[:-1]]
-
-
 def _runs(values: NDArray[np.int64]) -> list[list[int]]:
     runs: list[list[int]] = []
     for value in values.tolist():
@@ -97,17 +91,20 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
         if value not in (None, ""):
             rows.append({"term": label[term], "value": str(value), "note": note})
 
-    row("protects", words["units"].get(unit, unit or None), str(privacy.get("neighbours") or ""))
+    protects = _protects(unit, words)
+    row("protects", protects, str(privacy.get("neighbours") or ""))
     epsilon, delta = _number(privacy.get("epsilon")), _number(privacy.get("delta"))
     if epsilon is not None:
         row("epsilon", upward(epsilon), fill(label["epsilon_note"], change=_change(epsilon, words)))
     if delta is not None:
         row("delta", upward(delta), _chance(delta, words))
     _cumulative(privacy, row, words)
-    row("counting", words["counting"].get(str(privacy.get("counting")), privacy.get("counting")))
+    counting = privacy.get("counting")
+    how = "stream" if manifest.get("kind") == "stream" else str(counting)
+    row("counting", words["counting"].get(how, counting))
     row("bound", privacy.get("bound"))
     row("scheme", scheme.get("name"))
-    coverage = _number(scheme.get("interval_coverage"))
+    coverage = _number(scheme.get("interval_coverage")) or None  # 0: none is stated
     if coverage is not None:
         row("interval", fill(label["interval_value"], percent=figure(100 * coverage)))
     row("date", str(release.get("reserved_at") or "")[:10] or None)
@@ -118,7 +115,7 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
         "rows": rows,
         "epsilon": None if epsilon is None else upward(epsilon),
         "delta": None if delta is None else upward(delta),
-        "unit": words["units"].get(unit, unit),
+        "unit": protects,
         "coverage": None if coverage is None else figure(100 * coverage),
         "counting": str(privacy.get("counting") or "visits"),
         "name": str(release.get("name") or ""),
@@ -155,7 +152,7 @@ def _cumulative(privacy: dict[str, Any], row: Any, words: Words) -> None:
     total = _part(privacy, "cumulative")
     life, known = _part(total, "lifetime"), _number(total.get("releases"))
     spent, releases = _number(life.get("epsilon")), life.get("releases")
-    if spent is None:
+    if spent is None or total.get("datasets") == []:  # a stream of the first version does not tell
         return
     delta = _number(life.get("delta"))
     note = fill(words["label"]["cumulative_note"], delta="?" if delta is None else upward(delta))
@@ -165,6 +162,12 @@ def _cumulative(privacy: dict[str, Any], row: Any, words: Words) -> None:
     many = "?" if known is None else f"{known:.0f}"
     text = fill(words["label"][key], n=releases, all=many, epsilon=upward(spent))
     row("cumulative", text, note)
+
+
+def _protects(unit: str, words: Words) -> str:
+    """The unit in words; a window with its number of slots."""
+    kind, _, window = unit.partition(":")
+    return fill(words["units"].get(kind, unit), window=window)
 
 
 def _warnings(manifest: dict[str, Any], scheme: dict[str, Any], words: Words) -> list[str]:

@@ -30,7 +30,6 @@ from sfumato.privacy.events import event_to_json
 from sfumato.privacy.ledger import Charge, Claim, Ledger, Reservation, Status
 from sfumato.privacy.ledger.limits import compose
 from sfumato.privacy.wall import Wall
-from sfumato.published.manifest import MANIFEST_NAME, manifest_text
 from sfumato.published.statement import check_claim
 from sfumato.stream.facts import StreamFacts, charged_unit
 from sfumato.stream.output import (
@@ -39,7 +38,7 @@ from sfumato.stream.output import (
     consistent,
     line_bytes,
     stream_manifest,
-    stream_statement,
+    stream_readme,
     table_bytes,
 )
 from sfumato.stream.registry import settings_text
@@ -202,7 +201,7 @@ class LiveStream:
         request, outputs = self._request, self._outputs
         bare = stream_manifest(request, reservation, {})
         check_claim(bare)
-        said = outputs.begin(request.released_ids, stream_statement(request, bare))
+        said = outputs.begin(request.released_ids, stream_readme(request, bare))
         self._manifest = bare.model_copy(update={"files": said})
         manifest = self._manifest.model_dump(mode="json")
         outputs.state(self._statement(reservation) | {"manifest": manifest})
@@ -252,16 +251,13 @@ class LiveStream:
         return made
 
     def close(self) -> None:
-        """Commit the finished stream: the key is destroyed and the state removed."""
+        """Complete the folder, commit: the key is destroyed and the state removed."""
         if self.finished:
             return
         if self.next_slot < self._request.grid.slots:
             raise UsageError("The stream is not at its end yet.")
-        files = self._outputs.digests()
-        files.pop(MANIFEST_NAME, None)  # it may be there from a run that was killed here
-        whole = self._manifest.model_copy(update={"files": files})
-        self._outputs.end(manifest_text(whole).encode())
-        self._ledger.commit(self._release, self._outputs.digests())
+        files = self._outputs.end(self._manifest, self._request.released)
+        self._ledger.commit(self._release, files)
         self._store.forget()
         self.finished = True
 

@@ -16,9 +16,12 @@ What a stream writes: a Parquet partition for each slot, and one line of NDJSON.
 `slots/slot=00012/part-0.parquet` (zone_id, count) appears in one step; `stream.ndjson` grows by
 a line a slot. Both are written from bytes that are already in the ledger's database, so
 writing them again changes nothing. `places.json` names the zones in the order of the lines'
-values; `README.txt` is the privacy statement in words and `stream.json` holds it for machines,
-from the first slot on. `manifest.json`, with the digest of every file but the partitions, is
-the same statement of a stream that is complete.
+values; `README.txt` is for readers and `stream.json` holds the statement for machines, from the
+first slot on.
+
+A stream that is complete has the folder of a release: `density.parquet`, `density.csv`, the
+outlines of its places, a page, and `manifest.json` with the digest of every file but the
+partitions. All of it is made of the lines, so a run that was killed here makes the same bytes.
 
 The manifest and the plain statement of a stream.
 
@@ -46,11 +49,14 @@ from numpy.typing import NDArray
 from sfumato import __version__
 from sfumato.density.refine.margins import project_to_simplex, round_keeping_totals
 from sfumato.errors import SfumatoError
+from sfumato.io.write import sweep_temporaries, write_places, write_places_parquet
+from sfumato.model.places import Places
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, event_to_json
 from sfumato.privacy.ledger.ledger import Reservation
 from sfumato.privacy.ledger.limits import compose
 from sfumato.privacy.ledger.views import cumulative, ledger_head, release_facts
 from sfumato.privacy.mechanisms.additive import gaussian_variance, laplace_variance
+from sfumato.published.folder import LINES, PLACES, STATEMENT, read_lines
 from sfumato.published.manifest import (
     MANIFEST_NAME,
     NOT_COVERED,
@@ -60,8 +66,11 @@ from sfumato.published.manifest import (
     PlacesFacts,
     Privacy,
     SchemeFacts,
+    manifest_text,
 )
+from sfumato.published.release import Release
 from sfumato.published.statement import adds_up, noise, statement
+from sfumato.published.tables import readme, write_long_tables
 from sfumato.stream.facts import StreamFacts
 from sfumato.stream.scheme import Account, Publication, Values
 from sfumato.stream.state import Standing
@@ -109,6 +118,8 @@ def consistent(values: Values, how: Consistency, seed: bytes) -> Values:
 
 
 README = "README.txt"
+_PAGE_MOST = 20_000_000
+"""Counts beyond which a page would be tens of megabytes, which no browser shows: none is made."""
 
 
 def table_bytes(ids: NDArray[np.str_], values: Values) -> bytes:
@@ -145,26 +156,48 @@ class Outputs:
 
         The same bytes on every start.
         """
-        made = {"places.json": _json({"zones": ids.tolist()}), README: statement.encode()}
+        made = {PLACES: _json({"zones": ids.tolist()}), README: statement.encode()}
         try:
             (self.folder / "slots").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise self._failed(error) from error
+        said: dict[str, str] = {}
         for name, content in made.items():
-            self._put(name, content)
-        return {name: hashlib.sha256(content).hexdigest() for name, content in made.items()}
+            said |= self._put(name, content)
+        return said
 
     def state(self, statement: dict[str, Any]) -> None:
         """The statement for machines, before the first slot leaves."""
-        self._put("stream.json", _json(statement))
+        self._put(STATEMENT, _json(statement))
 
-    def end(self, manifest: bytes) -> None:
-        """The manifest of a stream whose last slot is out."""
-        self._put(MANIFEST_NAME, manifest)
+    def end(self, manifest: Manifest, places: Places | None) -> dict[str, str]:
+        """The folder of a stream whose last slot is out; returns all digests, the manifest's too.
+
+        The manifest comes last: until it is there, the stream is not complete for any reader.
+        """
+        from sfumato.report.page import PAGE_NAME, build_page
+
+        sweep_temporaries(self.folder)  # what a run that was killed here left behind
+        try:
+            lines, ids = ((self.folder / name).read_bytes() for name in (LINES, PLACES))
+            numbers = read_lines(lines, ids, manifest.grid, self.folder)
+            write_long_tables(self.folder, numbers.ids, numbers.grid, numbers.values)
+            if places is not None:
+                write_places(self.folder / f"{places.kind}.geojson", places)
+                write_places_parquet(self.folder / f"{places.kind}.parquet", places)
+            names = final_names(manifest, places)
+            files = {name: self._digest(name) for name in sorted(names - {PAGE_NAME})}
+        except OSError as error:
+            raise self._failed(error) from error
+        if PAGE_NAME in names:
+            vouched = manifest.model_copy(update={"files": files})
+            files |= self._put(PAGE_NAME, build_page(Release(self.folder, vouched)).encode())
+        whole = manifest.model_copy(update={"files": files})
+        return files | self._put(MANIFEST_NAME, manifest_text(whole).encode())
 
     def in_use(self) -> bool:
         """Whether lines of some stream are here."""
-        return (self.folder / "stream.ndjson").exists()
+        return (self.folder / LINES).exists()
 
     def check(self, standing: Standing) -> None:
         """Refuse to go on from a standing that is older than what was published.
@@ -173,7 +206,7 @@ class Outputs:
         database was put back to an earlier copy. Going on from there would draw the noise of
         slots that are out already once more, for what may be other events.
         """
-        path = self.folder / "stream.ndjson"
+        path = self.folder / LINES
         with path.open("rb") if path.exists() else io.BytesIO() as file:
             file.seek(standing.offset)
             written = file.read(len(standing.line) + 1)
@@ -193,7 +226,7 @@ class Outputs:
             home = self.folder / "slots" / f"slot={standing.next_slot - 1:05d}"
             home.mkdir(exist_ok=True)
             self._replace(home / "part-0.parquet", standing.table)
-            path = self.folder / "stream.ndjson"
+            path = self.folder / LINES
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
             try:
                 if os.fstat(handle).st_size < standing.offset:
@@ -209,20 +242,17 @@ class Outputs:
         except OSError as error:
             raise self._failed(error) from error
 
-    def digests(self) -> dict[str, str]:
-        """SHA-256 of the files of the folder itself; the NDJSON holds every slot."""
-        names = ("places.json", README, "stream.json", "stream.ndjson", MANIFEST_NAME)
-        return {
-            name: hashlib.sha256((self.folder / name).read_bytes()).hexdigest()
-            for name in names
-            if (self.folder / name).exists()
-        }
+    def _digest(self, name: str) -> str:
+        with (self.folder / name).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
-    def _put(self, name: str, content: bytes) -> None:
+    def _put(self, name: str, content: bytes) -> dict[str, str]:
+        """Write one file in one step; its name and digest."""
         try:
             self._replace(self.folder / name, content)
         except OSError as error:
             raise self._failed(error) from error
+        return {name: hashlib.sha256(content).hexdigest()}
 
     def _replace(self, path: Path, content: bytes) -> None:
         temporary = path.with_name(f".sfumato-{path.name}")
@@ -240,7 +270,7 @@ class Outputs:
     def _failed(self, error: OSError) -> SfumatoError:
         return SfumatoError(
             f"{self.folder} could not be written: {error.strerror}.",
-            remedy="Make room and run the same command with --resume: nothing is paid twice.",
+            remedy="Make room and run again with `resume=True`: nothing is paid twice.",
         )
 
 
@@ -279,6 +309,7 @@ def stream_manifest(
     charged = [event for _, event in reservation.charge_row.claim.events]
     claimed = compose(charged, facts.delta)
     return Manifest(
+        kind="stream",
         tainted=False,
         release=release_facts(reservation),
         privacy=Privacy(
@@ -317,7 +348,7 @@ def stream_manifest(
 
 
 def stream_statement(asked: StreamRequest, manifest: Manifest) -> str:
-    """The manifest in words: `README.txt` of the stream's folder."""
+    """The manifest in words."""
     lines = " ".join(asked.scheme.plan(asked.facts).lines)
     listed = noise(manifest)
     paid = f" Noise at least: {listed}." if listed else ""
@@ -333,6 +364,20 @@ def stream_statement(asked: StreamRequest, manifest: Manifest) -> str:
     )
     figures = "stream.json holds, and manifest.json when the last slot is out,"
     return statement(manifest, how=how, exactness=exactness, figures=figures)
+
+
+def stream_readme(asked: StreamRequest, manifest: Manifest) -> str:
+    """`README.txt`: the same from the first slot to the last, so it lists what will be there."""
+    names = {"slots", *final_names(manifest, asked.released)}
+    return readme(manifest, names, stream_statement(asked, manifest))
+
+
+def final_names(manifest: Manifest, places: Places | None) -> set[str]:
+    """What a complete stream's folder holds beside its partitions and its manifest."""
+    shapes = () if places is None else (f"{places.kind}.geojson", f"{places.kind}.parquet")
+    small = manifest.released.count * manifest.grid.slots <= _PAGE_MOST
+    live = (PLACES, README, STATEMENT, LINES)
+    return {*live, "density.parquet", "density.csv", *shapes, *(["index.html"] if small else [])}
 
 
 def _measured(account: Account, facts: StreamFacts) -> Measured:

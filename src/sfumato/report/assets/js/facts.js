@@ -14,7 +14,7 @@ export function drawFacts(release, words) {
     facts.epsilon && [`ε = ${facts.epsilon}`, words.strip.epsilon],
     facts.delta && [`δ = ${facts.delta}`, words.strip.delta],
     facts.unit && [facts.unit, words.strip.unit],
-    [facts.coverage ? fill(words.strip.interval, { percent: facts.coverage }) : words.strip.interval_plain, words.strip.interval_title],
+    [!release.intervals ? words.strip.interval_none : facts.coverage ? fill(words.strip.interval, { percent: facts.coverage }) : words.strip.interval_plain, words.strip.interval_title],
   ].filter(Boolean);
   byId("strip").replaceChildren(...chips.map(([text, title]) => make("span", { class: "chip", title }, text)));
   byId("warnings").replaceChildren(...facts.warnings.map((/** @type {string} */ w) => make("p", {}, w)));

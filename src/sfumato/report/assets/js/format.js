@@ -15,9 +15,11 @@ export class Figures {
    * @param {string} language
    * @param {number} decimals of the release's numbers
    * @param {Words} words
+   * @param {boolean} [intervals] whether the release states any
    */
-  constructor(language, decimals, words) {
+  constructor(language, decimals, words, intervals = true) {
     this.words = words;
+    this.intervals = intervals;
     this.exact = new Intl.NumberFormat(language, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
     this.rough = new Intl.NumberFormat(language, { maximumSignificantDigits: 3 });
     this.whole = new Intl.NumberFormat(language, { maximumFractionDigits: 0 });
@@ -44,6 +46,7 @@ export class Figures {
    * @param {number} [per] what the three were divided by
    */
   interval(count, lower, upper, show = (v) => this.count(v), per = 1) {
+    if (!this.intervals) return "";
     if (!Number.isFinite(lower) || !Number.isFinite(upper)) return this.words.map.no_interval;
     const [down, up] = [count - lower, upper - count];
     const even = Math.abs(up - down) <= (2.001 * this.step) / per; // three roundings apart

@@ -66,8 +66,10 @@ export function drawTable(release, words, slot, pick) {
     const cell = release.cell(z, slot);
     const name = make("button", { type: "button", dir: "auto" }, release.map.names[z]);
     name.addEventListener("click", () => pick(z));
+    const ends = release.intervals ? [cell.lower, cell.upper] : [];
     return make("tr", {}, make("th", { scope: "row" }, name), make("td", { dir: "auto" }, id), make("td", {}, figures.count(cell.count)),
-      make("td", {}, figures.count(cell.lower)), make("td", {}, figures.count(cell.upper)));
+      ...ends.map((v) => make("td", {}, figures.count(v))));
   });
+  for (const end of ["table-lower", "table-upper"]) byId(end).hidden = !release.intervals;
   byId("table-body").replaceChildren(...rows);
 }

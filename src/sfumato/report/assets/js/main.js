@@ -102,6 +102,7 @@ class Page {
     this.measure = release.hasAreas ? "density" : "count";
     inputById("measure").value = this.measure;
     byId("map-box").classList.toggle("no-map", !release.outlines);
+    byId("marks-box").hidden = !release.intervals;
     if (release.outlines) this.map.setMap(release.outlines, release.map);
     const slider = inputById("slider");
     slider.max = String(release.slots - 1);
@@ -288,7 +289,7 @@ class Page {
       byId("live").textContent = fill(this.chosen >= 0 ? words.live.zone : words.live.busiest, {
         day: release.clock.day(slot), hours: release.clock.hours(slot), total: release.figures.about(release.city[slot]), name: release.map.names[zone],
         count: release.figures.count(cell.count), interval: release.figures.interval(cell.count, cell.lower, cell.upper),
-      });
+      }).replace(" .", ".");
     }, 300);
   }
 

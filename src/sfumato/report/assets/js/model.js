@@ -32,7 +32,8 @@ export class Release {
     this.facts = data.facts;
     this.zones = numbers.zones;
     this.slots = numbers.slots;
-    this.figures = new Figures(words.language, numbers.decimals, words);
+    this.intervals = numbers.intervals;
+    this.figures = new Figures(words.language, numbers.decimals, words, numbers.intervals);
     this.hasAreas = !!outlines && outlines.km2.some((a) => a > 0);
   }
 

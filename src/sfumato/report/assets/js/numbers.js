@@ -2,10 +2,10 @@ import { inflate } from "./bytes.js";
 
 /**
  * @typedef {{delta: boolean, bytes: number, data: string}} Layer
- * @typedef {{step: number, shape: [number, number], floor: boolean, count: Layer, up: Layer,
- *   low: Layer, missing: number[], no_interval: number[]}} NumbersData
- * @typedef {{zones: number, slots: number, decimals: number, count: Float64Array,
- *   lower: Float64Array, upper: Float64Array}} Numbers
+ * @typedef {{step: number, shape: [number, number], floor: boolean, count: Layer, up: Layer | null,
+ *   low: Layer | null, missing: number[], no_interval: number[]}} NumbersData
+ * @typedef {{zones: number, slots: number, decimals: number, intervals: boolean, count: Float64Array,
+ *   lower: Float64Array, upper: Float64Array}} Numbers intervals: whether any are stated
  */
 
 /**
@@ -15,23 +15,24 @@ import { inflate } from "./bytes.js";
  */
 export async function decodeNumbers(data) {
   const [zones, slots] = data.shape;
-  const [whole, up, low] = await Promise.all(
-    [data.count, data.up, data.low].map((layer) => integers(layer, zones, slots)),
-  );
   const per = Math.round(1 / data.step);
   const size = zones * slots;
+  const [whole, up, low] = await Promise.all(
+    [data.count, data.up, data.low].map((layer) => (layer ? integers(layer, zones, slots) : new Int32Array(0))),
+  );
+  const intervals = data.up !== null;
   const count = new Float64Array(size);
   const lower = new Float64Array(size);
   const upper = new Float64Array(size);
   for (let k = 0; k < size; k += 1) {
-    const mirrored = whole[k] - up[k];
     count[k] = whole[k] / per;
+    const mirrored = whole[k] - up[k]; // without intervals NaN, and so are both ends
     lower[k] = (low[k] + (data.floor ? Math.max(mirrored, 0) : mirrored)) / per;
     upper[k] = (whole[k] + up[k]) / per;
   }
   for (const k of data.missing) count[k] = NaN;
   for (const k of data.no_interval) lower[k] = upper[k] = NaN;
-  return { zones, slots, decimals: Math.round(Math.log10(per)), count, lower, upper };
+  return { zones, slots, decimals: Math.round(Math.log10(per)), intervals, count, lower, upper };
 }
 
 /**

@@ -49,8 +49,8 @@ export class Panel {
     this.city = zone < 0 ? null : cityLike(release, zone);
     const keys = [{ kind: "zone", text: zone < 0 ? words.key_total : words.key_zone }];
     if (zone >= 0) {
-      if (release.facts.coverage) keys.push({ kind: "band", text: fill(words.key_band, { percent: release.facts.coverage }) });
-      else keys.push({ kind: "band", text: words.key_band_plain });
+      const band = release.facts.coverage ? fill(words.key_band, { percent: release.facts.coverage }) : words.key_band_plain;
+      if (release.intervals) keys.push({ kind: "band", text: band });
       keys.push({ kind: "usual", text: usual?.by === "weekday" ? words.key_weekday : words.key_kind });
       keys.push({ kind: "city", text: words.key_city });
     }
@@ -89,7 +89,7 @@ export class Panel {
     lines.push({ values: zone < 0 ? release.city : release.row(zone, "count"), colour: tones[0], width: 2, dash: [] });
     this.frame = drawSeries(this.canvas, {
       lines,
-      band: zone < 0 ? null : { lower: release.row(zone, "lower"), upper: release.row(zone, "upper"), colour: tones[1] },
+      band: zone < 0 || !release.intervals ? null : { lower: release.row(zone, "lower"), upper: release.row(zone, "upper"), colour: tones[1] },
       days: clock.days.map((k) => ({ slot: k, name: clock.shortDay(k) })),
       slots: release.slots,
       mark: slot,

@@ -1,0 +1,256 @@
+"""The tables of a published folder and its `README.txt`, for densities and for streams.
+
+A table is long: every place and every slot, empty ones too; the keys are public. Times in the
+Parquet form are instants in the grid's zone; in the CSV form they are local times with their
+offset, so that the two hours called 02:00 in October stay apart.
+
+`README.txt` is for the people who use the data, in plain text. It is made from the manifest and
+the names of the files alone, so a rerun writes the same bytes.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from sfumato.io.write import write_atomically
+from sfumato.model.time_grid import TimeGrid
+from sfumato.published.manifest import Manifest
+from sfumato.published.statement import statement
+
+_BATCH = 1 << 20
+"""Rows that are written at once: a stream of a year is never held as text as a whole."""
+
+
+def long_table(
+    ids: NDArray[np.str_],
+    grid: TimeGrid,
+    values: NDArray[Any],
+    lower: NDArray[Any] | None = None,
+    upper: NDArray[Any] | None = None,
+) -> pa.Table:
+    """zone_id, time_start, time_end, count, any lower and upper; places in order, then slots."""
+    starts, ends = grid_times(grid, ids.size)
+    columns = {
+        "zone_id": pa.array(np.repeat(ids, grid.slots).tolist(), type=pa.string()),
+        "time_start": starts,
+        "time_end": ends,
+        "count": values.ravel(),
+    }
+    if lower is not None and upper is not None:
+        columns |= {"lower": lower.ravel(), "upper": upper.ravel()}
+    return pa.table(columns)
+
+
+def grid_times(grid: TimeGrid, places: int) -> tuple[pa.Array, pa.Array]:
+    """Starts and ends of all slots, once for each place, as instants in the grid's zone."""
+    instant = pa.timestamp("us", tz=grid.tz)
+    starts, ends = (
+        pa.array(np.tile(np.asarray(edges), places), type=pa.int64()).cast(instant)
+        for edges in (grid.edges[:-1], grid.edges[1:])
+    )
+    return starts, ends
+
+
+def with_local_times(table: pa.Table, grid: TimeGrid) -> pa.Table:
+    """The same table with times as text, for CSV."""
+    places = table.num_rows // grid.slots
+
+    def texts(times: Sequence[datetime]) -> pa.Array:
+        return pa.array([time.isoformat() for time in times] * places, type=pa.string())
+
+    table = table.set_column(1, "time_start", texts(grid.starts()))
+    return table.set_column(2, "time_end", texts(grid.ends()))
+
+
+def write_long_tables(
+    folder: Path, ids: NDArray[np.str_], grid: TimeGrid, values: NDArray[np.float64]
+) -> None:
+    """`density.parquet` and `density.csv` of a stream; whole numbers are written as such.
+
+    Some places at a time, so that memory is that of the numbers alone. The same bytes for the
+    same numbers.
+    """
+    whole = bool((values == np.rint(values)).all())
+    kept = values.astype(np.int64) if whole else values
+    step = max(1, _BATCH // grid.slots)
+
+    def tables() -> Iterator[pa.Table]:
+        for first in range(0, ids.size, step):
+            yield long_table(ids[first : first + step], grid, kept[first : first + step])
+
+    def parquet(path: Path) -> None:
+        with pq.ParquetWriter(path, next(tables()).schema, compression="zstd") as writer:
+            for table in tables():
+                writer.write_table(table)
+
+    def csv(path: Path) -> None:
+        options = pa_csv.WriteOptions(quoting_style="needed")
+        schema = with_local_times(next(tables()), grid).schema
+        with pa_csv.CSVWriter(path, schema, write_options=options) as writer:
+            for table in tables():
+                writer.write_table(with_local_times(table, grid))
+
+    write_atomically(folder / "density.parquet", parquet)
+    write_atomically(folder / "density.csv", csv)
+
+
+_FILES = {
+    "density.parquet": "the numbers: zone_id, time_start, time_end, count{interval}",
+    "density.csv": "the same as text; local times with their offset from UTC",
+    "density-districts.parquet": "sums of the zones of each district: district_id, time_start, "
+    "time_end, count",
+    "density-city.parquet": "sums of all zones: city_id, time_start, time_end, count",
+    "zones.geojson": "outlines of the zones (WGS84); join by zone_id",
+    "zones.parquet": "the same as GeoParquet",
+    "towers.geojson": "positions of the towers (WGS84); their tower_id is the zone_id of the table",
+    "towers.parquet": "the same as GeoParquet",
+    "index.html": "the numbers to look at: open it in a browser, it needs no network",
+    "manifest.json": "the privacy statement for machines, and the digest of every other file",
+    "README.txt": "this text",
+    "slots": "a folder with a Parquet file of the numbers of each slot",
+    "stream.ndjson": "the numbers, a line a slot: when it begins and ends, whether it was measured "
+    "anew (fresh), the standard deviation of the noise (sd), counts in the order of places.json",
+    "places.json": "the zones in the order of the counts in stream.ndjson",
+    "stream.json": "the privacy statement for machines, from the first slot on",
+}
+_LIVE = ("slots", "stream.ndjson", "places.json", "stream.json", "README.txt")
+
+
+def readme(manifest: Manifest, files: Iterable[str], promise: str | None = None) -> str:
+    """What is here, what a row is, how exact, how private, how to cite.
+
+    Args:
+        manifest: What was published; its list of files is not looked at.
+        files: Names of the files that are there, or will be.
+        promise: The privacy statement, where it is not the one of a density.
+    """
+    present = sorted({*files, "README.txt", "manifest.json"})
+    columns = ", lower, upper" if manifest.scheme.interval_coverage else ""
+    listed = [f"{n}: {_FILES[n]}.".format(interval=columns) for n in present if n in _FILES]
+    if manifest.kind == "stream":
+        later = [name for name in present if name not in _LIVE]
+        listed.append(f"With the last slot come {', '.join(later[:-1])} and {later[-1]}.")
+    parts = [
+        _title(manifest),
+        _section("FILES", *listed),
+        _section("WHAT A ROW IS", _row(manifest)),
+        _section("UNITS", _unit(manifest), _whole(manifest)),
+        _section("INTERVALS", _interval(manifest)),
+    ]
+    if "density-city.parquet" in present:
+        parts.append(_section("LEVELS", _levels()))
+    parts += [
+        "PRIVACY\n\n" + (promise or statement(manifest)).rstrip(),
+        _section("HOW TO CITE", _cite(manifest)),
+    ]
+    return "\n\n\n".join(parts) + "\n"
+
+
+def promise_in(text: str) -> str:
+    """The privacy statement in a `README.txt`; all of one that holds nothing else."""
+    _, found, rest = text.partition("\nPRIVACY\n\n")
+    return rest.partition("\n\n\n")[0] + "\n" if found else text
+
+
+def _title(manifest: Manifest) -> str:
+    name = manifest.release.name
+    return f"{name}\n{'=' * len(name)}"
+
+
+def _section(title: str, *paragraphs: str) -> str:
+    return "\n\n".join([title, *(textwrap.fill(text, 88) for text in paragraphs if text)])
+
+
+def _row(manifest: Manifest) -> str:
+    grid, kind = manifest.grid, manifest.released.kind
+    return (
+        f"One row for each of {manifest.released.count} {kind} and each of {grid.slots} time "
+        f"slots, from {grid.start} to {grid.end} ({grid.tz}). All of them are there, also where "
+        "nobody was, so a missing row is a fault of your copy. A slot runs from time_start to "
+        f"just before time_end and lasts {_length(grid.step_seconds)}; where clocks change, a "
+        "day has an hour more or less. zone_id is text: leading zeros belong to it."
+    )
+
+
+def _length(seconds: float) -> str:
+    for size, word in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds % size == 0:
+            n = int(seconds // size)
+            return f"{n} {word}{'' if n == 1 else 's'}"
+    return f"{seconds:g} seconds"
+
+
+def _unit(manifest: Manifest) -> str:
+    if manifest.kind == "stream":
+        text = (
+            "count estimates people: in every slot a person counts once, in one place, so a "
+            "slot's numbers add up to people."
+        )
+    elif manifest.privacy.counting == "people":
+        text = (
+            "count estimates people: someone who was in several places in a slot is one unit "
+            "that is divided evenly over them, so a slot's numbers add up to people."
+        )
+    else:
+        text = (
+            "count estimates visits: a person counts once in each place where they were seen in "
+            "the slot, so one person can count in several places, and adding up slots counts "
+            "people again and again."
+        )
+    return text + " It is about the people in the records, not about the whole population."
+
+
+def _whole(manifest: Manifest) -> str:
+    if manifest.public_inputs.get("consistency", "none") != "none":
+        return "Counts are whole numbers."
+    if manifest.public_inputs.get("integers"):
+        return "Counts are whole numbers; each slot's total was kept when they were rounded."
+    return "Counts are estimates and need not be whole. Do not round them before you add them up."
+
+
+def _interval(manifest: Manifest) -> str:
+    if not manifest.scheme.interval_coverage:
+        return (
+            "None are stated. sd in stream.ndjson is the standard deviation of the noise in one "
+            "number of a slot, as far as public facts and earlier slots tell. Small counts are "
+            "uncertain: look at it before you rank places."
+        )
+    return (
+        f"lower and upper enclose the count that was measured in "
+        f"{manifest.scheme.interval_coverage:.0%} of cases: they are about the noise that was "
+        "added and, where the method merges or smooths, about what that may have cost. They are "
+        "not about people who are missing from the records, and only in part about what the "
+        "limit on each person's share left out. Small counts are uncertain: look at the interval "
+        "before you rank places. The interval of a sum or a difference is not the sum of "
+        "intervals, because errors of neighbouring places and hours hang together."
+    )
+
+
+def _levels() -> str:
+    return (
+        "Districts and the city are exact sums of the zones as published, so all levels agree. "
+        "They carry no interval: how the errors of zones hang together is not part of the "
+        "release, and a guess would be too narrow or too wide."
+    )
+
+
+def _cite(manifest: Manifest) -> str:
+    release, privacy = manifest.release, manifest.privacy
+    year = release.reserved_at[:4]
+    version = manifest.software.get("sfumato", "")
+    return (
+        f"{release.dataset} ({year}). {release.name}: estimated {privacy.counting} by place and "
+        f"time, {manifest.grid.start[:10]} to {manifest.grid.end[:10]}. Differentially private "
+        f"(epsilon {privacy.epsilon:.3g}, delta {privacy.delta:g}, unit {privacy.unit}), made "
+        f"with sfumato {version}, scheme {manifest.scheme.name}. Release {release.id}."
+    )
