@@ -35,7 +35,6 @@ import platformdirs
 import pyarrow as pa
 
 from sfumato.city import CityPlan, build_city, generate_events
-from sfumato.density.evaluate import interval_coverage
 from sfumato.density.paris import Paris
 from sfumato.density.registry import scheme_named
 from sfumato.density.scheme import PublicFacts
@@ -50,7 +49,12 @@ from sfumato.lab.paris.setup import Stage, make_city, open_city
 from sfumato.model.source import RememberingSource
 from sfumato.privacy.wall import Wall
 from sfumato.published.tables import with_local_times
-from sfumato.utility.density import earth_mover_series, mean_relative_error, pearson
+from sfumato.utility.density import (
+    earth_mover_series,
+    interval_coverage,
+    mean_relative_error,
+    pearson,
+)
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 PARTS = ("after", "emd", "release", "quality")

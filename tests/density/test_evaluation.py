@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.density.evaluate import evaluate_table, interval_coverage, random_ranges, spread
+from sfumato.utility.density import evaluate_table, interval_coverage, random_ranges, spread
 
 RNG = np.random.default_rng(4)
 POINTS = RNG.random((30, 2)) * 3000

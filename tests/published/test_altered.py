@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sfumato
-from sfumato.attacks.run import load
+from sfumato.attacks.run import attack
 from sfumato.city.crowd import CrowdPlan
 from sfumato.city.write import write_crowd
 from sfumato.cli.main import app
@@ -114,10 +114,7 @@ READERS: dict[str, Reader] = {
     "write_figures": lambda f, given: write_figures(f, given.scratch / "figures"),
     "export_release": lambda f, given: export_release(f, "flowkit", given.scratch / "x"),
     "evaluate": lambda f, given: evaluate(f, given.events, zones=given.zones, earth_mover=False),
-    "load (attack)": lambda f, given: load(
-        [f], given.events, given.zones, None, None,
-        {"columns": {}, "time_unit": None, "tz": None}, lambda *_: None,
-    ),
+    "attack": lambda f, given: attack(f, given.events, zones=given.zones, seeds=1, group=0),
     "pattern_of (earlier)": _asked,
     "sfumato report": lambda f, given: run(
         ["report", str(f), "--out", str(given.scratch / "page.html"), "--quiet"]

@@ -1,30 +1,37 @@
-"""What `sfumato attack` is given: released tables, the places they are about, and the truth."""
+"""`sfumato.attack`: what an adversary makes of a release, before one does. INTERNAL.
+
+Released tables, the places they are about and the truth go in; accuracies of recovered
+trajectories and the membership game come out, beside baselines that know no release.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.attacks.membership import Game, Membership, allowed, play, publish_counts
+from sfumato.attacks.recovery import Link, Method, Solver
+from sfumato.attacks.recovery.study import Study, attack_tables
 from sfumato.attacks.republish import Stage, StreamStage
-from sfumato.attacks.trajectories import Ground, People, trajectories
-from sfumato.errors import UsageError
-from sfumato.geography.overlay import centres, overlay
-from sfumato.geography.voronoi import voronoi_cells
+from sfumato.attacks.trajectories import Ground, People, suppressed, trajectories
+from sfumato.density.request import parse_bound
+from sfumato.errors import InputError, UsageError
+from sfumato.geography.overlay import centres
+from sfumato.geography.places import PlaceOptions
 from sfumato.io.events import read_events
-from sfumato.io.towers import read_towers
-from sfumato.io.zones import read_zones
+from sfumato.model.counts import Bound
 from sfumato.model.places import Places
+from sfumato.model.source import Progress
 from sfumato.model.time_grid import Clock, TimeGrid
-from sfumato.published.release import Release, read_release
+from sfumato.published.release import Release, as_release
 
-if TYPE_CHECKING:
-    from sfumato.model.counts import Bound
-
+UNPROTECTED = "no protection"
 Table = NDArray[np.float64]
 Republish = Callable[[NDArray[np.int32], np.random.Generator], Table]
 
@@ -96,42 +103,145 @@ def attackable(found: Release) -> Attackable:
     )
 
 
-def load(
-    releases: list[Path],
-    events: str,
-    zones: Path | None,
-    towers: Path | None,
-    tz: str | None,
-    reading: dict[str, Any],
-    tell: Callable[[str, float], None],
-) -> tuple[People, list[Attackable], Places]:
-    """The truth as trajectories in the releases' places, what was released, and the places."""
-    if zones is None and towers is None:
-        raise UsageError("Where the places are is missing.", remedy="Give `zones` or `towers`.")
-    given = [attackable(read_release(folder, tz=tz)) for folder in releases]
-    grid = given[0].grid
-    areas = None if zones is None else read_zones(zones)
-    sites = None if towers is None else read_towers(towers, zones=areas, tz=tz)
-    counted = sites if sites is not None else areas
-    released = areas if areas is not None else sites
-    assert counted is not None
-    assert released is not None
-    shares = None
-    if sites is not None and areas is not None:
-        shares = overlay(voronoi_cells(sites, areas, period=grid), areas)
-    for one in given:
-        same = np.array_equal(one.ids, released.ids) and np.array_equal(one.grid.edges, grid.edges)
-        if not same:
+@dataclass(frozen=True, slots=True, eq=False)
+class Attacked:
+    """What an adversary made of releases. INTERNAL: it was measured against the truth."""
+
+    study: Study
+    membership: dict[str, Membership]
+    allowed: dict[str, float]
+    """The success that each guarantee allows at most, where it is about a whole record."""
+    remarks: tuple[str, ...] = ()
+
+
+def attack(
+    releases: str | os.PathLike[str] | Release | Sequence[str | os.PathLike[str] | Release],
+    events: object,
+    *,
+    towers: object = None,
+    zones: object = None,
+    grid: str | None = None,
+    region: object = None,
+    zone_id: str | None = None,
+    zone_name: str | None = None,
+    layer: str | None = None,
+    repair_zones: bool = False,
+    drop_bad_towers: bool = False,
+    tz: str | None = None,
+    column: Mapping[str, str] | None = None,
+    time_unit: str | None = None,
+    events_tz: str | None = None,
+    format: str | None = None,
+    suppress: Sequence[int] = (5, 15),
+    seeds: int = 5,
+    predict: bool = True,
+    link: str = "accumulate",
+    solver: str = "auto",
+    group: int = 100,
+    rounds: int = 24,
+    bound: Bound | str | None = None,
+    progress: Progress | None = None,
+) -> Attacked:
+    """Recover trajectories from counts alone, with and without protection. INTERNAL.
+
+    Xu et al. (2017) on the true counts, on suppressed ones and on each release or stream; and the
+    membership game on the scheme that published it.
+
+    Args:
+        releases: Folders or releases of one period.
+        events: The events that they were made from.
+        towers: Antennas, as for the release.
+        zones: Zones, as for the release.
+        grid: Cells instead of zones, as for the release.
+        region: What the grid covers, as for the release.
+        zone_id: Column of the zones' ids.
+        zone_name: Column of the zones' names.
+        layer: Layer of the zones' or the region's file.
+        repair_zones: Make crossing outlines valid.
+        drop_bad_towers: Leave out towers without a usable position.
+        tz: Clock of times and validity dates that carry none; default: that of the release.
+        column: Which column is what: `{"user": "imsi", "time": "ts"}`.
+        time_unit: Unit of epoch numbers: s, ms, us or ns.
+        events_tz: Clock of event times that carry no offset; default: `tz`.
+        format: Format of the events, where names do not tell.
+        suppress: Also attack counts suppressed below each of these.
+        seeds: Runs that break ties differently.
+        predict: By day, expect steps to be repeated.
+        link: Days are linked to: accumulate, adjacent.
+        solver: auto, people or cells.
+        group: Size of the groups of the membership game; 0 leaves it out.
+        rounds: Tables published in the membership game, a multiple of 4.
+        bound: The bound that the releases were made with.
+        progress: Told the stage and its share.
+
+    Returns:
+        Accuracies beside those of baselines, and the game: for the holder's eyes only.
+
+    Raises:
+        UsageError: The releases are not about these places, or not about one period.
+        InputError: A file cannot be read, or is not as it was published.
+
+    Example:
+        >>> found = sfumato.attack(                                        # doctest: +SKIP
+        ...     "releases/week-37", "events.parquet", zones="zones.geojson"
+        ... )
+    """
+    try:
+        method = Method(predict=predict, link=Link(link), solver=Solver(solver))
+    except ValueError:
+        raise UsageError(
+            "There is no such way to link days or to solve.",
+            remedy="`link` is accumulate or adjacent; `solver` is auto, people or cells.",
+        ) from None
+    tell: Progress = progress or (lambda *_: None)
+    given = [releases] if isinstance(releases, str | os.PathLike | Release) else list(releases)
+    tables = [attackable(as_release(one, tz=tz)) for one in given]
+    times = tables[0].grid
+    places = PlaceOptions(
+        towers, zones, grid, region, zone_id, zone_name, layer, repair_zones, drop_bad_towers
+    ).open(period=times, tz=tz or times.tz)
+    for one in tables:
+        same = np.array_equal(one.ids, np.unique(places.released.ids))
+        if not (same and np.array_equal(one.grid.edges, times.edges)):
             raise UsageError(
                 "The releases are not about these places, or not about one period.",
                 remedy="Give the places they were made with, and releases of one period.",
             )
-    reading = reading | {"tz": reading["tz"] or grid.tz}
-    described = read_events(events, period=grid.period, **reading)
+    described = read_events(
+        events,
+        period=times.period,
+        columns=column,
+        time_unit=time_unit,
+        format=format,
+        tz=events_tz or tz or times.tz,
+    )
     tell("reading events", -1.0)
     try:
-        truth = trajectories(described, counted, grid, zones=shares)
+        truth = trajectories(described, places.counted, times, zones=places.shares)
     finally:
         described.close()
-    people = People(truth.cells, Ground(centres(released)), Clock.of(grid), truth.filled)
-    return people, given, released
+    people = People(truth.cells, Ground(centres(places.released)), Clock.of(times), truth.filled)
+    attacked: dict[str, Any] = {UNPROTECTED: people.counts}
+    attacked |= {f"suppressed below {k}": suppressed(people.counts, k) for k in suppress}
+    attacked |= {one.label: one.values for one in tables}
+    study = attack_tables(people, attacked, method, seeds=seeds, progress=tell)
+    limits = parse_bound(bound) if isinstance(bound, str) else bound
+    size = min(group, len(people.cells) // 2)
+    if size < 2:
+        return Attacked(study, {}, {})
+    cells = people.ground.cells
+    ways = {UNPROTECTED: publish_counts(cells)}
+    ways |= {f"suppressed below {k}": publish_counts(cells, partial(_below, k)) for k in suppress}
+    ways |= {one.label: one.like(places.released, size, limits) for one in tables}
+    game, found, remarks = Game(group=size, rounds=rounds), {}, []
+    for name, publish in ways.items():
+        try:
+            found[name] = play(people.cells, game, publish, partial(tell, f"{name}: membership"))
+        except InputError as error:  # a scheme that cannot publish so few people
+            remarks.append(f"{name}: no membership game. {error.problem}")
+    most = {one.label: allowed(one.epsilon, one.delta) for one in tables if one.whole_record}
+    return Attacked(study, found, most, tuple(remarks))
+
+
+def _below(k: int, counts: NDArray[np.int64], _rng: np.random.Generator) -> Table:
+    return suppressed(counts, k).astype(np.float64)

@@ -8,10 +8,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -21,32 +19,30 @@ from sfumato.cli.options import (
     AsJson,
     BoundText,
     Columns,
+    DropBadTowers,
     EventsOption,
     EventsTz,
     Format,
+    Grid,
     InternalFolder,
+    Layer,
     Quiet,
     ReadTz,
+    Region,
+    RepairZones,
     Results,
     Seed,
     TimeUnit,
     Towers,
+    ZoneId,
+    ZoneName,
     Zones,
+    called,
     columns_of,
     shared,
 )
 from sfumato.cli.telling import Working, print_json, tell
-from sfumato.errors import InputError, UsageError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from rich.console import Console
-
-    from sfumato.attacks.membership import Membership
-    from sfumato.attacks.run import Attackable
-    from sfumato.attacks.trajectories import People
-    from sfumato.model.places import Places
+from sfumato.errors import InputError
 
 traces_app = typer.Typer(help="Attacks on sanitised traces; results are internal.")
 
@@ -108,7 +104,6 @@ def traces(
 
 
 DEFAULT = "recovery"
-UNPROTECTED = "no protection"
 
 
 class _WithDefault(TyperGroup):
@@ -134,6 +129,13 @@ def recovery(
     events: EventsOption,
     zones: Zones = None,
     towers: Towers = None,
+    grid: Grid = None,
+    region: Region = None,
+    zone_id: ZoneId = None,
+    zone_name: ZoneName = None,
+    layer: Layer = None,
+    repair_zones: RepairZones = False,
+    drop_bad_towers: DropBadTowers = False,
     tz: ReadTz = None,
     column: Columns = None,
     format: Format = None,
@@ -169,92 +171,24 @@ def recovery(
     Example:
         sfumato attack releases/week-37 --events events.parquet --zones zones.geojson
     """
+    options = dict(locals())
     from rich.console import Console
 
-    from sfumato.attacks.recovery import Link, Method, Solver
-    from sfumato.attacks.recovery.study import attack_tables
     from sfumato.attacks.report import as_json as plain
     from sfumato.attacks.report import show, write
-    from sfumato.attacks.run import load
-    from sfumato.attacks.trajectories import suppressed
+    from sfumato.attacks.run import attack
 
-    try:
-        method = Method(predict=predict, link=Link(link), solver=Solver(solver))
-    except ValueError:
-        raise UsageError(
-            "There is no such way to link days or to solve.",
-            remedy="--link accumulate or adjacent; --solver auto, people or cells.",
-        ) from None
     console = Console(stderr=True)
     with Working(quiet or as_json, "reading releases and places") as progress:
-        reading = {"columns": columns_of(column), "time_unit": time_unit, "tz": events_tz or tz}
-        reading |= {"format": format}
-        people, given, places = load(releases, events, zones, towers, tz, reading, progress)
-        counts, below = people.counts, suppress if suppress is not None else [5, 15]
-        tables: dict[str, Any] = {UNPROTECTED: counts}
-        tables |= {f"suppressed below {k}": suppressed(counts, k) for k in below}
-        tables |= {one.label: one.values for one in given}
-        study = attack_tables(people, tables, method, seeds=seeds, progress=progress)
-        membership, allowed = play_all(
-            people,
-            given,
-            places,
-            below,
-            group=group,
-            rounds=rounds,
-            bound=bound,
-            tell=progress,
-            console=console,
-        )
+        found = called(attack, options, progress=progress)
+    for remark in found.remarks:
+        tell([remark])
+    said = (found.study, found.membership, found.allowed)
     folder = out or releases[0].absolute().parent / f"internal-{releases[0].absolute().name}"
-    written = write(study, membership, allowed, folder, console if not quiet else None)
+    written = write(*said, folder, console if not quiet else None)
     if as_json:
-        print_json({}, plain(study, membership, allowed))
+        print_json({}, plain(*said))
     elif not quiet:
-        show(study, membership, allowed)
+        show(*said)
         tell([f"do not publish {', '.join(str(path) for path in written)}"])
         typer.echo("On the map: sfumato evaluate with the same --out shows recovered trajectories.")
-
-
-def play_all(
-    people: People,
-    given: list[Attackable],
-    places: Places,
-    below: list[int],
-    *,
-    group: int,
-    rounds: int,
-    bound: str | None,
-    tell: Callable[[str, float], None],
-    console: Console,
-) -> tuple[dict[str, Membership], dict[str, float]]:
-    """The membership game on true and suppressed counts and on each release's scheme.
-
-    Also what each guarantee allows at most, where it is about somebody's whole record.
-    """
-    from sfumato.attacks.membership import Game, allowed, play, publish_counts
-    from sfumato.density.request import parse_bound
-
-    size = min(group, len(people.cells) // 2)
-    if size < 2:
-        return {}, {}
-    game, cells = Game(group=size, rounds=rounds), people.ground.cells
-    ways = {UNPROTECTED: publish_counts(cells)}
-    ways |= {f"suppressed below {k}": publish_counts(cells, partial(_below, k)) for k in below}
-    limits = None if bound is None else parse_bound(bound)
-    ways |= {one.label: one.like(places, size, limits) for one in given}
-    found = {}
-    for name, publish in ways.items():
-        try:
-            found[name] = play(people.cells, game, publish, partial(tell, f"{name}: membership"))
-        except InputError as error:  # a scheme that cannot publish so few people
-            console.print(f"internal: {name}: no membership game. {error.problem}", highlight=False)
-    return found, {one.label: allowed(one.epsilon, one.delta) for one in given if one.whole_record}
-
-
-def _below(k: int, counts: NDArray[np.int64], _rng: np.random.Generator) -> NDArray[np.float64]:
-    import numpy as np
-
-    from sfumato.attacks.trajectories import suppressed
-
-    return suppressed(counts, k).astype(np.float64)

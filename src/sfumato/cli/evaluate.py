@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,26 +15,25 @@ from sfumato.cli.options import (
     EventsOption,
     EventsTz,
     Format,
+    Grid,
     InternalFolder,
     Layer,
     Master,
     Pipeline,
     Quiet,
     ReadTz,
+    Region,
     RepairZones,
     SparkConf,
     TimeUnit,
     Towers,
     ZoneId,
+    ZoneName,
     Zones,
     ZoningOf,
-    columns_of,
-    opened,
-    pipeline_inputs,
-    spark_settings,
+    called,
 )
 from sfumato.cli.telling import RowsRead, Working, print_json, tell
-from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
     from sfumato.density.evaluate import Comparison
@@ -59,6 +58,8 @@ def evaluate(
     events: EventsOption,
     zones: Zones = None,
     towers: Towers = None,
+    grid: Grid = None,
+    region: Region = None,
     pipeline: Pipeline = None,
     zoning: ZoningOf = None,
     tz: ReadTz = None,
@@ -71,6 +72,7 @@ def evaluate(
     time_unit: TimeUnit = None,
     events_tz: EventsTz = None,
     zone_id: ZoneId = None,
+    zone_name: ZoneName = None,
     layer: Layer = None,
     repair_zones: RepairZones = False,
     drop_bad_towers: DropBadTowers = False,
@@ -86,46 +88,23 @@ def evaluate(
         sfumato evaluate releases/week-37 --events events.parquet
         --towers towers.csv --zones zones.geojson
     """
+    options = dict(locals())
     from sfumato.density import evaluate as holder
-    from sfumato.published import read_release
 
-    places: dict[str, Any] = {"towers": towers, "zones": zones}
-    inputs = pipeline_inputs(
-        pipeline, zoning, events, places, lambda: read_release(releases[0]).grid
-    )
-    if places["zones"] is None:
-        raise UsageError("The zones are missing.", remedy="Give --zones, or --zoning.")
-    with (
-        Working(quiet or as_json, "reading and counting events") as progress,
-        opened(inputs, events, progress) as described,
-    ):
-        found = holder.evaluate(
-            list(releases),
-            described,
-            **places,
-            tz=tz,
-            columns=columns_of(column),
-            format=format,
-            time_unit=time_unit,
-            events_tz=events_tz,
-            zone_id=zone_id,
-            layer=layer,
-            repair_zones=repair_zones,
-            drop_bad_towers=drop_bad_towers,
-            engine=engine,
-            master=master,
-            spark=spark_settings(spark_conf),
-            earth_mover=earth_mover,
-            internal=RowsRead(silent=quiet),
-            progress=lambda done, of: progress("comparing slot by slot", done / of),
-        )
     folder = out or releases[0].parent / f"internal-{releases[0].name}"
-    written = holder.write_comparison(found, folder)
+    with Working(quiet or as_json, "reading and counting events") as progress:
+        found = called(
+            holder.evaluate,
+            options,
+            out=folder,
+            internal=RowsRead(silent=quiet),
+            progress=progress,
+        )
     if as_json:
         print_json({}, [one.overall for one in found.evaluations])
     elif not quiet:
         show(found)
-        tell([f"do not publish {', '.join(str(path) for path in written)}"])
+        tell([f"do not publish {', '.join(str(folder / name) for name in holder.WRITTEN)}"])
 
 
 def show(found: Comparison) -> None:

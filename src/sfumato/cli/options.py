@@ -10,8 +10,7 @@ Below the table: how values that hold a `name=value` are read, and where a ledge
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -21,9 +20,6 @@ import typer
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from sfumato.io.events import Inputs
-    from sfumato.model.source import Progress
-    from sfumato.model.time_grid import TimeGrid
     from sfumato.privacy.ledger import Ledger
 
 DATA, PLACES, PRIVACY, OUTPUT = "data", "places", "privacy", "output"
@@ -194,37 +190,6 @@ InternalFolder = Annotated[
     shared(OUTPUT, "--out", "Folder for internal results; default: beside the first release."),
 ]
 Seed = Annotated[int, shared("more", "--seed", "The same seed gives the same result.")]
-
-
-def pipeline_inputs(
-    name: str | None,
-    zoning: str | None,
-    where: str,
-    settings: dict[str, Any],
-    grid: Callable[[], TimeGrid],
-) -> Inputs | None:
-    """What a pipeline holds about a period; its towers and zones go into the settings."""
-    if name is None:
-        if zoning is not None:
-            raise UsageError("--zoning goes with --pipeline.", remedy="Give --zones FILE instead.")
-        return None
-    if settings["towers"] is not None or settings["zones"] is not None:
-        raise UsageError("A pipeline brings its own towers and zones.", remedy="Leave them out.")
-    from sfumato.published.export import open_pipeline
-
-    found = open_pipeline(name, where, grid(), zoning)
-    settings |= {"towers": found.towers, "zones": found.zones}
-    return found
-
-
-@contextmanager
-def opened(found: Inputs | None, events: str, progress: Progress | None) -> Iterator[object]:
-    """The events of a pipeline, let go of at the end; without one, what the user named."""
-    if found is None:
-        yield events
-    else:
-        with closing(found.open_events(progress)) as described:
-            yield described
 
 
 def pairs(given: list[str] | None, what: str, example: str) -> dict[str, str]:

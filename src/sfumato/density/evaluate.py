@@ -1,15 +1,7 @@
-"""A release against the truth: every metric by zone, by slot and overall. INTERNAL.
+"""`sfumato.evaluate`: a release or stream beside the truth behind it. INTERNAL.
 
-What is computed here tells about real people and stays with the holder; whatever writes it
-to a file says so in the file's name.
-
-For the holder's eyes only: compare a release with the truth behind it. INTERNAL.
-
-    evaluation = sfumato.density.evaluate.evaluate("release/week-37", "events.parquet",
-                                         towers="towers.csv", zones="zones.geojson")
-
-Results are marked internal in their file names. Nothing here is charged, because nothing
-here may be published.
+For the holder's eyes only: what is computed here tells about real people. Results are marked
+internal in their file names; nothing is charged, because nothing here may be published.
 """
 
 from __future__ import annotations
@@ -20,135 +12,36 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from sfumato.density.publish import opened_inputs
 from sfumato.engine.local import DropLog
 from sfumato.engine.open import opened_source
 from sfumato.errors import UsageError
-from sfumato.geography.overlay import Overlay, layout_of_zones, overlay
-from sfumato.geography.voronoi import voronoi_cells
-from sfumato.io.towers import read_towers
+from sfumato.geography.overlay import layout_of_zones
+from sfumato.geography.places import OpenedPlaces, PlaceOptions
 from sfumato.io.write import write_bytes, write_parquet
-from sfumato.io.zones import read_zones
 from sfumato.model.counts import Counting
 from sfumato.model.places import Places
+from sfumato.model.source import Progress
 from sfumato.privacy.door import open_private
 from sfumato.published.release import Release, as_release
 from sfumato.report.internal import (
+    INTERNAL_NAME,
     AttackPanel,
     Contender,
     InternalEvaluation,
     read_panel,
     write_internal_page,
 )
-from sfumato.utility import density
-from sfumato.utility.density import earth_mover_series, relative_error
-
-Table = NDArray[np.float64]
-TOP = (10, 50, 100)
-_RANGES = 200
-_SEED = 20_070_910
-"""Range queries are drawn once and for all, so that two evaluations ask the same ones."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Evaluation:
-    """Metrics of one released table."""
-
-    name: str
-    overall: dict[str, float]
-    by_zone: dict[str, Table]
-    by_slot: dict[str, Table]
-
-
-def evaluate_table(
-    name: str,
-    truth: Table,
-    released: Table,
-    distances: Table,
-    *,
-    interval: tuple[Table, Table] | None = None,
-    earth_mover: bool = True,
-    progress: Callable[[int, int], None] | None = None,
-) -> Evaluation:
-    """Judge one table; `distances` are metres between zone centres."""
-    relative = density.relative_error(truth, released)
-    by_zone = {
-        "mean_relative_error": relative.mean(axis=1),
-        "pearson": density.pearson(truth, released),
-        "mean_count": truth.mean(axis=1),
-    }
-    by_slot = {
-        "mean_relative_error": relative.mean(axis=0),
-        "slot_relative_error": density.slot_relative_error(truth, released),
-        "slot_relative_error_as_printed": density.slot_relative_error(
-            truth, released, noisy_denominator=True
-        ),
-        "jensen_shannon": density.jensen_shannon(truth, released),
-    }
-    for k in TOP:
-        if k < truth.shape[0]:
-            by_slot[f"top_{k}"] = density.top_k_agreement(truth, released, k)
-    if earth_mover:
-        by_slot["earth_mover_m"] = earth_mover_series(truth, released, distances, progress)
-    overall = {
-        "mean_relative_error": float(relative.mean()),
-        "pearson": float(by_zone["pearson"].mean()),
-        "mean_absolute_error": density.mean_absolute_error(truth, released),
-        "root_mean_square_error": density.root_mean_square_error(truth, released),
-        "range_query_error": float(
-            density.range_query_error(truth, released, random_ranges(distances)).mean()
-        ),
-        "total_error": float(released.sum() / max(truth.sum(), 1e-9) - 1),
-    }
-    for key, series in by_slot.items():
-        if key not in overall and np.isfinite(series).any():
-            overall[key] = float(np.nanmean(series))
-    if interval is not None:
-        overall |= interval_coverage(truth, *interval)
-    return Evaluation(name, overall, by_zone, by_slot)
-
-
-def interval_coverage(truth: Table, lower: Table, upper: Table) -> dict[str, float]:
-    """Share of true counts inside their interval: counts of 20 and more, and smaller ones."""
-    inside, large = (truth >= lower) & (truth <= upper), truth >= 20
-    found = {"interval_width": float((upper - lower).mean())}
-    for key, where in (("coverage_from_20", large), ("coverage_below_20", ~large)):
-        if where.any():
-            found[key] = float(inside[where].mean())
-    return found
-
-
-def random_ranges(distances: Table) -> NDArray[np.bool_]:
-    """Discs around random zones that hold between one zone and a third of them."""
-    n = distances.shape[0]
-    rng = np.random.default_rng(_SEED)
-    centre = rng.integers(n, size=_RANGES)
-    size = np.exp(rng.uniform(0, np.log(max(n / 3, 2)), _RANGES)).astype(np.int64)
-    order = np.argsort(distances[centre], axis=1, kind="stable")
-    masks = np.zeros((_RANGES, n), dtype=bool)
-    for row, (zones, count) in enumerate(zip(order, np.maximum(size, 1), strict=True)):
-        masks[row, zones[:count]] = True
-    return masks
-
-
-def spread(runs: Sequence[Evaluation]) -> dict[str, tuple[float, float]]:
-    """Mean and standard deviation of each overall figure over several noise draws."""
-    keys = [key for key in runs[0].overall if all(key in run.overall for run in runs)]
-    table = {key: np.array([run.overall[key] for run in runs]) for key in keys}
-    return {
-        key: (float(values.mean()), float(values.std(ddof=1)) if values.size > 1 else 0.0)
-        for key, values in table.items()
-    }
-
+from sfumato.utility.density import Evaluation, Table, evaluate_table, relative_error
 
 SUMMARY = "internal-evaluation.json"
 BY_ZONE = "internal-by-zone.parquet"
 BY_SLOT = "internal-by-slot.parquet"
+WRITTEN = (INTERNAL_NAME, SUMMARY, BY_ZONE, BY_SLOT)
 _PAGE_FIGURES = {
     "mre": "mean_relative_error",
     "pearson": "pearson",
@@ -172,90 +65,181 @@ class Comparison:
 def true_density(
     events: object,
     published: Release,
+    places: OpenedPlaces,
     *,
-    towers: object = None,
-    zones: object,
     tz: str | None = None,
-    columns: dict[str, str] | None = None,
+    columns: Mapping[str, str] | None = None,
     format: str | None = None,
     time_unit: str | None = None,
-    events_tz: str | None = None,
-    zone_id: str | None = None,
-    layer: str | None = None,
-    repair_zones: bool = False,
-    drop_bad_towers: bool = False,
     engine: str | None = None,
     master: str | None = None,
     spark: Mapping[str, str] | None = None,
     internal: Callable[[DropLog], None] | None = None,
-) -> tuple[Table, Places]:
-    """What the release is about: exact counts in the same zones and slots, and the zones.
+    progress: Progress | None = None,
+) -> Table:
+    """What the release is about: exact counts in the same places and slots.
 
-    For towers the truth of a zone is the overlay of tower visits; for coordinates it is the
-    number of distinct users in the zone. `engine`, `master` and `spark` say where to count, as
-    for a release. `internal` is told how many rows were read and why some do not count: read
-    otherwise than for the release, they are another truth.
+    For towers that are spread over zones the truth of a zone is the overlay of tower visits; for
+    coordinates it is the number of distinct users in the zone. `internal` is told how many rows
+    were read and why some do not count: read otherwise than for the release, they are another
+    truth.
     """
-    areas = (
-        zones
-        if isinstance(zones, Places)
-        else read_zones(zones, zone_id, repair=repair_zones, layer=layer)
-    )
-    shares: Overlay | None = None
-    counted = areas
-    if towers is not None:
-        counted = (
-            towers
-            if isinstance(towers, Places)
-            else read_towers(towers, zones=areas, tz=tz, drop_bad=drop_bad_towers)
-        )
-        shares = overlay(voronoi_cells(counted, areas, period=published.grid), areas)
-    if published.manifest.released.sha256 != areas.fingerprint():
+    manifest = published.manifest
+    if manifest.released.sha256 != places.released.fingerprint():
         raise UsageError(
-            "These are not the zones of the release.", remedy="Give the file it was made with."
+            "These are not the places of the release.",
+            remedy="Give the `towers`, `zones` or `grid` that it was made with.",
         )
-    if published.manifest.counted.sha256 != counted.fingerprint():
+    if manifest.counted.sha256 != places.counted.fingerprint():
         raise UsageError(
             "These are not the places that the release counted.",
-            remedy="Give the `towers` and `zones` it was made with.",
+            remedy="Give the `towers`, `zones` or `grid` that it was made with.",
         )
     with opened_source(
         events,
-        counted,
+        places.counted,
         published.grid,
         columns=columns,
-        tz=events_tz or tz or published.grid.tz,
+        tz=tz or published.grid.tz,
         format=format,
         time_unit=time_unit,
         engine=engine,
         master=master,
         spark=spark,
+        progress=progress,
     ) as source:
-        exact = open_private(source.exact(Counting(published.manifest.privacy.counting)))
+        exact = open_private(source.exact(Counting(manifest.privacy.counting)))
         if internal is not None:
             internal(source.drops)
     counts = exact.values / exact.units_per_count
-    return (counts if shares is None else shares.to_zones(counts)), areas
+    if places.shares is not None:
+        return places.shares.to_zones(counts)
+    ids, row = np.unique(places.counted.ids, return_inverse=True)  # a tower that moved has rows
+    if ids.size == counts.shape[0]:
+        return counts
+    added = np.zeros((ids.size, counts.shape[1]))
+    np.add.at(added, row, counts)
+    return added
 
 
 def evaluate(
     releases: str | os.PathLike[str] | Release | Sequence[str | os.PathLike[str] | Release],
     events: object,
     *,
-    zones: object,
     towers: object = None,
+    zones: object = None,
+    grid: str | None = None,
+    region: object = None,
+    zone_id: str | None = None,
+    zone_name: str | None = None,
+    layer: str | None = None,
+    repair_zones: bool = False,
+    drop_bad_towers: bool = False,
+    pipeline: str | None = None,
+    zoning: str | None = None,
     tz: str | None = None,
-    columns: dict[str, str] | None = None,
+    column: Mapping[str, str] | None = None,
+    time_unit: str | None = None,
+    events_tz: str | None = None,
+    format: str | None = None,
+    engine: str | None = None,
+    master: str | None = None,
+    spark_conf: Mapping[str, str] | None = None,
     earth_mover: bool = True,
-    progress: Callable[[int, int], None] | None = None,
-    **reading: Any,
+    out: str | os.PathLike[str] | None = None,
+    internal: Callable[[DropLog], None] | None = None,
+    progress: Progress | None = None,
 ) -> Comparison:
-    """Judge one or several releases of the same zones and period against the truth.
+    """Judge releases or streams of the same places and period against the truth. INTERNAL.
 
-    `reading` holds what else `true_density` takes: how the files were read for the release.
+    Args:
+        releases: Folders or releases of one period.
+        events: The events that they were made from.
+        towers: Antennas, as for the release.
+        zones: Zones, as for the release.
+        grid: Cells instead of zones, as for the release.
+        region: What the grid covers, as for the release.
+        zone_id: Column of the zones' ids.
+        zone_name: Column of the zones' names.
+        layer: Layer of the zones' or the region's file.
+        repair_zones: Make crossing outlines valid.
+        drop_bad_towers: Leave out towers without a usable position.
+        pipeline: `events` is the lakehouse of multimno, or the FlowDB of flowkit.
+        zoning: Zones of the pipeline.
+        tz: Clock of times and validity dates that carry none; default: that of the release.
+        column: Which column is what: `{"user": "imsi", "time": "ts"}`.
+        time_unit: Unit of epoch numbers: s, ms, us or ns.
+        events_tz: Clock of event times that carry no offset; default: `tz`.
+        format: Format of the events, where names do not tell.
+        engine: Where to count: local (default) or spark.
+        master: Spark's master, for a session of its own.
+        spark_conf: Settings of that session.
+        earth_mover: Also the slowest figure.
+        out: Folder for internal results (tables and a page); none: nothing is written.
+        internal: Told how many rows were read and why some do not count.
+        progress: Told the stage and its share.
+
+    Returns:
+        The truth, the releases and how they compare: for the holder's eyes only.
+
+    Raises:
+        UsageError: The releases are not about these places, or not about one period.
+        InputError: A file cannot be read, or is not as it was published.
+
+    Example:
+        >>> found = sfumato.evaluate(                                      # doctest: +SKIP
+        ...     "releases/week-37", "events.parquet", towers="towers.csv", zones="zones.geojson"
+        ... )
+        >>> found.evaluations[0].overall["mean_relative_error"]            # doctest: +SKIP
     """
     given = [releases] if isinstance(releases, str | os.PathLike | Release) else list(releases)
     published = tuple(as_release(one) for one in given)
+    _comparable(published)
+    first = published[0]
+    said = PlaceOptions(
+        towers, zones, grid, region, zone_id, zone_name, layer, repair_zones, drop_bad_towers
+    )
+    with opened_inputs(events, said, pipeline, zoning, first.grid, progress) as (found, places):
+        opened = places.open(period=first.grid, tz=tz or first.grid.tz)
+        truth = true_density(
+            found(),
+            first,
+            opened,
+            tz=events_tz or tz,
+            columns=column,
+            format=format,
+            time_unit=time_unit,
+            engine=engine,
+            master=master,
+            spark=spark_conf,
+            internal=internal,
+            progress=progress,
+        )
+    metres = _distances(opened.released, first)
+
+    def slots(done: int, of: int) -> None:
+        if progress is not None:
+            progress("comparing slot by slot", done / of)
+
+    judged = tuple(
+        evaluate_table(
+            one.label,
+            truth,
+            one.values,
+            metres,
+            interval=None if one.lower is None or one.upper is None else (one.lower, one.upper),
+            earth_mover=earth_mover,
+            progress=slots,
+        )
+        for one in published
+    )
+    comparison = Comparison(truth, opened.released, published, judged)
+    if out is not None:
+        write_comparison(comparison, Path(out))
+    return comparison
+
+
+def _comparable(published: Sequence[Release]) -> None:
     first = published[0]
     for other in published[1:]:
         if other.grid.fingerprint() != first.grid.fingerprint():
@@ -267,24 +251,16 @@ def evaluate(
                 "Releases that are compared must count the same thing, visits or people.",
                 remedy="Evaluate them one at a time; streams count people.",
             )
-    truth, areas = true_density(
-        events, first, towers=towers, zones=zones, tz=tz, columns=columns, **reading
-    )
-    centres = layout_of_zones(areas).centres
-    metres = np.linalg.norm(centres[:, None] - centres[None], axis=2)
-    judged = tuple(
-        evaluate_table(
-            one.label,
-            truth,
-            one.values,
-            metres,
-            interval=None if one.lower is None or one.upper is None else (one.lower, one.upper),
-            earth_mover=earth_mover,
-            progress=progress,
-        )
-        for one in published
-    )
-    return Comparison(truth, areas, published, judged)
+
+
+def _distances(places: Places, published: Release) -> Table:
+    """Metres between the middles of the released places, in their order."""
+    centres = layout_of_zones(places).centres
+    if len(places) != published.ids.size:  # a tower that moved: where it stood first
+        _, first = np.unique(places.ids, return_index=True)
+        centres = centres[first]
+    metres: Table = np.linalg.norm(centres[:, None] - centres[None], axis=2)
+    return metres
 
 
 def write_comparison(found: Comparison, folder: Path) -> list[Path]:

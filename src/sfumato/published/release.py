@@ -253,9 +253,9 @@ def read_release(folder: str | os.PathLike[str], *, tz: str | None = None) -> Re
     return Release(found.path, found.manifest, "read" if found.sealed else UNSEALED)
 
 
-def as_release(given: str | os.PathLike[str] | Release) -> Release:
-    """A release that may be given by its folder."""
-    return given if isinstance(given, Release) else read_release(given)
+def as_release(given: str | os.PathLike[str] | Release, tz: str | None = None) -> Release:
+    """A release that may be given by its folder; `tz` is for streams of the first version."""
+    return given if isinstance(given, Release) else read_release(given, tz=tz)
 
 
 def vouched(release: Release, what: str) -> Release:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.density.evaluate import interval_coverage
 from sfumato.density.paris import Paris
 from sfumato.lab.as_printed.paris import PublishedParis
 from sfumato.lab.paris.setup import Stage
 from sfumato.privacy.wall import Wall
-from sfumato.utility.density import mean_relative_error, pearson
+from sfumato.utility.density import interval_coverage, mean_relative_error, pearson
 
 DRAWS = 3
 

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from sfumato.city.write import STATEMENT
-from sfumato.density.evaluate import interval_coverage
 from sfumato.density.registry import scheme_named
 from sfumato.density.scheme import Density, PublicFacts
 from sfumato.io.write import write_bytes
@@ -41,7 +40,7 @@ from sfumato.model.counts import WeightBound
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.wall import Wall
 from sfumato.utility import density
-from sfumato.utility.density import earth_mover_series
+from sfumato.utility.density import earth_mover_series, interval_coverage
 
 Table = NDArray[np.float64]
 TIMES_USUAL = 3.0
