@@ -125,6 +125,7 @@ def test_an_option_that_several_commands_have_is_declared_once() -> None:
         ("city", "--tz"),
         ("city", "--zones"),
         ("export", "--to"),
+        ("init", "--out"),
         ("reproduce frontier", "--towers"),
         ("reproduce frontier", "--zones"),
         ("reproduce paris", "--towers"),

@@ -76,7 +76,7 @@ def traces(
     """Sanitise the traces as a release would, then take the noise off and recognise people.
 
     Example:
-        sfumato attack traces traces.parquet --expected-noise 100m --out internal-cabs
+        sfumato attack traces traces.parquet --expected-noise 100m --out attacked
     """
     from sfumato.attacks.traces.run import attack_traces, page
     from sfumato.io.traces import read_traces

@@ -73,12 +73,14 @@ def built(command: Callable[..., Any] | typer.Typer) -> TyperCommand | TyperGrou
 
 
 def _cut_example(text: str) -> tuple[str, str]:
-    """The text without its example, and the example as one command to be copied."""
+    """The text in paragraphs without its example, and the example as one command to be copied."""
     found = _EXAMPLE.search(text)
+    said = text if found is None else text[: found.start()].rstrip()
+    said = "\n\n".join(" ".join(part.split()) for part in said.split("\n\n"))
     if found is None:
-        return text, ""
+        return said, ""
     lines = [line.strip() for line in text[found.end() :].strip().splitlines()]
-    return text[: found.start()].rstrip(), "Example:\n\n" + " \\\n    ".join(lines)
+    return said, "Example:\n\n" + " \\\n    ".join(lines)
 
 
 def _config_option() -> Any:

@@ -34,6 +34,8 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "demo": Entry("demo", "A synthetic city from records to a release, to look at.", BEGIN),
+    "init": Entry("init", "Write a commented sfumato.toml after a few questions.", BEGIN),
+    "doctor": Entry("doctor", "Check installation, ledger, keys, folders and clock.", BEGIN),
     "city": Entry("city", "Make a synthetic city and its people's records.", BEGIN),
     "inspect": Entry("inspect", "What is in event files, and how to read them (internal).", BEGIN),
     "plan": Entry("plan", "What a release will cost and how good it will be.", PUBLISH),
