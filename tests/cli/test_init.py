@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -158,9 +159,8 @@ def test_an_altered_ledger_a_clock_that_is_behind_and_a_closed_folder(
     code, found = checks("--ledger", str(shop.ledger))
     assert code == 1
     assert found["releases"][0]["status"] == found["compiled code"][0]["status"] == "wrong"
-    import sqlite3
-
     with sqlite3.connect(shop.ledger) as connection:
+        connection.execute("DROP TRIGGER sfumato_no_UPDATE")
         connection.execute("UPDATE sfumato_entries SET payload = replace(payload, 'city', 'town')")
     code, found = checks("--ledger", str(shop.ledger))
     assert code == 1

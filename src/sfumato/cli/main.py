@@ -113,6 +113,14 @@ class Program(TyperGroup):
         super().__init__(**attributes)
         self.commands: MutableMapping[str, Any] = _Loaded()
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        found = super().get_params(ctx)
+        for one in found:
+            # A flag that was not given is off; typer loads its validator to make that of None.
+            if one.default is None and getattr(one, "is_flag", False):
+                one.default = False
+        return found
+
     def list_commands(self, ctx: Any) -> list[str]:
         del ctx
         return list(COMMANDS)
