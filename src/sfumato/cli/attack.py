@@ -123,6 +123,7 @@ class _WithDefault(TyperGroup):
 app = typer.Typer(
     cls=_WithDefault,
     help="Attack a release before others do; results are internal.",
+    epilog="Example:\n\nsfumato attack releases/week-37 --events events.parquet",
     no_args_is_help=True,
 )
 app.command()(traces)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="ledger",
     help="What was ever released about whom, what is left, and whether the record is whole.",
+    epilog="Example:\n\nsfumato ledger show",
     no_args_is_help=True,
 )
 
