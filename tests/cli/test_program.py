@@ -74,12 +74,14 @@ def test_it_runs_as_a_module() -> None:
     assert done.stdout == f"sfumato {sfumato.__version__}\n"
 
 
-@pytest.mark.parametrize("names", [[], ["attack"], ["ledger"], *leaves(PROGRAM)], ids=" ".join)
+@pytest.mark.parametrize(
+    "names", [[], ["attack"], ["ledger"], ["reproduce"], *leaves(PROGRAM)], ids=" ".join
+)
 def test_every_help_is_asked_for_with_h_and_ends_with_an_example(names: list[str]) -> None:
     short, long = (CliRunner().invoke(app, [*names, flag]) for flag in ("-h", "--help"))
     assert short.exit_code == long.exit_code == 0
     assert short.output == long.output
-    if names in leaves(PROGRAM):
+    if names:
         example = short.output.partition("Example:")[2]
         assert f"sfumato {names[0]}" in example, short.output
 
@@ -125,6 +127,7 @@ def test_an_option_that_several_commands_have_is_declared_once() -> None:
         ("city", "--tz"),
         ("city", "--zones"),
         ("export", "--to"),
+        ("init", "--out"),
         ("reproduce frontier", "--towers"),
         ("reproduce frontier", "--zones"),
         ("reproduce paris", "--towers"),

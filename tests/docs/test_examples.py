@@ -77,6 +77,13 @@ def test_traces(here: Path) -> None:
     assert pq.read_table(here / "out" / "cabs" / "traces.parquet").num_rows == 120
 
 
+def test_from_a_few_questions_to_a_release(here: Path) -> None:
+    write_city(CityPlan(users=500, towers=24, zones=16, area_km2=8, seed=5), here)
+    run(DOCS / "commands" / "init.md")
+    run(DOCS / "commands" / "doctor.md")
+    assert (here / "releases" / "first" / "index.html").is_file()
+
+
 @pytest.mark.parametrize("name", ["city", "demo", "ledger"])
 def test_a_page_that_brings_its_own_data(here: Path, name: str) -> None:
     run(DOCS / "commands" / f"{name}.md")

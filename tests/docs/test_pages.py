@@ -57,6 +57,27 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / link).exists(), link
 
 
+def options(command: object, name: str) -> Iterator[tuple[str, list[str]]]:
+    """Of a command, or of all commands of a group: the name, and the flags that say an option."""
+    if isinstance(command, TyperGroup):
+        for inner in command.commands:
+            yield from options(command.commands[inner], f"{name} {inner}")
+        return
+    assert isinstance(command, TyperCommand)
+    for one in command.params:
+        if one.param_type_name == "option" and one.name != "config":  # said once, for all
+            yield name, [flag for flag in (*one.opts, *one.secondary_opts) if flag[:2] == "--"]
+
+
+@pytest.mark.parametrize("name", PROGRAM.commands)
+def test_every_option_is_on_its_commands_page(name: str) -> None:
+    page = (ROOT / "docs" / "commands" / f"{name}.md").read_text("utf-8")
+    printed = set(_FLAG.findall(page))
+    for command, flags in options(PROGRAM.commands[name], name):
+        assert all(word in page for word in command.split()), command
+        assert printed & set(flags), (command, flags)
+
+
 def test_every_command_has_a_page_and_the_readme_knows_every_subject() -> None:
     for name in PROGRAM.commands:
         assert (ROOT / "docs" / "commands" / f"{name}.md").is_file(), name

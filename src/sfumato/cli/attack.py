@@ -72,7 +72,7 @@ def traces(
     """Sanitise the traces as a release would, then take the noise off and recognise people.
 
     Example:
-        sfumato attack traces traces.parquet --expected-noise 100m --out internal-cabs
+        sfumato attack traces traces.parquet --expected-noise 100m --out attacked
     """
     from sfumato.attacks.traces.run import attack_traces, page
     from sfumato.io.traces import read_traces
@@ -118,6 +118,7 @@ class _WithDefault(TyperGroup):
 app = typer.Typer(
     cls=_WithDefault,
     help="Attack a release before others do; results are internal.",
+    epilog="Example:\n\nsfumato attack releases/week-37 --events events.parquet",
     no_args_is_help=True,
 )
 app.command()(traces)

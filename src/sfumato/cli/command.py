@@ -27,8 +27,15 @@ from sfumato.errors import SfumatoError
 
 _EXAMPLE = re.compile(r"^Examples?:\n", re.MULTILINE)
 _QUOTED = re.compile(r"`([^`]+)`")
-_SAME = {"columns": "column", "parameters": "parameter", "spark": "spark_conf", "counting": "count"}
-"""Words of Python that the command line has in the singular, or shorter."""
+_SAME = {
+    "columns": "column",
+    "parameters": "parameter",
+    "spark": "spark_conf",
+    "counting": "count",
+    "key": "ledger_key",
+    "tz": "events_tz",
+}
+"""Words of Python for which a command has another, where it does not have the word itself."""
 
 
 class Command(TyperCommand):
@@ -73,12 +80,14 @@ def built(command: Callable[..., Any] | typer.Typer) -> TyperCommand | TyperGrou
 
 
 def _cut_example(text: str) -> tuple[str, str]:
-    """The text without its example, and the example as one command to be copied."""
+    """The text in paragraphs without its example, and the example as one command to be copied."""
     found = _EXAMPLE.search(text)
+    said = text if found is None else text[: found.start()].rstrip()
+    said = "\n\n".join(" ".join(part.split()) for part in said.split("\n\n"))
     if found is None:
-        return text, ""
+        return said, ""
     lines = [line.strip() for line in text[found.end() :].strip().splitlines()]
-    return text[: found.start()].rstrip(), "Example:\n\n" + " \\\n    ".join(lines)
+    return said, "Example:\n\n" + " \\\n    ".join(lines)
 
 
 def _config_option() -> Any:
@@ -142,7 +151,7 @@ def _in_flags(text: str, flags: Mapping[str, Any], arguments: Mapping[str, Any])
     if text.isidentifier():
         if text in arguments:
             return text.upper()
-        known = flags.get(_SAME.get(text, text))
+        known = _named(text, flags)
         return None if known is None else long_flag(known)
     try:
         call = ast.parse(f"f({text})", mode="eval").body
@@ -153,11 +162,17 @@ def _in_flags(text: str, flags: Mapping[str, Any], arguments: Mapping[str, Any])
         return None
     parts: list[str] = []
     for keyword in call.keywords:
-        known = flags.get(_SAME.get(str(keyword.arg), str(keyword.arg)))
+        known = _named(str(keyword.arg), flags)
         if known is None:
             return None
         parts += _spelled(known, _plain(keyword.value))
     return " ".join(parts)
+
+
+def _named(word: str, flags: Mapping[str, Any]) -> Any:
+    """The option of a word; `epsilon` of a cap is `--cap-epsilon` where there is no other."""
+    names = (word, _SAME.get(word, word), f"cap_{word}")
+    return next((flags[name] for name in names if name in flags), None)
 
 
 def _plain(node: ast.expr | None) -> Any:

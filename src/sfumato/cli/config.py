@@ -100,9 +100,10 @@ def settings(path: Path, names: list[str], program: Any) -> dict[str, Any]:
         for key, value in values.items():
             option = mine.get(_dashed(key))
             if option is not None and not (owner is program and _homonym(option)):
-                found[str(option.name)] = _value(value)
+                found[str(option.name)] = _value(value, option)
     for key, value in table.items():
-        found[str(mine[_dashed(key)].name)] = _value(value)
+        option = mine[_dashed(key)]
+        found[str(option.name)] = _value(value, option)
     return found
 
 
@@ -185,12 +186,14 @@ def _dashed(key: str) -> str:
     return key.replace("_", "-")
 
 
-def _value(value: object) -> Any:
-    """As it would stand on the command line."""
+def _value(value: object, option: Any) -> Any:
+    """As it would stand on the command line; one value of many is written alone."""
     if isinstance(value, dict):
         return [f"{key}={_text(part)}" for key, part in value.items()]
     if isinstance(value, list):
         return [_text(part) for part in value]
+    if getattr(option, "multiple", False) or option.nargs != 1:
+        return [_text(value)]
     return value if isinstance(value, bool) else _text(value)
 
 

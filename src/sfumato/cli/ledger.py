@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="ledger",
     help="What was ever released about whom, what is left, and whether the record is whole.",
+    epilog="Example:\n\nsfumato ledger show",
     no_args_is_help=True,
 )
 
@@ -84,7 +85,8 @@ def init(
     """Name a data set and cap what may ever be released about its people.
 
     Example:
-        sfumato ledger init --dataset "metro subscribers" --cap-epsilon 2 --cap-delta 1e-7
+        sfumato ledger init --dataset "metro subscribers"
+        --cap-epsilon 2 --cap-delta 1e-7
     """
     from sfumato.privacy.events import Unit, UnitKind
     from sfumato.privacy.ledger import Cap
@@ -228,7 +230,8 @@ def plan(
     """How many more releases of this size fit under the cap?
 
     Example:
-        sfumato ledger plan --dataset "metro subscribers" --epsilon 0.3 --delta 1e-7 --releases 52
+        sfumato ledger plan --dataset "metro subscribers"
+        --epsilon 0.3 --delta 1e-7 --releases 52
     """
     from sfumato.privacy.events import Unit
     from sfumato.privacy.ledger import views

@@ -34,6 +34,8 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "demo": Entry("demo", "A synthetic city from records to a release, to look at.", BEGIN),
+    "init": Entry("init", "Write a commented sfumato.toml after a few questions.", BEGIN),
+    "doctor": Entry("doctor", "Check installation, ledger, keys, folders and clock.", BEGIN),
     "city": Entry("city", "Make a synthetic city and its people's records.", BEGIN),
     "inspect": Entry("inspect", "What is in event files, and how to read them (internal).", BEGIN),
     "plan": Entry("plan", "What a release will cost and how good it will be.", PUBLISH),
@@ -110,6 +112,14 @@ class Program(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands: MutableMapping[str, Any] = _Loaded()
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found = super().get_params(ctx)
+        for one in found:
+            # A flag that was not given is off; typer loads its validator to make that of None.
+            if one.default is None and getattr(one, "is_flag", False):
+                one.default = False
+        return found
 
     def list_commands(self, ctx: Any) -> list[str]:
         del ctx

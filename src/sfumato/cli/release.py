@@ -138,8 +138,8 @@ def release(
     Example:
         sfumato release events.parquet --towers towers.csv --zones zones.geojson
         --from 2007-09-10 --to 2007-09-17 --slot 1h --tz Europe/Paris
-        --dataset "metro subscribers" --epsilon 0.3 --delta 1e-7 --expected-users 2000000
-        --out releases/week-37
+        --dataset "metro subscribers" --epsilon 0.3 --delta 1e-7
+        --expected-users 2000000 --out releases/week-37
     """
     options, told = dict(locals()), RowsRead(silent=quiet)
     from sfumato.density import publish

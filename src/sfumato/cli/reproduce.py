@@ -326,7 +326,11 @@ def membership_tables(size: Size, names: Sequence[str], tell: Tell) -> dict[str,
     }
 
 
-app = typer.Typer(help="Make published studies again. Internal results.", no_args_is_help=True)
+app = typer.Typer(
+    help="Make published studies again. Internal results.",
+    epilog="Example:\n\nsfumato reproduce paris --out out/paris",
+    no_args_is_help=True,
+)
 app.command()(frontier)
 app.command()(geoind)
 app.command()(moving)

@@ -127,8 +127,8 @@ def stream(
 
     Example:
         sfumato stream incoming/ --follow --zones zones.geojson --from 2024-03-04
-        --tz Europe/Paris --unit user-day --dataset "metro subscribers" --epsilon 1
-        --delta 1e-7 --expected-users 2000000 --out streams/metro
+        --tz Europe/Paris --unit user-day --dataset "metro subscribers"
+        --epsilon 1 --delta 1e-7 --expected-users 2000000 --out streams/metro
     """
     options, told = dict(locals()), RowsRead(silent=quiet)
     from sfumato.stream.publish import stream as publish

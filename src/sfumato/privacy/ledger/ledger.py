@@ -88,7 +88,7 @@ class Ledger:
                     f"The ledger {self.database} is empty, but {self.keyring.path.parent} notes "
                     f"that it had {noted.length} rows.",
                     remedy="Restore the ledger from its newest copy; a new ledger needs a key of "
-                    "its own (--ledger-key).",
+                    "its own (`key`).",
                 )
             key = self.keyring.load() if self.keyring.exists() else self.keyring.create()
             tables.create(connection)
@@ -125,7 +125,8 @@ class Ledger:
                 if str(unit) in change.book.caps[dataset]:
                     raise UsageError(
                         f"The data set {dataset!r} has a cap for {unit} already.",
-                        remedy="See sfumato ledger show; --replace-cap changes it, on the record.",
+                        remedy="See sfumato ledger show; it changes with sfumato ledger init "
+                        "--replace-cap, on the record.",
                     )
             else:
                 change.append(Kind.DATASET, {"dataset": dataset})
@@ -378,7 +379,7 @@ def _same_release(known: Charge, claim: Claim) -> None:
         raise ReservationRefused(
             f"The release {claim.name!r} of {claim.dataset!r} is published already, and this is "
             f"another one (changed: {', '.join(changed)}).",
-            remedy="Give it a --name of its own: it is a new release and costs anew.",
+            remedy="Give it a `name` of its own: it is a new release and costs anew.",
         )
     raise ReservationRefused(
         f"The release {claim.name!r} of {claim.dataset!r} was begun with other settings or other "

@@ -394,7 +394,7 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
     elif fit is None:
         remedy = "Ask for less, or publish less often."
     elif fit > 0:
-        remedy = f"At delta {claim.delta:g}, --epsilon {fit:.3g} would still fit."
+        remedy = f"At delta {claim.delta:g}, `epsilon={fit:.3g}` would still fit."
     elif not math.isfinite(asked.epsilon) and delta == 0:
         remedy = (
             "The cap has delta 0, and this noise (Gaussian) has no finite epsilon at delta 0: no "

@@ -1,0 +1,265 @@
+"""`sfumato doctor`: is everything there that a release needs, and who else can get at the keys?"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.cli.command import say_in_flags
+from sfumato.cli.options import OUTPUT, AsJson, KeyFile, Quiet, Where, open_ledger, shared
+from sfumato.cli.telling import Working, print_json
+from sfumato.errors import SfumatoError
+
+if TYPE_CHECKING:
+    from sfumato.privacy.ledger import Ledger
+
+_CORE = ("numpy", "scipy", "numba", "duckdb", "pyarrow", "shapely", "pyproj", "geopandas")
+_EXTRAS = {
+    "postgres": ("psycopg", "adbc_driver_postgresql"),
+    "plots": ("matplotlib",),
+    "spark": ("pyspark",),
+    "rnn": ("torch",),
+}
+_JAVA = 17
+OK, ABSENT, WRONG = "ok", "absent", "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was looked at, how it is, and what to do where it is not well."""
+
+    check: str
+    status: str
+    """`ok`, `absent` (not there and not needed by everybody) or `wrong`."""
+    found: str
+    do: str = ""
+
+
+def doctor(
+    context: typer.Context,
+    ledger: Where = None,
+    ledger_key: KeyFile = None,
+    out: Annotated[
+        Path, shared(OUTPUT, "--out", "Folder that releases will be written to; default: here.")
+    ] = Path(),
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check the installation, extras, the ledger, its keys and who else may read them, folders,
+    and the clock. Exit code 1 if something is wrong; what is only absent is not.
+
+    Example:
+        sfumato doctor --ledger books/ledger.sqlite --out releases
+    """
+    done: list[Check] = []
+    with Working(quiet or as_json, "checking") as progress:
+        for stage, checks in (
+            ("loading packages", _install),
+            ("looking for extras", _extras),
+            ("checking the ledger", lambda: _books(open_ledger(ledger, ledger_key))),
+            ("checking folders and the clock", lambda: _around(out)),
+        ):
+            progress(stage, -1.0)
+            done += _guarded(stage, checks, context)
+    wrong = [check for check in done if check.status == WRONG]
+    if as_json:
+        print_json({"sound": not wrong, "checks": [asdict(check) for check in done]})
+    elif not quiet:
+        for check in done:
+            typer.echo(f"{check.status:<7} {check.check}: {check.found}")
+            if check.do:
+                typer.echo(f"{'':<7} do: {check.do}")
+        typer.echo(f"{len(wrong)} wrong." if wrong else "Nothing is wrong.")
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _guarded(
+    stage: str, checks: Callable[[], Iterator[Check]], context: typer.Context
+) -> Iterator[Check]:
+    """Checks, of which one that raises is a finding of its own and not the end."""
+    try:
+        yield from checks()
+    except SfumatoError as error:
+        say_in_flags(error, list(context.command.params))
+        yield Check(stage, WRONG, error.problem, error.remedy)
+
+
+def _install() -> Iterator[Check]:
+    from sfumato import __version__
+
+    yield Check("sfumato", OK, f"{__version__} on Python {platform.python_version()}")
+    for name in _CORE:
+        try:
+            import_module(name)
+            yield Check(name, OK, version(name))
+        except (ImportError, PackageNotFoundError) as error:
+            yield Check(name, WRONG, str(error), "Install it again: pip install -U sfumato")
+    yield _compiled_cache()
+
+
+def _compiled_cache() -> Check:
+    """Where numba keeps what it compiled: the package's folder, or else one of the user's."""
+    import sfumato
+
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    own = Path(sfumato.__file__).parent / "model" / "__pycache__"
+    users = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "numba"
+    for folder in [Path(named)] if named else [own, users]:
+        if _may_write(folder):
+            return Check("compiled code", OK, f"kept in {folder}")
+    return Check(
+        "compiled code",
+        WRONG,
+        f"{named or f'neither {own} nor {users}'} can be written: it is compiled in every run",
+        "Set NUMBA_CACHE_DIR to a folder of yours.",
+    )
+
+
+def _extras() -> Iterator[Check]:
+    for extra, modules in _EXTRAS.items():
+        missing = [name for name in modules if find_spec(name) is None]
+        if missing:
+            do = f"If you need it: pip install 'sfumato[{extra}]'"
+            yield Check(f"extra {extra}", ABSENT, f"no {', '.join(missing)}", do)
+        elif extra == "spark":
+            yield _spark()
+        else:
+            yield Check(f"extra {extra}", OK, ", ".join(modules))
+
+
+def _spark() -> Check:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin" if home else None)
+    do = f"For --engine spark, install Java {_JAVA} or later, or set JAVA_HOME."
+    if java is None:
+        return Check("extra spark", ABSENT, "pyspark, but no Java", do)
+    try:
+        asked = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return Check("extra spark", ABSENT, f"{java} does not run", do)
+    found = re.search(r'version "(?:1\.)?(\d+)', asked.stderr + asked.stdout)
+    if found is None or int(found[1]) < _JAVA:
+        return Check("extra spark", ABSENT, f"Java {found[1] if found else '?'} at {java}", do)
+    return Check("extra spark", OK, f"pyspark {version('pyspark')}, Java {found[1]}")
+
+
+def _books(book: Ledger) -> Iterator[Check]:
+    from sfumato.privacy.ledger import views
+
+    file = book.database.file
+    if file is not None and not file.exists():
+        do = "Make one: sfumato ledger init --dataset NAME --cap-epsilon E --cap-delta D"
+        yield Check("ledger", ABSENT, f"none yet at {file}", do)
+        if book.keyring.exists():
+            yield from _keys(book)
+        return
+    yield from _keys(book)
+    report = views.verify(book)
+    for finding in report.findings:
+        do = "Restore it from its newest copy; see sfumato ledger verify."
+        yield Check("ledger", WRONG, finding.removeprefix("the ledger: "), do)
+    if report.findings:
+        return
+    yield Check("ledger", OK, f"{book.database}: {report.rows} rows, every seal holds")
+    for note in report.notes:
+        yield Check("ledger", OK, note)
+    for entry in views.show(book.book())["datasets"]:
+        over = [unit["unit"] for unit in entry["units"] if unit["over_cap"]]
+        what = f"data set {entry['dataset']}"
+        if over:
+            do = "Nothing new is admitted; see sfumato ledger show."
+            yield Check(what, WRONG, f"over the cap for {', '.join(over)}", do)
+        else:
+            units = ", ".join(unit["unit"] for unit in entry["units"])
+            yield Check(what, OK, f"within its cap, unit {units}")
+    last = datetime.fromisoformat(book.entries()[-1].time)
+    now = datetime.now(UTC)
+    if now < last:
+        yield Check(
+            "clock",
+            WRONG,
+            f"it is {now:%Y-%m-%d %H:%M} UTC, before the ledger's last row ({last:%Y-%m-%d %H:%M})",
+            "Set the machine's clock; the ledger's rows are in order of time.",
+        )
+
+
+def _keys(book: Ledger) -> Iterator[Check]:
+    """Whoever reads the ledger's key can forge its rows; a release's key takes the noise off."""
+    key = book.keyring.path
+    if not key.is_file():
+        yield Check(
+            "ledger's key",
+            WRONG,
+            f"not at {key}",
+            "Copy it there from where the ledger was made, or name it with --ledger-key.",
+        )
+        return
+    kept = key.with_suffix(".keys")
+    files = [key, *(sorted(kept.iterdir()) if kept.is_dir() else [])]
+    if book.database.file is not None:
+        files.append(book.database.file)
+    open_files = [(path, who) for path in files if (who := _others(path))]
+    for path, who in open_files:
+        yield Check("keys", WRONG, f"{path} can be read by {who}", f"chmod 600 '{path}'")
+    if not open_files:
+        yield Check("keys", OK, f"{key}: only you may read it; keep a copy apart from the ledger")
+    parent = key.absolute().parent
+    if parent.stat().st_mode & stat.S_IWOTH and not parent.stat().st_mode & stat.S_ISVTX:
+        yield Check(
+            "keys", WRONG, f"anybody can replace files in {parent}", f"chmod 700 '{parent}'"
+        )
+
+
+def _others(path: Path) -> str:
+    """Who besides the owner may read or change a file; empty where nobody."""
+    mode = path.stat().st_mode
+    group, everyone = mode & 0o060, mode & 0o006
+    return "everybody" if everyone else "its group" if group else ""
+
+
+def _around(out: Path) -> Iterator[Check]:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    for what, folder in (("releases", out), ("temporary files", Path(tempfile.gettempdir()))):
+        if _may_write(folder):
+            near = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
+            free = shutil.disk_usage(near).free / 2**30
+            yield Check(what, OK, f"{folder.absolute()} can be written, {free:.0f} GiB free")
+        else:
+            do = (
+                "Choose another --out."
+                if what == "releases"
+                else "Set TMPDIR to a folder of yours."
+            )
+            yield Check(what, WRONG, f"{folder.absolute()} cannot be written", do)
+    try:
+        ZoneInfo("Europe/Paris")
+        yield Check("time zones", OK, "the database of time zones is there")
+    except ZoneInfoNotFoundError:
+        yield Check("time zones", WRONG, "there is no database of them", "pip install tzdata")
+
+
+def _may_write(folder: Path) -> bool:
+    """Whether files can be made there; a folder that is not there yet, in the next one above."""
+    near = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=near):
+            return True
+    except OSError:
+        return False

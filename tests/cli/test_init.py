@@ -1,0 +1,176 @@
+"""`sfumato init` writes a file that the commands take as it is; `sfumato doctor` finds faults."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import tomllib
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.test_config import PROGRAM, leaves
+from tests.cli.test_release import Shop
+from typer.testing import CliRunner, Result
+
+from sfumato.cli import doctor
+from sfumato.cli.config import settings
+from sfumato.cli.main import app
+from sfumato.errors import UsageError
+from sfumato.published.release import read_release
+
+
+def run(*arguments: str, answers: str | None = None) -> Result:
+    result = CliRunner().invoke(app, list(arguments), input=answers)
+    if isinstance(result.exception, Exception):
+        raise result.exception
+    return result
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return Shop(tmp_path)
+
+
+FLAGS = ("--towers", "towers.csv", "--zones", "zones.geojson", "--from", "2024-03-04")
+
+
+def test_the_written_file_makes_a_ledger_a_plan_and_a_release(shop: Shop) -> None:
+    del shop
+    said = run(
+        *("init", "--yes", "--events", "events.csv", "--dataset", "the town"),
+        *(*FLAGS, "--to", "2024-03-06", "--slot", "6h", "--expected-users", "1000"),
+        *("--epsilon", "0.5", "--ledger", "mine/ledger.sqlite"),
+    )
+    assert "internal: looking at events.csv" in said.output
+    text = Path("sfumato.toml").read_text()
+    assert text.count("#") > 10
+    assert tomllib.loads(text)["delta"] == 1e-4
+    with_file = ("--config", "sfumato.toml")
+    run("ledger", "init", *with_file)
+    assert Path("mine/ledger.sqlite").is_file()
+    run("plan", *with_file, "--no-rehearse", "--scheme", "gaussian")
+    run("release", *with_file, "--out", "first", "--scheme", "gaussian", "--quiet")
+    assert read_release("first").manifest.privacy.epsilon <= 0.5
+    for names in leaves(PROGRAM):
+        settings(Path("sfumato.toml"), names, PROGRAM)  # no command refuses it
+
+
+def test_questions_are_asked_for_what_flags_do_not_say(shop: Shop) -> None:
+    del shop
+    answers = ["city", "events.csv", "towers.csv", "-", "2024-03-04", "2024-03-06", "1d"]
+    answers += ["Europe/Paris", "50000", "0.4", "1e-6", "3"]
+    run("init", answers="\n".join(answers) + "\n")
+    found = tomllib.loads(Path("sfumato.toml").read_text())
+    assert found["towers"] == "towers.csv"
+    assert "zones" not in found
+    assert (found["slot"], found["tz"]) == ("1d", "Europe/Paris")
+    assert (found["expected-users"], found["epsilon"]) == (50_000, 0.4)
+    assert found["ledger"]["init"] == {"cap-epsilon": 3, "cap-delta": 1e-6}
+
+
+def test_coordinates_need_a_grid_and_its_region_and_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="Where the events are"):
+        run("init", "--yes")
+    assert not Path("sfumato.toml").exists()
+    run("init", "--yes", "--region", "2.2,48.8,2.4,48.9", "--grid", "h3:8")
+    found = tomllib.loads(Path("sfumato.toml").read_text())
+    assert (found["grid"], found["region"]) == ("h3:8", "2.2,48.8,2.4,48.9")
+    assert (found["to"] - found["from"]).days == 7
+
+
+def test_a_file_is_not_written_over_and_nonsense_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sfumato.toml").write_text("mine")
+    with pytest.raises(UsageError, match="already"):
+        run("init", "--yes", *FLAGS)
+    assert Path("sfumato.toml").read_text() == "mine"
+    for wrong in (["--from", "monday"], ["--to", "2024-03-04"], ["--epsilon", "-1"]):
+        with pytest.raises(UsageError):
+            run("init", "--yes", "--force", *FLAGS, *wrong)
+    assert Path("sfumato.toml").read_text() == "mine"
+    run("init", "--yes", "--force", *FLAGS)
+    assert "dataset" in Path("sfumato.toml").read_text()
+
+
+def checks(*arguments: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+    result = CliRunner().invoke(app, ["doctor", "--json", *arguments])
+    found: dict[str, list[dict[str, Any]]] = {}
+    for one in json.loads(result.stdout)["checks"]:
+        found.setdefault(one["check"], []).append(one)
+    return result.exit_code, found
+
+
+def test_a_healthy_ledger_is_said_to_be_one(shop: Shop) -> None:
+    code, found = checks("--ledger", str(shop.ledger))
+    assert code == 0
+    assert {"numpy", "compiled code", "extra postgres", "time zones"} <= set(found)
+    assert found["ledger"][0]["status"] == found["keys"][0]["status"] == "ok"
+    assert found["data set city"][0]["status"] == "ok"
+    code, none = checks("--ledger", "nowhere/ledger.sqlite")
+    assert (code, none["ledger"][0]["status"]) == (0, "absent")
+    assert "ledger init" in none["ledger"][0]["do"]
+
+
+@pytest.mark.privacy
+def test_keys_that_others_may_read_are_named_with_what_to_do(shop: Shop) -> None:
+    key = shop.ledger.with_suffix(".key")
+    for mode, who in ((0o644, "everybody"), (0o640, "its group")):
+        key.chmod(mode)
+        code, found = checks("--ledger", str(shop.ledger))
+        assert code == 1
+        assert found["keys"] == [
+            {
+                "check": "keys",
+                "status": "wrong",
+                "found": f"{key} can be read by {who}",
+                "do": f"chmod 600 '{key}'",
+            }
+        ]
+    key.unlink()
+    code, found = checks("--ledger", str(shop.ledger))
+    assert code == 1
+    assert found["ledger's key"][0]["status"] == "wrong"
+
+
+def test_an_altered_ledger_a_clock_that_is_behind_and_a_closed_folder(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+
+        class Early(datetime):
+            @classmethod
+            def now(cls, tz: Any = None) -> datetime:
+                del tz
+                return datetime(2000, 1, 1, tzinfo=UTC)
+
+        patch.setattr(doctor, "datetime", Early)
+        code, found = checks("--ledger", str(shop.ledger))
+        assert (code, found["clock"][0]["status"]) == (1, "wrong")
+    monkeypatch.setattr(doctor, "_may_write", lambda _: False)
+    code, found = checks("--ledger", str(shop.ledger))
+    assert code == 1
+    assert found["releases"][0]["status"] == found["compiled code"][0]["status"] == "wrong"
+    with sqlite3.connect(shop.ledger) as connection:
+        connection.execute("DROP TRIGGER sfumato_no_UPDATE")
+        connection.execute("UPDATE sfumato_entries SET payload = replace(payload, 'city', 'town')")
+    code, found = checks("--ledger", str(shop.ledger))
+    assert code == 1
+    assert found["ledger"][0]["status"] == "wrong"
+
+
+def test_an_extra_that_is_not_there_is_no_fault(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda _: None)
+    code, found = checks("--ledger", str(shop.ledger))
+    assert code == 0
+    assert "pip install 'sfumato[plots]'" in found["extra plots"][0]["do"]
