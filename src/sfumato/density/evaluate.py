@@ -1,15 +1,12 @@
-"""A release against the truth: every metric by zone, by slot and overall. INTERNAL.
+"""Utility of a release: every metric against the truth, by zone, by slot and overall. INTERNAL.
 
-What is computed here tells about real people and stays with the holder; whatever writes it
-to a file says so in the file's name.
-
-For the holder's eyes only: compare a release with the truth behind it. INTERNAL.
+For the holder's eyes only:
 
     evaluation = sfumato.density.evaluate.evaluate("release/week-37", "events.parquet",
                                          towers="towers.csv", zones="zones.geojson")
 
-Results are marked internal in their file names. Nothing here is charged, because nothing
-here may be published.
+What is computed here tells about real people and stays with the holder; whatever writes it to a
+file says so in the file's name. Nothing here is charged, because nothing here may be published.
 """
 
 from __future__ import annotations
