@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.stream.schemes.rhythm.levels import bell, picture, spatial_prior
-from sfumato.stream.schemes.rhythm.shrinkage import chosen, correction, whole
+from sfumato.stream.schemes.rhythm.levels import fit_levels, gaussian_levels, spatial_prior
+from sfumato.stream.schemes.rhythm.shrinkage import level_correction, weighted_medians, whole
 
 pytestmark = pytest.mark.privacy
 
@@ -17,20 +17,20 @@ def test_levels_of_a_sparse_city_are_told_from_noise() -> None:
     rng = np.random.default_rng(1)
     truth = np.where(rng.random(4000) < 0.02, 30.0, 0.0)
     noisy = truth + rng.laplace(0, 3, 4000)
-    found = picture(noisy, np.full(4000, noisy.mean()), 18.0, 1, laplace=True)
-    assert found.name == "free"  # two levels are no gamma law and no bell
-    level, _ = chosen(found, np.maximum(noisy, 0))
+    found = fit_levels(noisy, np.full(4000, noisy.mean()), 18.0, 1, laplace=True)
+    assert found.name == "npmle"  # two levels are no gamma law and no Gaussian
+    level, _ = weighted_medians(found, np.maximum(noisy, 0))
     assert np.abs(level - truth).mean() < 0.15 * np.abs(np.maximum(noisy, 0) - truth).mean()
 
 
-def test_an_even_city_is_left_to_the_bell() -> None:
+def test_an_even_city_is_left_to_gaussian_levels() -> None:
     """Levels that vary by their square root: the Gaussian estimate stays as it is."""
     rng = np.random.default_rng(2)
     around = rng.uniform(20, 200, 4000)
     truth = around + np.sqrt(around / 110) * rng.normal(0, 12, 4000)
     noisy = truth + rng.normal(0, 2, 4000)
-    assert picture(noisy, around, 4.0, 1, laplace=False).name == "bell"
-    fixed = correction(noisy, around, noisy, 4.0, 1, laplace=False)
+    assert fit_levels(noisy, around, 4.0, 1, laplace=False).name == "gaussian"
+    fixed = level_correction(noisy, around, noisy, 4.0, 1, laplace=False)
     assert (fixed.factor == 1).all()
     assert not fixed.settled.any()
 
@@ -42,7 +42,9 @@ def test_where_noise_is_all_there_is_nobody_is_shown(sd: float, laplace: bool) -
     for _ in range(5):
         noise = rng.laplace(0, sd / 2**0.5, 2500) if laplace else rng.normal(0, sd, 2500)
         around = spatial_prior(noise, 50, sd**2)
-        level, _ = chosen(picture(noise, around, sd**2, 1, laplace), np.maximum(noise, 0))
+        level, _ = weighted_medians(
+            fit_levels(noise, around, sd**2, 1, laplace), np.maximum(noise, 0)
+        )
         assert whole(level).sum() == 0
 
 
@@ -51,8 +53,8 @@ def test_a_busy_cell_that_stands_out_is_not_shrunk_away() -> None:
     rng = np.random.default_rng(4)
     truth = rng.gamma(0.15, 2.5, 8000)
     noisy = truth + rng.laplace(0, 1, 8000)
-    found = picture(noisy, np.full(8000, noisy.mean()), 2.0, 1, laplace=True)
-    level, lifted = chosen(found, np.maximum(np.rint(noisy), 0))
+    found = fit_levels(noisy, np.full(8000, noisy.mean()), 2.0, 1, laplace=True)
+    level, lifted = weighted_medians(found, np.maximum(np.rint(noisy), 0))
     busy = np.argsort(-truth)[:200]
     plain = level - lifted
     assert (lifted >= 0).all()
@@ -68,7 +70,7 @@ def test_means_keep_the_total_that_medians_give_away() -> None:
     around = np.full(6000, noisy.mean())
     totals = []
     for medians in (True, False):
-        fixed = correction(noisy, around, around, 8.0, 1, True, whole=medians)
+        fixed = level_correction(noisy, around, around, 8.0, 1, True, whole=medians)
         values, _ = fixed.apply(around, np.zeros(6000), np.zeros(6000))
         totals.append(float(values.sum()))
     assert totals[0] < 0.85 * truth.sum()
@@ -77,7 +79,7 @@ def test_means_keep_the_total_that_medians_give_away() -> None:
 
 def test_a_bell_of_one_laplace_draw_is_finite_far_out() -> None:
     x = np.linspace(-80, 80, 321)
-    fits = [bell(np.array([v]), np.array([0.0]), 8.0, 1, True)[1] for v in x]
+    fits = [gaussian_levels(np.array([v]), np.array([0.0]), 8.0, 1, True)[1] for v in x]
     assert np.isfinite(fits).all()
 
 
@@ -95,7 +97,7 @@ def test_levels_are_finite_whatever_comes(
     rng = np.random.default_rng(seed)
     noisy = rng.gamma(0.5, people / 0.5, 64) + rng.normal(0, sd, 64)
     around = spatial_prior(noisy, 8, sd**2)
-    fixed = correction(noisy, around, np.maximum(noisy, 0), sd**2, draws, laplace)
+    fixed = level_correction(noisy, around, np.maximum(noisy, 0), sd**2, draws, laplace)
     values, variance = fixed.apply(np.maximum(noisy, 0), np.ones(64), np.full(64, 0.5))
     assert np.isfinite(values).all()
     assert (values >= 0).all()

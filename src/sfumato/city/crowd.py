@@ -1,8 +1,4 @@
-"""`CrowdPlan`: the choices behind an urban crowd on a grid.
-
-The compiled pass that walks each person of the crowd through their days.
-
-An urban crowd after Chen et al. (section 7.1): continuous, regular and unique.
+"""An urban crowd on a grid, after Chen et al. (section 7.1): continuous, regular and unique.
 
 Their second data set is described in a paragraph: 130,000 people, about 8,000 cells of
 500 m over Beijing, 19 hourly readings, at most 4 stays a day for 97.7 % of people and 2.1
@@ -20,6 +16,8 @@ how much of it the attack of Xu et al. recovers from counts. The first hour, the
 the speed here were chosen in the same way: 1,000 of these people give 82 % of 10 points and
 57 % of 19 with the attack's prediction by day, 88 % and 72 % without (theirs: 78.86 % and
 61.02 %).
+
+`CrowdPlan` holds the choices; a compiled pass walks each person through their days.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""`City`: the map with everything people need to live in it. `build_city` makes one.
+"""`City`: the map with everything people need to live in it, generated or of the real Paris.
 
-The real map of Paris: IRIS zones, census residents and the operator's sites.
-
-Nothing of it is part of the package: `plan.data` names the folder that holds `paris/`.
+`build_city` makes one. The real map of Paris has IRIS zones, census residents and the operator's
+sites. Nothing of it is part of the package: `plan.data` names the folder that holds `paris/`.
 Only the map is real. Offices, nightlife and transport are bumps as in a generated city,
 multiplied by the density of real sites (an operator builds where people are). All people
 are made up.
@@ -110,7 +109,7 @@ class City:
     zones: Places
     land_use: NDArray[np.float64]
     labels: NDArray[np.str_]
-    """What a zone is known for: one of `land.USES`, or `park`."""
+    """What a zone is known for: one of `map.USES`, or `park`."""
     tower_attraction: NDArray[np.float64]
     tower_inside: NDArray[np.bool_]
     stadium_zone: int

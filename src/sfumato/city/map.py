@@ -1,13 +1,14 @@
-"""Land use: how strongly each point of the city attracts homes, offices, schools, nights
-out and travellers. Smooth bumps over the plane, placed by the seed.
+"""The bare map of a generated city in metres, before anybody lives in it: land use, zones, towers.
 
-Zones of about equal population: recursive bisection of the region, parks cut out first.
+*Land use* says how strongly each point of the city attracts homes, offices, schools, nights out
+and travellers: smooth bumps over the plane, placed by the seed.
 
+*Zones* are of about equal population, by recursive bisection of the region, parks cut out first.
 Each cut is a straight line across the long side of the piece, placed where the residents
 on both sides are in proportion to the zones still to be made there. Pieces therefore
 cover the region, do not overlap, and hold the same number of people up to sampling.
 
-`Ground`: the bare map of a city in metres, before anybody lives in it. Generated here.
+`Ground` holds all of it; `generate_ground` makes one.
 """
 
 from __future__ import annotations

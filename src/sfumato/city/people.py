@@ -1,9 +1,8 @@
 """People living their days: records of who, when and where, a chunk of users at a time.
 
-The compiled pass that lives one user's period after another.
-
-Every user has a random stream of their own, derived from the seed and the user's number,
-so neither chunks nor threads change what happens to anybody.
+A compiled pass lives one user's period after another. Every user has a random stream of their own,
+derived from the seed and the user's number, so neither chunks nor threads change what happens to
+anybody.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """`CityPlan`: every choice behind a synthetic city and its week of records, checked.
 
-Pseudonyms: a keyed permutation of the users, so that ids are distinct and tell no order.
+Users' pseudonyms are a keyed permutation of their numbers, so that ids are distinct and tell no
+order.
 """
 
 from __future__ import annotations

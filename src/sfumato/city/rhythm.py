@@ -1,11 +1,10 @@
-"""When people are active and where they then are: by kind of person, kind of day and hour.
+"""Rhythms of a synthetic population: when people are active, where they then are, and how often.
 
-Everything is tabulated per slot of the period, so clock changes need no care elsewhere:
-the slot's local hour and weekday decide.
+*When and where*: by kind of person, kind of day and hour. Everything is tabulated per slot of the
+period, so clock changes need no care elsewhere: the slot's local hour and weekday decide.
 
-How many tower-hours a user has: heavy-tailed, as Acs & Castelluccia 2014 report it.
-
-Their users have 13.55 distinct (tower, hour) pairs a week on average, standard deviation
+*How many tower-hours a user has*: heavy-tailed, as Acs & Castelluccia 2014 report it. Their users
+have 13.55 distinct (tower, hour) pairs a week on average, standard deviation
 18.33, and 732 at most. A negative binomial with that mean and deviation (r = .569,
 p = .0403) gives 16 % of users no record at all and, among two million, a maximum near
 350. A log-normal rounded up to whole pairs and truncated at 732 gives everybody at least

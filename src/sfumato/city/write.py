@@ -1,11 +1,11 @@
-"""A city on disk: records, towers, zones, and a statement of what was made.
+"""A city or a crowd on disk: records, places, and a statement of what was made.
 
-DIR/events.parquet   user_id, timestamp, tower (or lon, lat)
-DIR/towers.csv       tower_id, lon, lat
-DIR/zones.geojson    zone_id, name, district, land_use, residents
-DIR/city.json        every option, the seed and the scale that was measured
+    DIR/events.parquet   user_id, timestamp, tower (or lon, lat)
+    DIR/towers.csv       tower_id, lon, lat
+    DIR/zones.geojson    zone_id, name, district, land_use, residents
+    DIR/city.json        every option, the seed and the scale that was measured
 
-A crowd on disk: events.parquet (user_id, timestamp, lon, lat), zones.geojson, city.json.
+A crowd has no towers: its events carry lon and lat, its zones are the cells of its grid.
 """
 
 from __future__ import annotations

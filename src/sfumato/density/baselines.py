@@ -1,24 +1,20 @@
-"""`gaussian`: bounded counts and one discrete Gaussian measurement. The plain baseline.
+"""`gaussian` and `laplace`: bounded counts and one discrete measurement. The plain baselines.
 
-Claim: (epsilon, delta)-DP for adding or removing one user's whole record in the period, by
-rho-zCDP (Canonne, Kamath & Steinke 2020) or, where the lattice is fine enough, by the exact
-Gaussian curve (Balle & Wang 2018); the plan says which.
+Unit and neighbours of both: adding or removing one user's whole record in the period. The counts
+of all places and slots are one measurement, so the sensitivity is that of the whole table.
 
-Sensitivity: the counts are bounded to L2 at most C (weights) or sqrt(l) (sampling) for one
-user over all places and slots together, so the whole table is one measurement. What follows
-reads only the noisy table: rows of a tower that moved are added up, towers are spread over
-zones by public area shares, negative numbers become zero, and everything is rounded.
+* `gaussian`. Claim: (epsilon, delta)-DP, by rho-zCDP (Canonne, Kamath & Steinke 2020) or, where the
+  lattice is fine enough, by the exact Gaussian curve (Balle & Wang 2018); the plan says which.
+  Sensitivity: the counts are bounded to L2 at most C (weights) or sqrt(l) (sampling) for one user
+  over all places and slots together.
+* `laplace`, the papers' LPA, corrected. Claim: pure epsilon-DP; delta is not used. Sensitivity: one
+  user moves the counts of all places and slots together by at most l in L1 (a sample of l slots,
+  Acs & Castelluccia 2014) or C sqrt(slots) (weights), so noise of scale l1 / epsilon on every
+  number pays for the whole table (Ghosh, Roughgarden & Sundararajan 2009 for the discrete law).
 
-Cost: one pass over the events and one draw for each place and slot.
-
-`laplace`: bounded counts and one discrete Laplace measurement. The papers' LPA, corrected.
-
-Claim: pure epsilon-DP for adding or removing one user's whole record in the period; delta is
-not used. Sensitivity: one user moves the counts of all places and slots together by at most
-l in L1 (a sample of l slots, Acs & Castelluccia 2014) or C sqrt(slots) (weights), so noise of
-scale l1 / epsilon on every number pays for the whole table (Ghosh, Roughgarden &
-Sundararajan 2009 for the discrete law). Noise is added where people were counted, at towers;
-spreading over zones by public shares, clipping and rounding read the noisy table alone.
+Noise is added where people were counted, at towers. What follows reads only the noisy table: rows
+of a tower that moved are added up, towers are spread over zones by public area shares, negative
+numbers become zero, and everything is rounded.
 
 Cost: one pass over the events and one draw for each place and slot.
 """

@@ -1,13 +1,11 @@
-"""How much one person may contribute, in words for a manifest.
+"""What density schemes share: bounds in words, checks of settings, the map to zones, rounding.
 
-Checks of a scheme's own settings, with errors that say what it has.
-
-From the places that were counted to the places that are released. Post-processing.
-
-Rows of a tower that moved are added up; with an overlay, towers are spread over zones by the
-public shares of their cells.
-
-Rounding of released tables: three decimals, no negative zero. Post-processing.
+* How much one person may contribute, in words for a manifest.
+* Checks of a scheme's own settings, with errors that say what it has.
+* From the places that were counted to the places that are released (post-processing): rows of a
+  tower that moved are added up; with an overlay, towers are spread over zones by the public shares
+  of their cells.
+* Rounding of released tables (post-processing): three decimals, no negative zero.
 """
 
 from __future__ import annotations

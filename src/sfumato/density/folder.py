@@ -1,9 +1,8 @@
-"""The manifest of a density release, from public facts, the measurements and the reservation.
+"""The folder of a density release: its files, in which order, and the manifest. Post-processing.
 
-What a release puts in its folder, in which order. Everything is post-processing.
-
-The page is made from the folder's files and a manifest that vouches for them, and leaves the list
-of digests out; the manifest that is written lists the digests of all other files, the page's too.
+The manifest is made from public facts, the measurements and the reservation. The page is made from
+the folder's files and a manifest that vouches for them, and leaves the list of digests out; the
+manifest that is written lists the digests of all other files, the page's too.
 """
 
 from __future__ import annotations

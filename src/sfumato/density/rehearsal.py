@@ -1,10 +1,4 @@
-"""A district laid side by side with itself until it is as large as the city it stands for.
-
-For rehearsals with made-up people only. A scheme that learns from many places at once (a
-rhythm they share, a grand total) would look worse on a district than it is on a city;
-copies of the district are a city of the right size for the price of one district.
-
-A rehearsal: the scheme itself, run on made-up people, says how good a release will be.
+"""A rehearsal: the scheme itself, run on made-up people, says how good a release will be.
 
 No formula knows what clustering, shrinkage and smoothing leave of the noise. So a synthetic
 city with as many people per zone as the real one is expected to have (for speed a district of
@@ -16,6 +10,10 @@ home, work and leisure rhythms; no one-off crowds. What the contribution bound t
 busy people is part of the measured error. Cities differ: forecasts for the same facts vary by
 some 10 % with the made-up city, and a district is more of a patchwork than a city is.
 docs/commands/plan.md has forecasts beside what was then measured.
+
+The copies (`TiledSource`) are there because a scheme that learns from many places at once (a
+rhythm they share, a grand total) would look worse on a district than it is on a city; copies of the
+district are a city of the right size for the price of one district. For made-up people only.
 
 Where even a district has more people per zone than are made up, the noise is scaled down in
 proportion by raising epsilon, which keeps the ratio of signal to noise; a scheme that asks for

@@ -1,9 +1,8 @@
-"""What a release is asked to be: everything public about it, checked before it begins.
+"""The request of a release: everything public about it, checked before it begins.
 
-Earlier releases, read back as what a new one may expect.
-
-What they say enters the next release uncharged, so it must be what was published: the reader holds
-every file against its digest, and noise from a test seed is refused.
+Earlier releases are read back as what a new one may expect. What they say enters the next release
+uncharged, so it must be what was published: the reader holds every file against its digest, and
+noise from a test seed is refused.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class PublicFacts:
     """Where the zones of the overlay are."""
     expected: NDArray[np.float64] | None = None
     """Released x slots: what earlier releases say of each cell, up to a common factor (see
-    `density.refine.earlier`). Published before, so public."""
+    `density.refine.margins`). Published before, so public."""
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.epsilon) and self.epsilon > 0):

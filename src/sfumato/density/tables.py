@@ -1,11 +1,13 @@
-"""The last steps of a released density: whole numbers on request, levels that add up.
+"""The tables of a release: one long table, whole numbers on request, levels that add up.
 
-Post-processing: reads released numbers only. Sums are exact, because counts have at most
-three decimals and are added as whole thousandths. No interval is given for a sum: the errors
-of zones hang together (shared totals, shared shapes, zones around one tower), and by how much
-is not part of the release.
+Post-processing: reads released numbers only.
 
-A density as a long table: every place and every slot, empty ones too (`published.tables`).
+A density is a long table: every place and every slot, empty ones too (`published.tables`).
+
+Whole numbers are made on request, and so are levels (parents of zones) that add up. Sums are exact,
+because counts have at most three decimals and are added as whole thousandths. No interval is given
+for a sum: the errors of zones hang together (shared totals, shared shapes, zones around one tower),
+and by how much is not part of the release.
 """
 
 from __future__ import annotations

@@ -1,26 +1,14 @@
-"""Weights min(1, C / norm) in fixed point, the same integer on every engine.
+"""Base class of count sources (local, Spark), their weights in fixed point, and the sensitivities.
 
-With n the user's squared norm, an exact integer in units of 1/`units`^2, the weight in units
-of 2^-16 is
+**Sources.** `CountSource` holds what every source is asked about, events, places, grid and resource
+limits, and answers what needs no pass over the data; sources differ in how they count, never in
+what. `Compiled` is the base of those that count by one compiled pass over users: a question is the
+name of a pass in `tally`, the shape of its sums and its arguments. On one machine threads run it
+over blocks of users, on a cluster tasks do; the arguments are the same, and so are the bytes.
 
-    0                                    n >= 2^53 (a double could not hold n; always valid)
-    2^16                                 n <= floor((C units)^2), compared as integers
-    floor(fl(c / fl(sqrt(n))))           otherwise, c = fl(2^16 C units (1 - 2^-46))
-
-where fl is IEEE double rounding: square root and division are correctly rounded everywhere,
-so every engine gets the same value.
-
-*Claim: w sqrt(n) <= 2^16 C units, always.* First two lines: at once. Third: write
-e = 2^-53. c comes from at most three roundings of exact factors, so c <= 2^16 C units
-(1 - 128 e)(1 + e)^3; fl(sqrt(n)) >= sqrt(n) (1 - e), n below 2^53 being exact; the quotient
-is rounded once more. So the quotient times sqrt(n) is at most 2^16 C units times
-(1 - 128 e)(1 + e)^4 / (1 - e) < 1, and rounding down only helps. (Where c is subnormal it is
-below 1 and the weight is 0, as n >= 1.) The price is a relative 2^-46 of weight.
-
-Arrays with their sensitivity: what every engine's answers say about one user.
-
-Add or remove one user's whole record. M is any non-negative map of places whose columns sum to
-at most one (identity, area shares, clusters); per slot it does not raise the L1 norm.
+**Sensitivities.** Add or remove one user's whole record. M is any non-negative map of places whose
+columns sum to at most one (identity, area shares, clusters); per slot it does not raise the L1
+norm.
 
 ===============  ===========================  =========================  ====================
 answer           L1 (lattice units)           L2 (lattice units)         after M
@@ -35,21 +23,29 @@ exact            infinite                     infinite                   never m
 ===============  ===========================  =========================  ====================
 
 Sampled: at most l slots with one unit each. Weighted: the user adds mass at most w m_t in slot
-t, so in L2 over slots at most w norm <= 2^16 C (`sfumato.engine.base`), and per slot the L2
+t, so in L2 over slots at most w norm <= 2^16 C (by the claim below), and per slot the L2
 norm over places is at most the L1 norm, before and after M; L1 by Cauchy-Schwarz over slots.
 With norms q the same argument bounds sum over places of q times the count: the statement is
 about any map that sends a visit at (place, slot) to a vector of L2 norm at most q.
 Place totals: entries are rounded down from a vector scaled to C, but M may add up the entries
 of many places in one zone, which raises L2: measure first, map the noisy totals afterwards.
 
-`Asked`: what every source of bounded counts is made of, and the questions it can answer
-without counting. Sources differ in how they count, never in what they were asked about.
+**Weights** min(1, C / norm) in fixed point, the same integer on every engine. With n the user's
+squared norm, an exact integer in units of 1/`units`^2, the weight in units of 2^-16 is
 
-`Compiled`: the questions that one compiled pass over users answers, wherever the pass runs.
+    0                                    n >= 2^53 (a double could not hold n; always valid)
+    2^16                                 n <= floor((C units)^2), compared as integers
+    floor(fl(c / fl(sqrt(n))))           otherwise, c = fl(2^16 C units (1 - 2^-46))
 
-A question is the name of a pass in `tally`, the shape of its sums and its arguments. On one
-machine threads run it over blocks of users, on a cluster tasks do; the arguments are the same,
-and so are the bytes.
+where fl is IEEE double rounding: square root and division are correctly rounded everywhere,
+so every engine gets the same value.
+
+*Claim: w sqrt(n) <= 2^16 C units, always.* First two lines: at once. Third: write
+e = 2^-53. c comes from at most three roundings of exact factors, so c <= 2^16 C units
+(1 - 128 e)(1 + e)^3; fl(sqrt(n)) >= sqrt(n) (1 - e), n below 2^53 being exact; the quotient
+is rounded once more. So the quotient times sqrt(n) is at most 2^16 C units times
+(1 - 128 e)(1 + e)^4 / (1 - e) < 1, and rounding down only helps. (Where c is subnormal it is
+below 1 and the weight is 0, as n >= 1.) The price is a relative 2^-46 of weight.
 """
 
 from __future__ import annotations

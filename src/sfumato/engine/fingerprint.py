@@ -9,21 +9,18 @@ paths; tables by the bytes of their Arrow stream; rows that come in no particula
 database) by a digest of the multiset they are. How each part is read enters as well: the same
 file read with another user column is another input.
 
+**The multiset digest** (`rows_digest`) is the same for the same rows, in whatever order and files
+they come: a database sends its rows in an order that may differ from one run to the next, and a
+release that was interrupted must still recognise its input. Every row is hashed with a secret key
+and the hashes are added up (the additive multiset hash of Clarke et al. 2003, over a keyed function
+instead of a random oracle). One row more, less or other changes the sum except with probability
+2^-128. The sum itself is never stored: it goes into the keyed fingerprint. The hash is SipHash-2-4
+(Aumasson & Bernstein 2012), compiled, over a row's 64-bit words. A row's state stands in four
+columns of an array, so that a table is taken in column by column; two 64-bit words come out of each
+row and are added up modulo 2^64.
+
 Reservations that were made before every part had a reading of its own hold a fingerprint of the
 first form; `earlier_fingerprints` gives those that the same files could have had then.
-
-The compiled loops of the multiset digest: SipHash-2-4 (Aumasson & Bernstein 2012) over rows.
-
-A row is a sequence of 64-bit words. Its state stands in four columns of an array, so that a table
-is taken in column by column; two 64-bit words come out of each row and are added up modulo 2^64.
-
-`rows_digest`: the same rows, the same digest, in whatever order and files they come.
-
-A database sends its rows in an order that may differ from one run to the next, and a release that
-was interrupted must still recognise its input. Every row is hashed with a secret key and the
-hashes are added up (the additive multiset hash of Clarke et al. 2003, over a keyed function
-instead of a random oracle). One row more, less or other changes the sum except with probability
-2^-128. The sum itself is never stored: it goes into the keyed fingerprint.
 """
 
 from __future__ import annotations

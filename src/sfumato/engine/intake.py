@@ -1,16 +1,14 @@
-"""Compiled loops of the intake: the judgement of a row, and grouping by user.
+"""Intake: rows located, judged, and grouped by user, in memory or in private files.
 
-Where a row is: the row of `Places` that a batch's names or coordinates mean.
+**Where a row is**: the row of `Places` that a batch's names or coordinates mean. Names are compared
+as text, exactly. An integer column means the decimal text of its values, so it can only name places
+whose id is such a text: `7` and never `07`. A tower that moved has several rows under one name; the
+judgement of a row, a compiled loop, picks the one valid at its time.
 
-Names are compared as text, exactly. An integer column means the decimal text of its values, so
-it can only name places whose id is such a text: `7` and never `07`. A tower that moved has
-several rows under one name; the judgement of a row picks the one valid at its time.
-
-Rows of a user together: packed, grouped, distinct, in memory or in private files.
-
-A row is a user's code (32 bits) and a cell, `slot << place_bits | place` (32 bits where that
-is enough): 8 bytes. Grouping is a counting sort by code, then each user's cells are sorted and
-repeats dropped; nothing of a row's order survives, so no count can depend on it.
+**Rows of a user together**, packed and distinct. A row is a user's code (32 bits) and a cell,
+`slot << place_bits | place` (32 bits where that is enough): 8 bytes. Grouping is a counting sort by
+code, then each user's cells are sorted and repeats dropped; nothing of a row's order survives, so
+no count can depend on it.
 
 Above the memory limit the rows go to `PARTS` files by the code's low bits and each part is
 grouped alone. A user is whole in one part and counts are sums of integers over users, so the

@@ -6,18 +6,14 @@ margins reads its files once. Counts are sums of integers over users: threads, r
 splits and spilling cannot change them. The bound is checked inside each pass on what was
 counted, and a user above it stops the program.
 
-`DropLog`: which rows did not count and why, for the holder's internal log only.
+How a row is read is `sfumato.io.rows`; here (`read_events`) it is judged against period and places,
+and dropped with a reason or packed with its user. No row stops the reading, and a file of a folder
+that turns out to be damaged gives no rows at all: what was read of it is forgotten.
 
-How many rows were dropped is a fact about people's records, so it is on the private side like
-the counts: printing the object shows nothing, and `internal_lines` is named for where its
-answer may go. Dropping everything is a valid private answer (an error would tell), which the
-log says loudly.
-
-From rows as read to grouped rows: every batch judged, coded, packed and put away.
-
-How a row is read is `sfumato.io.rows`; here it is judged against period and places, and dropped
-with a reason or packed with its user. No row stops the reading, and a file of a folder that
-turns out to be damaged gives no rows at all: what was read of it is forgotten.
+`DropLog` says which rows did not count and why, for the holder's internal log only. How many rows
+were dropped is a fact about people's records, so it is on the private side like the counts:
+printing the object shows nothing, and `internal_lines` is named for where its answer may go.
+Dropping everything is a valid private answer (an error would tell), which the log says loudly.
 """
 
 from __future__ import annotations

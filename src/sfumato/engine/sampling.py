@@ -1,10 +1,4 @@
-"""The few places where engines spell the same thing differently.
-
-The definition (`tests.engine.reference`) is one SQL text; what differs between DuckDB and
-Spark stands here and nowhere else. Every expression is exact: integers below 2^63, or one
-correctly rounded IEEE operation.
-
-The sampling order: a keyed function of the user id's own bytes, the same on every engine.
+"""The sampling order: a keyed function of the user id's own bytes, the same on every engine.
 
 Who is kept must not depend on the other users (dense codes would shift when one is removed),
 on the order of rows, or on an engine's native hash. So:
@@ -26,17 +20,18 @@ The order is pseudo-random, not cryptographic: what is secret and unpredictable 
 Privacy does not rest on it (the bound holds for every sample), unbiasedness does, and is
 tested for several keys, single slots, pairs of slots and the two steps together.
 
-Compiled sampling: the order of `sfumato.engine.sampling`, and the pass that keeps by it.
+It is written three times: in Python, as SQL, and compiled. The definition of a bounded count
+(`tests/engine/reference.py`) is one SQL text; a `Dialect` holds the few places where DuckDB and
+Spark spell the same thing differently, and nothing else does. Every expression is exact: integers
+below 2^63, or one correctly rounded IEEE operation. The compiled pass `sampled` takes users
+low..high of a block (offsets, sorted distinct cells), slots of a user being runs of equal
+`cell >> bits`; it checks the bound on what it counted and returns the number of users above it,
+which the caller turns into an error.
 
-Each takes users low..high of a block (offsets, sorted distinct cells). Slots of a user are
-runs of equal `cell >> bits`. The pass checks the bound on what it counted and returns the
-number of users above it, which the caller turns into an error.
-
-Seeds of the users whose sample depends on an order, and of no one else.
-
-A user with one place in every slot and at most l slots is kept whole whatever the key, so most
-users of an ordinary week are never hashed. The others' seeds come from the definition's own
-SQL, vectorised; rows come back with their index because no order of rows is relied on.
+Seeds are made for the users whose sample depends on an order, and for no one else. A user with one
+place in every slot and at most l slots is kept whole whatever the key, so most users of an ordinary
+week are never hashed. The others' seeds come from the definition's own SQL, vectorised; rows come
+back with their index because no order of rows is relied on.
 """
 
 from __future__ import annotations

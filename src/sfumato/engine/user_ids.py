@@ -1,12 +1,11 @@
-"""Compiled tables from ids to dense codes: open addressing, linear probing, ids compared whole.
-
-Two 64-bit words an entry. Integers: the id and its code plus one. Bytes: 31 bits of hash above
-the code plus one, then where the id's bytes are and how long. A hash only says where to look,
-so two ids are never merged. It is keyed per table, against ids crafted to meet in one place.
-
-Exact tables from ids to dense codes, for integers and for bytes.
+"""Hash tables from user ids to dense codes, exact, for integers and for bytes. Compiled.
 
 Codes follow the order of arrival and mean nothing: no count and no sample depends on them.
+
+Open addressing with linear probing, ids compared whole. Two 64-bit words an entry. Integers: the id
+and its code plus one. Bytes: 31 bits of hash above the code plus one, then where the id's bytes are
+and how long. A hash only says where to look, so two ids are never merged. It is keyed per table,
+against ids crafted to meet in one place.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
-"""In which zone a position lies, for many millions of positions.
+"""Point in polygon: in which zone a position lies, exactly, for many millions of positions.
 
 A raster in front: squares that lie wholly in one zone answer at once, the others test the
-few edges that pass their row. Zones and positions are rounded to 1e-7 degrees (a centimetre)
-and every test is exact on whole numbers, so the answer does not depend on batch size, order
-or machine. A position on a shared border, and one in overlapping zones, belongs to the lowest
-index: to exactly one zone.
-
-Compiled point-in-zone on whole numbers of 1e-7 degrees: every decision is exact.
-
-Coordinates fit in 32 bits and products of two differences in 63, so the side of an edge on
-which a point lies is computed without rounding, the same on every machine.
+few edges that pass their row. Zones and positions are rounded to 1e-7 degrees (a centimetre).
+Coordinates then fit in 32 bits and products of two differences in 63, so the side of an edge on
+which a point lies is computed on whole numbers without rounding: the answer does not depend on
+batch size, order or machine. A position on a shared border, and one in overlapping zones, belongs
+to the lowest index: to exactly one zone.
 """
 
 from __future__ import annotations

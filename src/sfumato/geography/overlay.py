@@ -13,9 +13,8 @@ order. Areas are floating point and zones have hairline gaps: a cell that is cov
 one part in a million counts as covered (its shares are scaled to sum to 1), overlapping zones
 are scaled down to 1, and shares below 1e-9 are rounding noise and dropped.
 
-Distances in metres between places: geodesic for pairs, on the equal-area plane for all.
-
-`Layout`: where places are and how large. Public geometry that a scheme may lean on.
+`Layout` says where places are and how large, public geometry that a scheme may lean on; distances
+between them are geodesic for pairs, and on the equal-area plane for all (in metres).
 """
 
 from __future__ import annotations

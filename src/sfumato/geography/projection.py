@@ -1,14 +1,13 @@
-"""An equal-area plane for a region, in metres.
+"""Map projections in metres: an equal-area plane for a region, a local plane around a point.
 
-Lambert's azimuthal equal-area projection on WGS84, centred on the region's middle rounded to
-whole degrees: the same region, or the same with one more zone, gives the same plane, and
+`Projection` is Lambert's azimuthal equal-area projection on WGS84, centred on the region's middle
+rounded to whole degrees: the same region, or the same with one more zone, gives the same plane, and
 nothing but public geometry decides it. Areas are exact; lengths are off by less than 1 part
 in 10,000 within 150 km of the centre (the distortion is (distance / Earth radius)^2 / 8).
 
-A local plane in metres around one point.
-
-The map is affine in longitude and latitude, so straight edges stay straight and a cover
-without overlap stays one. Within 20 km of the centre lengths are right to about 0.3 %.
+`Plane` is a local map around one point, affine in longitude and latitude, so straight edges stay
+straight and a cover without overlap stays one. Within 20 km of the centre lengths are right to
+about 0.3 %.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""`Counts`: a bounded integer array and what one user can change in it.
+"""`Counts` and `Bound`: bounded integer counts, and how much one user may change in them.
 
-It travels inside `Private` until a measurement has been paid for.
-
-`Bound`: how much one user may contribute, fixed before the data is seen.
-
-Two forms (Acs & Castelluccia 2014, section 5, with the corrected sensitivities of the
-contribution theorem in docs/guarantees.md):
+A `Bound` is fixed before the data is seen. Two forms (Acs & Castelluccia 2014, section 5, with the
+corrected sensitivities of the contribution theorem in docs/guarantees.md):
 
 * `SampleBound(slots=l)`: keep one visit per slot and at most l slots, both uniformly at
   random by a keyed order. One user moves the counts by at most l in L1 and sqrt(l) in L2.
@@ -15,6 +11,9 @@ contribution theorem in docs/guarantees.md):
 
 Both L2 figures bound the *mass per slot*, so they hold after any map of places whose
 columns sum to at most one (identity, area shares, clusters).
+
+`Counts` is the array under such a bound with its two sensitivities. It travels inside `Private`
+until a measurement has been paid for.
 """
 
 from __future__ import annotations

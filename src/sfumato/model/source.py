@@ -1,8 +1,8 @@
-"""`Source`: what a scheme is given instead of an engine.
+"""`Source`: what a scheme is given instead of an engine. It asks, and gets private arrays.
 
-It answers with private arrays that only the wall can open. Every query states what one
-user can change, and the arrays are the same bytes on every engine for the same key, whatever
-the order of rows, the number of threads or the way the files were split.
+Only the wall can open the arrays. Every query states what one user can change, and the arrays are
+the same bytes on every engine for the same key, whatever the order of rows, the number of threads
+or the way the files were split.
 
 Four ways of counting, and what each estimates:
 
@@ -19,21 +19,17 @@ Sampling keeps one visit per slot, so a sampled count of visits is a thinned cou
 only rescaling by a separately measured total (`capped_total`) brings the level back. Weights
 w = min(1, C / norm) shrink busy users and leave the others whole.
 
-`RememberingSource`: a source in front of another one that asks each question once.
+Two caches stand in front of a source, for whoever runs schemes many times on one input: counting
+is the slow part, and most answers are the same every time. The boxes stay closed in both.
 
-For whoever runs many schemes on one input: counting is the slow part, and most answers are
-the same every time. The boxes stay closed; this class never opens one.
-
-`RecallingSource`: asks an engine once and remembers its private answers.
-
-An audit runs one scheme many thousand times on the same tiny input, a rehearsal some dozen times.
-Counting depends on the release key only through the sample of the sampling bound, so every other
-answer is the same in each run; of the samples a fixed number is kept and served in turn.
-
-The kept samples are drawn with keys of their own, the same for every source: on two
-neighbouring inputs everybody else's visits are then sampled alike. A promise that holds for
-each fixed sample holds for their mixture; two different handfuls of samples would lie apart
-whoever is in the data, and an honest scheme could be accused.
+* `RememberingSource` asks each question once and remembers the answer by the question.
+* `RecallingSource` serves repeated runs with fresh keys: an audit runs one scheme many thousand
+  times on the same tiny input, a rehearsal some dozen times. Counting depends on the release key
+  only through the sample of the sampling bound, so every other answer is the same in each run; of
+  the samples a fixed number is kept and served in turn. They are drawn with keys of their own, the
+  same for every source: on two neighbouring inputs everybody else's visits are then sampled alike.
+  A promise that holds for each fixed sample holds for their mixture; two different handfuls of
+  samples would lie apart whoever is in the data, and an honest scheme could be accused.
 """
 
 from __future__ import annotations

@@ -1,31 +1,25 @@
-"""`TimeGrid`: the public slots of a release. A slot is a range of instants.
+"""Time slots and calendars: `TimeGrid`, the public slots of a release, and what follows from it.
 
-Local days are cut at local midnights, so a week with a clock change has 167 or 169 hours
-and every event falls in the right one. Steps below a day start afresh at each local
-midnight; where a day's length is no multiple of the step, its last slot is shorter. A last
-slot of several days ends with the period. A local day that a change of the date line skips
-has no slots; where the clock passes midnight twice, the day begins at the first one.
+**Slots.** A slot is a range of instants. Local days are cut at local midnights, so a week with a
+clock change has 167 or 169 hours and every event falls in the right one. Steps below a day start
+afresh at each local midnight; where a day's length is no multiple of the step, its last slot is
+shorter. A last slot of several days ends with the period. A local day that a change of the date
+line skips has no slots; where the clock passes midnight twice, the day begins at the first one.
 
-From a reading of a wall clock to an instant, the same on every engine.
+**From a wall clock to an instant**, the same on every engine. A clock that is set back shows an
+hour twice, one that is set forward skips an hour. The rule here is that of PEP 495 with fold 0: a
+repeated reading is its *first* instant, a skipped one is read with the offset before the change.
+Engines disagree on the first case, so they are given the offsets as a short table
+(`clock_offsets`) instead of the zone's name.
 
-A clock that is set back shows an hour twice, one that is set forward skips an hour. The rule
-here is that of PEP 495 with fold 0: a repeated reading is its *first* instant, a skipped one is
-read with the offset before the change. Engines disagree on the first case, so they are given
-the offsets as a short table instead of the zone's name.
+**Calendars**, all public, since they follow from the grid alone:
 
-`Calendar`: which day each slot belongs to, where in the day it is, and whether that day is free.
-
-All of it is public: it follows from the time grid alone.
-
-The public calendar of a grid: hour of day, day, and kind of day of every slot.
-
-Everything known about rhythms before any data is seen hangs on these: what repeats from
-day to day, from weekday to weekday, from weekend to weekend.
-
-`Clock`: to which day each slot belongs, and whether it is night.
-
-Night is midnight to six by the local clock (Xu et al. 2017): people stay then, and a step is
-judged by its distance alone.
+* `Calendar`: which day each slot belongs to, where in the day it is, and whether that day is free;
+* `HourCalendar`: hour of day, day and kind of day of every slot. Everything known about rhythms
+  before any data is seen hangs on these: what repeats from day to day, from weekday to weekday,
+  from weekend to weekend;
+* `Clock`: to which day each slot belongs, and whether it is night, which is midnight to six by the
+  local clock (Xu et al. 2017): people stay then, and a step is judged by its distance alone.
 """
 
 from __future__ import annotations

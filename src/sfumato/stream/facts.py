@@ -1,6 +1,7 @@
-"""`StreamFacts`: everything public about a stream. None of it is read from the data.
+"""`StreamFacts`: everything public about a stream, its unit and its windows.
 
-`window` is the heart of it: the most slots that one unit of privacy can touch.
+None of it is read from the data. `window` is the heart of it: the most slots that one unit of
+privacy can touch.
 
 =============  ==================================================  =============
 unit           one unit is                                         window
@@ -15,14 +16,12 @@ In each slot a person counts once, in one place, so a unit moves a slot's counts
 L2). For `event` the person may have other records in the slot: taking one away can move the
 count to another place, which is 2 in L1 and the root of 2 in L2.
 
-Windows of a stream: disjoint ones, and the window as the ledger knows it.
+A scheme that samples, or needs a window as a whole, starts anew at a disjoint window
+(`begins_window`); `charged_unit` is the window as the ledger knows it.
 
-A scheme that samples, or needs a window as a whole, starts anew at a disjoint window.
-
-Whether places are the cells of a full grid in row order: public geometry, and nothing else.
-
-Schemes that look at a cell's surroundings need to know who its neighbours are. Where the
-middles of the zones, in the order of their ids, step evenly along rows of one length, the
+`grid_columns` says whether places are the cells of a full grid in row order, from public geometry
+and nothing else. Schemes that look at a cell's surroundings need to know who its neighbours are.
+Where the middles of the zones, in the order of their ids, step evenly along rows of one length, the
 length of a row is found here; towers and statistical areas are no grid.
 """
 

@@ -3,7 +3,7 @@
 Opening reserves the accounts of the plan in the ledger, once, for the whole stream and its
 unit, and finds the release key; opening again finds the same reservation. Each slot's noise
 comes from that key and the slot's own labels. A slot is published once: its output and the
-state after it are one transaction (see `store`), and files are written from it afterwards.
+state after it are one transaction (see `state`), and files are written from it afterwards.
 When the last slot is out the reservation is committed, the key destroyed, the state removed.
 """
 

@@ -1,20 +1,17 @@
-"""Non-negative whole numbers that keep the noisy total: Algorithm 3 of Chen et al., two ways.
+"""What a stream writes: consistent counts, partitions and lines, manifest and statement.
 
-`random_decrements` has the distribution of the printed loop (pick a cell at random, take one
-away if there is one, until the negatives' mass is gone) without the loop: unit picks that hit
+**Consistency**: non-negative whole numbers that keep the noisy total, Algorithm 3 of Chen et al.,
+two ways. `random_decrements` has the distribution of the printed loop (pick a cell at random, take
+one away if there is one, until the negatives' mass is gone) without the loop: unit picks that hit
 an empty cell are simply drawn again, so whole batches of picks can be drawn at once. A batch
 of r picks over the positive cells is multinomial; picks beyond what a cell holds are the ones
 the loop would have rejected, and they are drawn again among the cells that still hold
-something. A negative total cannot be kept; it becomes zeros.
+something. A negative total cannot be kept; it becomes zeros. `nearest_counts` is the exact answer
+to the same question: the closest non-negative histogram with that total (simplex projection), made
+whole by largest remainders. Both read noisy numbers and their own coins only: post-processing.
 
-`nearest_counts` is the exact answer to the same question: the closest non-negative
-histogram with that total (simplex projection), made whole by largest remainders.
-Both read noisy numbers and their own coins only: post-processing.
-
-What a stream writes: a Parquet partition for each slot, and one line of NDJSON.
-
-`slots/slot=00012/part-0.parquet` (zone_id, count) appears in one step; `stream.ndjson` grows by
-a line a slot. Both are written from bytes that are already in the ledger's database, so
+**Files.** `slots/slot=00012/part-0.parquet` (zone_id, count) appears in one step; `stream.ndjson`
+grows by a line a slot. Both are written from bytes that are already in the ledger's database, so
 writing them again changes nothing. `places.json` names the zones in the order of the lines'
 values; `README.txt` is for readers and `stream.json` holds the statement for machines, from the
 first slot on.
@@ -23,11 +20,10 @@ A stream that is complete has the folder of a release: `density.parquet`, `densi
 outlines of its places, a page, and `manifest.json` with the digest of every file but the
 partitions. All of it is made of the lines, so a run that was killed here makes the same bytes.
 
-The manifest and the plain statement of a stream.
-
-Both depend on the reservation and the public settings alone, so they stand in the folder from
-the first slot on and every start writes the same bytes. What was paid is the plan's accounts:
-each is one event for one unit's window, on which measurements draw slot by slot (see `meter`).
+**Manifest and statement** depend on the reservation and the public settings alone, so they stand in
+the folder from the first slot on and every start writes the same bytes. What was paid is the plan's
+accounts: each is one event for one unit's window, on which measurements draw slot by slot (see
+`scheme.Meter`).
 """
 
 from __future__ import annotations

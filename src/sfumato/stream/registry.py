@@ -1,9 +1,10 @@
-"""The schemes by name. Everything here may be published; the printed forms are not here.
+"""The stream schemes by name, and how reservations spell their settings.
 
-How reservations spell the settings of a stream's scheme: frozen, see `ledger.canonical`.
+Everything here may be published; the printed forms are not here.
 
-The names and fields are those of the first version. A class that is renamed keeps its row here;
-a new scheme gets a row with the name and the fields it has when it is first released.
+The spelling is frozen (see `privacy.ledger.chain`): the names and fields are those of the first
+version. A class that is renamed keeps its row here; a new scheme gets a row with the name and the
+fields it has when it is first released.
 """
 
 from __future__ import annotations

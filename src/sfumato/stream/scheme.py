@@ -1,13 +1,18 @@
-"""Which noise a stream adds, and the account that pays for it.
+"""The contract of stream schemes, their noise, and the meter that keeps every window's budget.
 
-A window holds at most `most` measurements of a slot's counts. Laplace noise then has scale
-most * l1 / epsilon (pure), Gaussian noise variance most * l2^2 / (2 rho). For few measurements
-Laplace is the smaller, for many Gaussian: its variance grows with `most`, not its square.
-`best_noise` takes the smaller variance; delta 0 leaves only Laplace.
+**The contract.** A scheme plans from public facts and makes a publisher. A publisher is given the
+private counts of one slot and a wall, and returns what is published. It keeps what it needs in a
+`State` that can be put away and taken up again: plain numbers and arrays, and private boxes where
+the scheme compares with raw counts of an earlier slot. `Repeating` is what most publishers share: a
+last publication that is repeated until something is measured.
 
-`Meter`: what every window of a stream has spent. It refuses before noise is drawn.
+**The noise.** A window holds at most `most` measurements of a slot's counts. Laplace noise then has
+scale most * l1 / epsilon (pure), Gaussian noise variance most * l2^2 / (2 rho). For few
+measurements Laplace is the smaller, for many Gaussian: its variance grows with `most`, not its
+square. `NoiseKind.BEST` takes the smaller variance; delta 0 leaves only Laplace.
 
-A plan opens *accounts*; each is one event that the ledger has charged for the whole stream
+**The meter** knows what every window of a stream has spent, and refuses before noise is drawn. A
+plan opens *accounts*; each is one event that the ledger has charged for the whole stream
 (for the stream's unit), such as "19 histograms with Laplace noise of scale 19". Measurements
 draw on an account slot by slot, and choose their size in the light of what was published; the
 meter adds up exactly and keeps every window's sum within the account. That is a privacy
@@ -16,14 +21,6 @@ Whitehouse et al. 2023). A unit touches the slots of one window only, so what th
 outside it spend costs that unit nothing.
 
 Labels are `account@slot` or `account@slot/part`. Only the current window is remembered.
-
-The contract of streams: a scheme plans from public facts and makes a publisher.
-
-A publisher is given the private counts of one slot and a wall, and returns what is published.
-It keeps what it needs in a `State` that can be put away and taken up again: plain numbers and
-arrays, and private boxes where the scheme compares with raw counts of an earlier slot.
-
-What most publishers share: a last publication that is repeated until something is measured.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Events on their way: buffered by slot until the clock closes the slot.
+"""From events to the private counts of each slot: buffered until the clock closes it, then counted.
 
 **When a slot closes.** A slot closes when the clock is `delay` past its end. The clock is the
 machine's, or one that the feeder states in the stream; it is never taken from the events: if
@@ -12,9 +12,8 @@ counted; the counts are internal.
 Parquet file and `"7"` in a line of JSON count once in a slot. How a record becomes who, when and
 where is `sfumato.io.rows`; what it counts for is the engine's judgement, as in a release.
 
-`SlotSource`: from events to the private counts of each slot, one position a person and slot.
-
-A finished history is counted once, cell x slot, by the engine's sampled counts with as many
+**What is counted** (`SlotSource`): one position a person and slot. A finished history is counted
+once, cell x slot, by the engine's sampled counts with as many
 slots as there are: one visit a slot, chosen by a keyed order, in every slot that the person
 was seen in. A slot is then a column, and its sensitivities are those of one slot: the other
 slots are other measurements, and the meter adds them up.

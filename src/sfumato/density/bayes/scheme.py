@@ -2,7 +2,7 @@
 
 Claim: (epsilon, delta)-DP for adding or removing one user's whole record in the period, as
 one joint Gaussian budget over four measurements; the exact Gaussian curve where the fine
-lattice allows it (see `accounting.discrete`), zCDP otherwise.
+lattice allows it (see `privacy.accounting.gaussian`), zCDP otherwise.
 
 Measurements and their sensitivity, all of them exact integers:
 
@@ -11,17 +11,16 @@ Measurements and their sensitivity, all of them exact integers:
 3. *Grand total*: sum of min(visits, cap), sensitivity the cap.
 4. *The matrix*: b o (A x), with weights b made from the noisy margins. One visit at place T
    in slot t has norm q_Tt after the map; user u counts w_u = min(1, C / norm_u), norm_u over
-   slots of the sum of q, so the matrix moves by at most C (see `mechanisms.slot_linear`). The
+   slots of the sum of q, so the matrix moves by at most C (see `privacy.mechanisms.linear`). The
    limits are fixed in the plan, so measuring 4 after 1 to 3 were seen is adaptive composition
    of fixed events.
 
 Everything after them is post-processing (`inference`). Cost: four passes over the packed
 events, and a few eigenbases of the places.
 
-How `bayes` divides its budget and bounds users: public functions of public facts.
-
-x = expected users times mu (the sharpness of the whole budget) sets the regime: a strong
-signal carries heavier contributions, a weak one is better served by tight bounds. The
+How the budget is divided and users are bounded is a public function of public facts
+(`settings_for`): x = expected users times mu (the sharpness of the whole budget) sets the regime. A
+strong signal carries heavier contributions, a weak one is better served by tight bounds. The
 constants were found on synthetic weeks of 168 hourly slots with 13.55 visits a user; other
 periods and slot lengths scale them by the visits a user can be expected to make. Call records
 are assumed; who publishes signalling or satellite fixes, where a person is seen in most hours,

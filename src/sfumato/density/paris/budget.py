@@ -4,7 +4,7 @@ Claim: (epsilon, delta)-DP for adding or removing one user's whole record. The m
 compose adaptively (clusters depend on noisy totals), their noise and sensitivities are fixed
 here, before the first answer, which is what the exact Gaussian curve asks for. With the
 exponential choice of k the composition is by rho, since that choice is no Gaussian. With
-Laplace noise the claim is pure and epsilons add up; `pure` has its sensitivities.
+Laplace noise the claim is pure and epsilons add up; `spectrum` has its sensitivities.
 
 Sensitivities. Series: the users' mass per slot is bounded by the contribution bound, every
 map here (shares, cover, clusters) has columns that sum to at most one, so L2 stays C or

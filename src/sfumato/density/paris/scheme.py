@@ -4,22 +4,20 @@ Acs & Castelluccia (2014), corrected: noisy totals of places (a histogram and a 
 total), neighbours merged until each cluster is large enough for the noise, one noisy series
 per cluster, its shape cleaned of noise, totals times shapes, small hours smoothed, back to
 zones. Claim: (epsilon, delta)-DP for adding or removing one user's whole record, pure
-epsilon-DP with the parameter noise = laplace; `budget` and `pure` have the sensitivities.
+epsilon-DP with the parameter noise = laplace; `budget` and `spectrum` have the sensitivities.
 Clusters are made from noisy totals and a public threshold tau = sqrt(slots) * sigma /
 tolerance; all that follows a measurement is post-processing.
 
-Intervals: 90 %, for the true count; `intervals` says what is in them. They say nothing about
+*Shapes.* With Gaussian noise all coefficients cost as much as some of them, and in an orthonormal
+basis noise on the hours is noise on the coefficients. So integers get integer noise in time, and
+which coefficients to believe is decided afterwards from noisy numbers, for free; the setting
+`keep = exponential` pays for a choice before the noise instead, as the paper does. With Laplace
+noise every coefficient costs, so only the kept ones get noise (`spectrum`).
+
+*Intervals*: 90 %, for the true count; `totals` says what is in them. They say nothing about
 visits that the contribution bound left out.
 
 Cost: three passes over the events; everything after them takes seconds.
-
-The noisy hours of clusters, and the shape each cluster keeps after the noise.
-
-With Gaussian noise all coefficients cost as much as some of them, and in an orthonormal basis
-noise on the hours is noise on the coefficients. So integers get integer noise in time, and
-which coefficients to believe is decided afterwards from noisy numbers, for free; `exponential`
-pays for a choice before the noise instead, as the paper does. With Laplace noise every
-coefficient costs, so only the kept ones get noise (`pure`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""The private choice of how many coefficients to keep: EFPAG's step, charged as it should be.
+"""The private choice of how many Fourier coefficients to keep, and Laplace noise on the kept ones.
 
-The cost of keeping the first k coefficients of all clusters is (Acs & Castelluccia 2014)
+**The choice of k**, EFPAG's step, charged as it should be. The cost of keeping the first k
+coefficients of all clusters is (Acs & Castelluccia 2014)
 
     u_k = ||F_{>k}||_2 + sqrt(k * clusters) * sigma,
 
 F the orthonormal transforms of all clusters' series stacked into one vector. The second term
-is public. **Lemma.** For k1 < k2 and any change V of F the two first terms move apart by at
+is public. *Lemma.* For k1 < k2 and any change V of F the two first terms move apart by at
 most sqrt(2) ||V||_2. *Proof.* Let A be the coefficients in (k1, k2], B those beyond k2,
 r = ||(A, B)||, g = r - ||B||. Its gradient is (A/r, B/r - B/||B||), of squared norm
 (r^2 - ||B||^2)/r^2 + (1 - ||B||/r)^2 = 2 - 2 ||B||/r <= 2, so g is sqrt(2)-Lipschitz. QED
@@ -17,23 +18,21 @@ many clusters there are.
 One k for each cluster, as printed, is charged once there as if clusters had different users.
 They share users, so pure losses add up over clusters. In zCDP they add up to the same as for
 one k: cluster e moves by v_e, its range is sqrt(2) ||v_e||, and the sum of squares is at most
-2 C^2 (`privacy.mechanisms.choices` has the proof). Only rounding grows with the number of
+2 C^2 (`privacy.mechanisms.selection` has the proof). Only rounding grows with the number of
 clusters: r_e <= sqrt(2) ||v_e|| units + 3 where v_e is not zero, so by the triangle inequality
 the norm of all r_e is at most sqrt(2) C units + 3 sqrt(m), m the most clusters one user is in.
-
 Costs are put on a lattice, rounding paid.
 
-The pure form: Laplace noise on the kept coefficients alone (EFPA), with the right sensitivity.
-
+**The pure form**: Laplace noise on the kept coefficients alone (EFPA), with the right sensitivity.
 Acs, Chen & Castelluccia (2012) choose k by the exponential mechanism and add Laplace noise to
 the first k coefficients; Acs & Castelluccia (2014) do so in every cluster and charge as if
 each user were in one cluster only. Here k is one for all clusters and everything is charged.
 
-**Claim.** Pure epsilon-DP for adding or removing one user's whole record: the histogram of one
+*Claim.* Pure epsilon-DP for adding or removing one user's whole record: the histogram of one
 visit a user (L1 = 1), the capped total (L1 = cap), the choice of k (a bounded range of
-sqrt(2) times the L2 bound, see `cut`) and the coefficients each take a share of epsilon.
+sqrt(2) times the L2 bound, by the lemma) and the coefficients each take a share of epsilon.
 
-**Sensitivity of the coefficients.** Let p_j(t) be basis function j at slot t and
+*Sensitivity of the coefficients.* Let p_j(t) be basis function j at slot t and
 a_t = |p_1(t)| + … + |p_k(t)|. A user adds x_{e,t} >= 0 to cluster e in slot t, m_t in all of
 slot t. The first k coefficients of all clusters move in L1 by
 
@@ -44,7 +43,7 @@ weights, ||m||_2 <= C, it is at most C ||a||_2 (Cauchy-Schwarz). The number of c
 enter. The bound through norms, sqrt(k) ||v_e|| in each cluster, gives sqrt(k * clusters * l)
 and is larger for all but a few clusters. QED
 
-**Lattice.** Coefficients are real, so the *public* basis is cut towards zero to whole units
+*Lattice.* Coefficients are real, so the *public* basis is cut towards zero to whole units
 u_k = floor(LATTICE / S_k), S_k the bound above: every entry shrinks, so in units the L1
 sensitivity is at most u_k S_k <= LATTICE for every k. The charge is therefore the same
 whichever k was chosen, and known before it is.

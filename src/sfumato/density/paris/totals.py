@@ -1,6 +1,14 @@
-"""How many visits each place has in the period, from a noisy histogram and a noisy total.
+"""Totals of places in the Paris release: where it works, how many visits, and how sure they are.
 
-The histogram gives the shares, the grand total the level: S_i = K * H_i / sum of H. Both are
+**Where it works**: towers, zones, or the smallest cover of both. Noise at towers needs no geometry
+in its privacy argument and comes out smaller per zone than noise at zones or on the cover; the
+other two are here for comparison. Each gives a public integer map from the counted places to its
+cells and the way back to what is released. Sensitivity: the integer columns sum to at most `units`
+(shares of a cell sum to at most one; for the cover see `geography.cover`), so one visit adds at
+most one in all and the bound on mass per slot goes through the map.
+
+**How many visits** each place has in the period, from a noisy histogram and a noisy total. The
+histogram gives the shares, the grand total the level: S_i = K * H_i / sum of H. Both are
 noised as counts and divided by their own noisy sum; the paper divides by the true number of
 users, which no finite epsilon allows, and scales to the largest contribution in its sample,
 where here a cap that is fixed beforehand is enforced.
@@ -9,19 +17,8 @@ where here a cap that is fixed beforehand is enforced.
 L1 = L2 = 1. It estimates where *users* are, not where visits are: heavy users' places come
 out too small. `clipped` scales each user's totals to an L2 norm instead.
 
-Where the Paris release works: towers, zones, or the smallest cover of both.
-
-Noise at towers needs no geometry in its privacy argument and comes out smaller per zone than
-noise at zones or on the cover; the other two are here for comparison. Each gives a public
-integer map from the counted places to its cells and the way back to what is released.
-
-Sensitivity: the integer columns sum to at most `units` (shares of a cell sum to at most one;
-for the cover see `geography.cover`), so one visit adds at most one in all and the bound on
-mass per slot goes through the map.
-
-How far off a released count may be: the variance behind the 90 % intervals of `paris`.
-
-Five parts, added as if independent. All come from noisy numbers and public facts.
+**How sure** a released count is: the variance behind the 90 % intervals of `paris`. Five parts,
+added as if independent. All come from noisy numbers and public facts.
 
 * *Totals* of places: the noise of the histogram.
 * *Level*: the noise of the grand total and of the histogram's sum, shared by all.

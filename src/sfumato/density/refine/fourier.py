@@ -1,4 +1,4 @@
-"""Orthonormal transforms of series in time, and how many noisy coefficients to keep.
+"""Fourier shapes of noisy series: orthonormal transforms, kept or shrunk coefficients.
 
 Rastogi & Nath (2010) and Acs & Castelluccia (2014, section 5.3.2) keep the first k
 coefficients of a series. With Gaussian noise, measuring all coefficients costs no more
@@ -9,15 +9,12 @@ Both transforms are orthonormal and real. The plain half spectrum of a Fourier t
 is not norm preserving; here every complex coefficient becomes two real ones times
 sqrt(2), lowest frequency first.
 
-Shapes of noisy series: how each cluster's total is spread over the slots.
-
-Two ways to take noise out, both in an orthonormal basis of time: keep the first k coefficients
-(Rastogi & Nath 2010), or shrink every coefficient towards the shape that all clusters share.
-Both read noisy numbers only.
-
-The shrinkage is empirical Bayes. Cluster e of total s_e has coefficients s_e (c + d_e) + noise;
-c is common, d_e has variance v_f at frequency f. c and v_f are estimated by moments from the
-noisy rows; the posterior mean keeps v s^2 / (v s^2 + noise) of a cluster's own deviation.
+A shape is how a cluster's total is spread over the slots. Two ways to take noise out of it, both
+reading noisy numbers only: keep the first k coefficients, or shrink every coefficient towards the
+shape that all clusters share. The shrinkage is empirical Bayes. Cluster e of total s_e has
+coefficients s_e (c + d_e) + noise; c is common, d_e has variance v_f at frequency f. c and v_f are
+estimated by moments from the noisy rows; the posterior mean keeps v s^2 / (v s^2 + noise) of a
+cluster's own deviation.
 """
 
 from __future__ import annotations

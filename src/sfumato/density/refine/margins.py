@@ -1,27 +1,21 @@
-"""Margins: totals of places and of slots, cleaned before anything is built on them.
+"""Margins and raking: totals of places and slots cleaned, tables brought into line with them.
 
-Both are noisy and cheap to measure well. Place totals go through the spatial filter; slot
-totals are drawn towards the mean of the same time of day on days of the same kind, as far
-as their noise asks for it. Floors are public levels, so that no power of a noisy total
-explodes. Post-processing.
+Everything here reads noisy or released numbers only: post-processing.
 
-Scale a table until its row and column sums agree with margins measured apart.
-
-Deming & Stephan (1940). The ratios are what is applied, so they can be smoothed or shrunk
-by the caller; rows or columns without mass take theirs from the margins evenly.
-
-Make noisy numbers look like counts: non-negative, whole, adding up.
-
-Post-processing: everything here reads released numbers only.
-
-Earlier releases as the expectation of the next one. Free: they are published.
-
-Where people were last week, and how it changed with the hour, is likely to hold next week too.
-Every earlier table, brought to the same mean, is carried over by weekday and time of day, or,
-where the earlier releases lack that weekday, by kind of day, or by time of day alone. The next
-release takes the sizes of places and their rhythms from it as its prior mean; whatever has
-changed since is found by the layers above, which start from here instead of from nothing.
-Post-processing of published numbers: no event of its own, no budget.
+* *Cleaning.* Both margins are noisy and cheap to measure well. Place totals go through the spatial
+  filter; slot totals are drawn towards the mean of the same time of day on days of the same kind,
+  as far as their noise asks for it. Floors are public levels, so that no power of a noisy total
+  explodes.
+* *Raking* (Deming & Stephan 1940): scale a table until its row and column sums agree with margins
+  measured apart. The ratios are what is applied, so they can be smoothed or shrunk by the caller;
+  rows or columns without mass take theirs from the margins evenly.
+* *Consistency*: make noisy numbers look like counts, non-negative, whole, adding up.
+* *Earlier releases* as the expectation of the next one. Where people were last week, and how it
+  changed with the hour, is likely to hold next week too. Every earlier table, brought to the same
+  mean, is carried over by weekday and time of day, or, where the earlier releases lack that
+  weekday, by kind of day, or by time of day alone. The next release takes the sizes of places and
+  their rhythms from it as its prior mean; whatever has changed since is found by the layers above,
+  which start from here instead of from nothing. Published numbers: no event of its own, no budget.
 """
 
 from __future__ import annotations

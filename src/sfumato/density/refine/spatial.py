@@ -1,6 +1,7 @@
-"""Empirical-Bayes filter of a field over places: how much of it is signal, and how smooth?
+"""Spatial post-processing: an empirical-Bayes filter over places, and merging of neighbours.
 
-A field (one number per place: a total, a rhythm's strength) is observed with independent
+**The filter** asks of a field over places how much of it is signal, and how smooth. A field (one
+number per place: a total, a rhythm's strength) is observed with independent
 noise of one known variance. Its prior is Gaussian with covariance
 
     s^2 * D ( r exp(-distance / L) + (1 - r) I ) D,
@@ -16,9 +17,8 @@ for all fields. Many places are cut into blocks of neighbours (`BLOCK` at most),
 halo that informs its edge: cost grows in proportion to the number of places, not with its
 cube.
 
-Merge neighbouring cells until every cluster is large enough (Acs & Castelluccia 2014, Alg. 3).
-
-Post-processing: it reads noisy totals, public positions and a public threshold. The
+**Merging** neighbouring cells until every cluster is large enough (Acs & Castelluccia 2014,
+Alg. 3) reads noisy totals, public positions and a public threshold. The
 cluster with the smallest noisy total is merged with its closest neighbouring cluster,
 again and again, until none lies below the threshold or only one is left.
 """

@@ -1,26 +1,25 @@
-"""Small hours pooled over days: where a night is too thin to have a map of its own.
+"""Small hours and one-off crowds: the hours in which a noisy table needs help. Post-processing.
 
-Between midnight and seven a slot holds a tenth of a day slot's visits and the same noise. People
-are where they sleep, and that is much the same on every night of like days and an hour earlier or
-later. So each night slot's map is mixed with the pooled one; its total stays. Post-processing.
+**Small hours pooled over days** (`pool_nights`), where a night is too thin to have a map of its
+own. Between midnight and seven a slot holds a tenth of a day slot's visits and the same noise.
+People are where they sleep, and that is much the same on every night of like days and an hour
+earlier or later. So each night slot's map is mixed with the pooled one; its total stays.
 
-Smooth the small hours with exponential curves (Acs & Castelluccia 2014, section 5.4.2).
-
-Every day, counts fall from midnight to about four and rise until six. Where they are
+**Small hours smoothed with exponential curves** (Acs & Castelluccia 2014, section 5.4.2). Every
+day, counts fall from midnight to about four and rise until six. Where they are
 small, noise dominates, so each fall and each rise is replaced by the curve a * exp(b x)
 that fits it best in least squares. All zones and days are fitted at once by a damped
-Gauss-Newton iteration on 2 x 2 systems. Post-processing: reads noisy counts only.
+Gauss-Newton iteration on 2 x 2 systems.
 
-One-off crowds: a match, a march, a concert, and how much of them to believe.
-
-A crowd that comes once is seen in the matrix only, and there at the weight of its members. If
-they are people like any other, and not as often heavy callers as the visits of an ordinary hour
+**One-off crowds**: a match, a march, a concert, and how much of them to believe. A crowd that comes
+once is seen in the matrix only, and there at the weight of its members. If they are people like any
+other, and not as often heavy callers as the visits of an ordinary hour
 are, they are weighted down less than everybody around them, and the crowd comes out too large:
 by an eighth to a fifth in trials. Scaling a whole row or column to its total repairs that at the
 cost of the ordinary hours of the place. Instead the excess alone is scaled, by the factor that
 brings the totals of its place and of its slots, which are measured apart and bounded far less,
 into line; held back by what is possible at all: between 1 (the crowd is as active as anybody)
-and the ratio of mean weights of visits and of people. Post-processing of noisy numbers.
+and the ratio of mean weights of visits and of people.
 """
 
 from __future__ import annotations

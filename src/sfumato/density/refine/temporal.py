@@ -1,6 +1,19 @@
-"""The rest in time: a Wiener filter whose kernel is a likely mixture of known kernels.
+"""Temporal filters: known rhythms, unknown rhythms, and a Wiener filter for the rest.
 
-Rows (places) are independent draws of a Gaussian process over slots plus white noise of
+**Known rhythms**: an orthonormal basis of what a city is expected to do with the clock. Weekday
+against weekend, single days that differ, and waves of the day (24 h, 12 h, …), the
+same for all days and apart for weekends, each under the envelope of the city's own activity.
+The basis is built from the public calendar and noisy totals; features that the period does
+not have (no weekend in it, one slot a day) drop out.
+
+**Unknown rhythms**: the low-rank part of a noisy matrix, by singular values. A matrix of
+independent noise with standard deviation sigma has its largest singular value
+near sigma * (sqrt(n) + sqrt(m)); what rises above it is signal that many places share. Counts
+vary by chance on top of the noise that was added, so the level of the noise is read from
+the middle of the spectrum, which signal of low rank does not reach (Gavish & Donoho 2014).
+
+**The rest in time**: a Wiener filter whose kernel is a likely mixture of known kernels. Rows
+(places) are independent draws of a Gaussian process over slots plus white noise of
 known variance. Its covariance is a non-negative mixture of kernels a city may have: daily
 periodic, periodic within weekdays and weekends, the day as a whole, slow and fast changes,
 and white variation of the counts themselves. The mixture is found by maximum likelihood (a
@@ -8,20 +21,6 @@ multiplicative fixed point that never leaves the positive orthant); the filter i
 posterior mean, direction by direction of its own basis. Directions that were explained before
 are taken out of the model. Where a direction stands out of the white variation, neighbours may
 be asked too: a filter in space can be given for those.
-
-Known rhythms: an orthonormal basis of what a city is expected to do with the clock.
-
-Weekday against weekend, single days that differ, and waves of the day (24 h, 12 h, …), the
-same for all days and apart for weekends, each under the envelope of the city's own activity.
-The basis is built from the public calendar and noisy totals; features that the period does
-not have (no weekend in it, one slot a day) drop out.
-
-Unknown rhythms: the low-rank part of a noisy matrix, by singular values.
-
-A matrix of independent noise with standard deviation sigma has its largest singular value
-near sigma * (sqrt(n) + sqrt(m)); what rises above it is signal that many places share. Counts
-vary by chance on top of the noise that was added, so the level of the noise is read from
-the middle of the spectrum, which signal of low rank does not reach (Gavish & Donoho 2014).
 """
 
 from __future__ import annotations

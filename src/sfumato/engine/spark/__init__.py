@@ -2,10 +2,10 @@
 
 Left of the wall, like the rest of the engine.
 
-* `opening`, `session`, `files`, `describing`: from a frame, table or path to described events.
+* `session`, `files`: from a frame, table or path to described events.
 * `rows`: what Spark scans, and what its workers make of it by the row rules of every path.
 * `survey`: one scan for fingerprint and size.
-* `blocks`, `passes`: what the workers run, the compiled passes of the local engine.
+* `blocks`: what the workers run, the compiled passes of the local engine.
 * `source`: the questions, and why their answers are the same bytes everywhere.
 
 pyspark is imported when a session is opened, never before.

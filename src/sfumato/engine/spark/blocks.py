@@ -1,20 +1,18 @@
-"""In a worker: the rows of whole users, grouped and packed, as rows of a small table.
+"""What runs in a Spark worker: users' rows packed into blocks, and the pass that counts them.
 
 Spark sends all rows of a user to one task. The task does what one machine does with all of them:
 exact ids to codes, cells sorted, repeats dropped (`sfumato.engine.intake`). What it gives is a
 table of *blocks*, some users each: ids, offsets and cells as plain bytes. It is what is kept for
 the scheme's later questions: about a seventh of the rows' size, and no row order survives in it.
 
+A question is the compiled pass over blocks of users, the very one that one machine runs. Each task
+adds its users to one dense array and gives what is not zero as (cell, n).
+
 That every user is whole in one task is what the bound rests on, so it is not taken on trust:
-each row carries the bucket of its user's hash, a task notes the buckets that it saw, and the
-counting pass hands these on, so that a bucket seen in two tasks is found in the same job that
-counted (`sfumato.engine.spark.source`).
-
-In a worker: the compiled pass over blocks of users, the very one that one machine runs.
-
-Each task adds its users to one dense array and gives what is not zero as (cell, n). A row with
-a negative cell is no count: -1 - b says that the task saw bucket b of the users' hashes, and the
-driver makes sure that no bucket was seen twice.
+each row carries the bucket of its user's hash, and a task notes the buckets that it saw. The
+counting pass hands these on as rows with a negative cell, which are no counts: -1 - b says that the
+task saw bucket b. So a bucket seen in two tasks is found by the driver in the same job that counted
+(`sfumato.engine.spark.source`).
 """
 
 from __future__ import annotations
@@ -108,8 +106,8 @@ def blocks(batches: Iterator[Any], intake: Intake) -> Iterator[Any]:
 def _times(batch: Any, which: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Rows that each of these stands for: itself, or `n` where repeats were dropped before."""
     if "n" in batch.schema.names:
-        found: NDArray[np.int64] = numbers(batch.column("n"), np.int64)[which]
-        return found
+        times: NDArray[np.int64] = numbers(batch.column("n"), np.int64)[which]
+        return times
     return np.ones(int(np.count_nonzero(which)), np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Paths as described files: each by its own schema, as on one machine, wherever Spark finds it.
+"""Spark's files and frames as described `Events`: each file by its own schema, as on one machine.
 
 Files that this machine sees are located as `sfumato.io.files` does; addresses (`s3a://…`,
 `hdfs://…`) are listed by Spark. The rules are the same: an ending says the format, a header or a
@@ -8,12 +8,9 @@ it was found in a folder. Spark reads the footers of Parquet; files of one layou
 A row knows its file by a number, Spark's hash of the path, because a path with every row would
 cost more than the row.
 
-How Spark SQL writes the name of a column.
-
-A Spark schema in the words of `sfumato.io`, and a DataFrame as `Events`.
-
-Types are translated into the names by which `sfumato.io.columns` judges them. Only the
-schema is looked at: Spark may be lazy, and rows decide nothing.
+The schema of a file or of a DataFrame is translated into the type names by which
+`sfumato.io.columns` judges columns. Only the schema is looked at: Spark may be lazy, and rows
+decide nothing. `quoted` is how Spark SQL writes the name of a column.
 """
 
 from __future__ import annotations
@@ -239,8 +236,8 @@ class _Layouts:
             return kind.schema(file.path, chosen)
         with without_records(label):
             first = _text(self._session).load(address).limit(1)
-            found = first.selectExpr("CAST(value AS BINARY) AS line").toArrow().column(0)
-        dialect = dialect_of(found[0].as_py() if len(found) else b"", file.path, chosen)
+            lines = first.selectExpr("CAST(value AS BINARY) AS line").toArrow().column(0)
+        dialect = dialect_of(lines[0].as_py() if len(lines) else b"", file.path, chosen)
         return None if dialect is None else csv_schema(dialect)
 
 
@@ -264,7 +261,7 @@ def address_of(path: Path) -> str:
 
 def _escaped(path: str) -> str:
     """A path in which no character is a pattern's."""
-    return _GLOB.sub(lambda found: "\\" + found.group(), path)
+    return _GLOB.sub(lambda match: "\\" + match.group(), path)
 
 
 def _plainly(address: str) -> tuple[str, str]:
@@ -278,8 +275,8 @@ def _numbered(session: Any, paths: Sequence[str], label: str) -> list[tuple[str,
     """All files below these paths with their numbers, as Spark lists them; none is opened."""
     with without_records(label):
         reader = session.read.format("binaryFile").option("recursiveFileLookup", "true")
-        found = reader.load(list(paths)).selectExpr("_metadata.file_path AS path", f"{NUMBER} AS n")
-        rows = found.toArrow().to_pydict()
+        pairs = reader.load(list(paths)).selectExpr("_metadata.file_path AS path", f"{NUMBER} AS n")
+        rows = pairs.toArrow().to_pydict()
     pairs = sorted(zip(rows["path"], rows["n"], strict=True))
     if len({number for _, number in pairs}) < len(pairs):
         raise UsageError("Two files have one number.", remedy="Rename one of them.")
@@ -306,13 +303,13 @@ def _listed(session: Any, text: str, store: Store) -> list[Located]:
 
 def _number(store: Store, parts: Sequence[EventFile]) -> None:
     """The numbers of this machine's files, where rows must say which is theirs."""
-    asked = {part.label: part for part in parts if part.keys or part.format != Parquet.name}
-    if not asked:
+    numbered = {part.label: part for part in parts if part.keys or part.format != Parquet.name}
+    if not numbered:
         return
-    paths = [store.addresses[label] for label in asked]
-    pairs = _numbered(store.session, paths, next(iter(asked)))
+    paths = [store.addresses[label] for label in numbered]
+    pairs = _numbered(store.session, paths, next(iter(numbered)))
     by_path = {_plainly(address)[1]: number for address, number in pairs}
-    for label, part in asked.items():
+    for label, part in numbered.items():
         number = by_path.get(str(part.path.absolute()))
         if number is None:
             raise InputError(

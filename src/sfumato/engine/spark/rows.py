@@ -96,7 +96,7 @@ def keys_of(part: Part) -> dict[str, str | None]:
 
 def scans_of(events: Events, store: Store) -> tuple[Scan, ...]:
     """The scans that give all rows of resolved events."""
-    found: list[Scan] = []
+    scans: list[Scan] = []
     lines: list[EventFile] = []
     groups: dict[Any, list[EventFile]] = {}
     for part in events.parts:
@@ -104,7 +104,7 @@ def scans_of(events: Events, store: Store) -> tuple[Scan, ...]:
             with without_records(part.label):
                 types = types_of(part.table.schema)
             bare = replace(part, table=None)
-            found.append(Scan(part.table, {_ALONE: bare}, types, by_file=False))
+            scans.append(Scan(part.table, {_ALONE: bare}, types, by_file=False))
         elif part.format == Parquet.name:
             schema = store.schemas[part.label]
             key = (schema.json(), tuple(name for name, _ in part.keys))
@@ -117,12 +117,12 @@ def scans_of(events: Events, store: Store) -> tuple[Scan, ...]:
         parts = {store.numbers[p.label]: p for p in group} if by_file else {_ALONE: group[0]}
         with without_records(group[0].label):
             frame, types = store.typed(group), types_of(store.schemas[group[0].label])
-        found.append(Scan(frame, dict(parts), types, by_file))
+        scans.append(Scan(frame, dict(parts), types, by_file))
     if lines:
         with without_records(lines[0].label):
             frame = store.lines(lines)
-        found.append(Scan(frame, {store.numbers[p.label]: p for p in lines}, {}, by_file=True))
-    return tuple(found)
+        scans.append(Scan(frame, {store.numbers[p.label]: p for p in lines}, {}, by_file=True))
+    return tuple(scans)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,12 +168,12 @@ def cells(batches: Iterator[Any], recipe: Recipe) -> Iterator[Any]:
     """In a worker: (u, cell) of the rows that count, then what became of the others."""
     judge: Judge | None = None
     kind = pa.int64() if recipe.held is UserEncoding.INTEGER else pa.binary()
-    for found in positions(batches, recipe):
+    for located in positions(batches, recipe):
         if judge is None:
             judge = Judge(recipe.places, recipe.grid, recipe.place_bits)
-        cell = judge.cells(found)
+        cell = judge.cells(located)
         kept = cell >= 0
-        user = found.user
+        user = located.user
         if not kept.all():
             user, cell = user.filter(pa.array(kept)), cell[kept]
         yield _batch(user if user.type == kind else user.cast(kind), cell)
@@ -192,9 +192,9 @@ def tallies(log: DropLog) -> NDArray[np.int64]:
     return np.array([-((k + 1) << _TALLY | n) for k, n in enumerate(counts) if n], np.int64)
 
 
-def add_tallies(found: NDArray[np.int64], times: NDArray[np.int64], total: NDArray[Any]) -> None:
+def add_tallies(packed: NDArray[np.int64], times: NDArray[np.int64], total: NDArray[Any]) -> None:
     """Add negative cells, each seen so many times, to rows read and dropped."""
-    which, count = -found >> _TALLY, -found & ((1 << _TALLY) - 1)
+    which, count = -packed >> _TALLY, -packed & ((1 << _TALLY) - 1)
     np.add.at(total, which - 1, count * times)
 
 
@@ -217,8 +217,8 @@ def positions(batches: Iterator[Any], recipe: Recipe) -> Iterator[Positions]:
         for low, high, number in _runs(batch, recipe) if batch.num_rows else ():
             part, its = recipe.parts[number], rules[number]
             some = batch.slice(low, high - low)
-            found = dict(zip(recipe.stored, some.columns, strict=False))
-            yield its.positions(found | constants(keys_of(part), its, some.num_rows))
+            columns = dict(zip(recipe.stored, some.columns, strict=False))
+            yield its.positions(columns | constants(keys_of(part), its, some.num_rows))
 
 
 def _runs(batch: Any, recipe: Recipe) -> Iterator[tuple[int, int, int]]:

@@ -1,4 +1,4 @@
-"""A Spark session: the user's own, or one of ours that leaves nothing behind.
+"""A Spark session, the user's own or one of ours that leaves nothing behind, and its errors.
 
 A session that was given is used as it is: its configuration stays, no table or view is made in
 it, and it is not stopped. A session of our own runs by Spark's ANSI rules in UTC, says nothing
@@ -7,14 +7,12 @@ messages), keeps no event log and no page, and has its scratch files in a folder
 user can enter, that goes with the session, and that is swept up by the next run where a run was
 killed.
 
-What Spark complains about, without the record that its message may quote.
-
-Under ANSI rules Spark's errors carry the value that could not be read, and a worker's error
-carries Python's own message. Neither leaves here: what is kept is the *condition*, Spark's public
-name for the kind of error, and whether it is one that the user can mend.
-
-pyspark also writes each error that it passes on to standard error, through loggers of its own,
-message and all. While work of ours runs they are silent about it.
+What Spark complains about is passed on without the record that its message may quote. Under ANSI
+rules Spark's errors carry the value that could not be read, and a worker's error carries Python's
+own message. Neither leaves here: what is kept is the *condition*, Spark's public name for the kind
+of error, and whether it is one that the user can mend. pyspark also writes each error that it
+passes on to standard error, through loggers of its own, message and all. While work of ours runs
+they are silent about it.
 """
 
 from __future__ import annotations
@@ -50,11 +48,11 @@ def condition_of(error: BaseException) -> str:
     """Spark's public name for what went wrong, or the kind of the error."""
     for ask in ("getCondition", "getErrorClass"):
         try:
-            found = getattr(error, ask)()
+            condition = getattr(error, ask)()
         except Exception:
             continue
-        if isinstance(found, str) and _CONDITION.fullmatch(found):
-            return found
+        if isinstance(condition, str) and _CONDITION.fullmatch(condition):
+            return condition
     return type(error).__name__
 
 

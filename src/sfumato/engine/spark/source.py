@@ -21,11 +21,10 @@ lets them go, as does the end of the session. Cost: three scans (two of them for
 fingerprint), one shuffle, then one pass over the blocks a question. A file that was found in a
 folder and turns out to be damaged in a scan is left out and counted.
 
-From what the user points at to a `SparkSource`: a frame, a table's name, or paths.
-
-A frame keeps its own session. A name such as `catalog.db.table` is a table of the session's
-catalogue, and so is a path that ends in `.orc`, a format that only Spark reads; every other path
-means files (`sfumato.engine.spark.files`).
+`open_source` makes one of what the user points at: a frame, a table's name, or paths. A frame keeps
+its own session. A name such as `catalog.db.table` is a table of the session's catalogue, and so is
+a path that ends in `.orc`, a format that only Spark reads; every other path means files
+(`sfumato.engine.spark.files`).
 """
 
 from __future__ import annotations
@@ -138,9 +137,9 @@ class SparkSource(Compiled):
     def earlier_fingerprints(self, key: bytes) -> frozenset[str]:
         """What a reservation made by an earlier version may hold for the same input."""
         whole = scans_of(self.events, self._store)  # with columns that are not used any more
-        asked = (self._places, self._grid, key)
-        return survey.earlier_fingerprints(whole, *asked) | survey.earlier_fingerprints(
-            self._scans, *asked
+        bound_to = (self._places, self._grid, key)
+        return survey.earlier_fingerprints(whole, *bound_to) | survey.earlier_fingerprints(
+            self._scans, *bound_to
         )
 
     def close(self) -> None:
@@ -172,8 +171,8 @@ class SparkSource(Compiled):
 
         with without_records(self._label):
             long = users.mapInArrow(guarded(work), passes.SUMS_SCHEMA)
-            found = long.groupBy("cell").sum("n").toArrow()
-        cells, sums = (found.column(k).to_numpy() for k in (0, 1))
+            summed = long.groupBy("cell").sum("n").toArrow()
+        cells, sums = (summed.column(k).to_numpy() for k in (0, 1))
         if not bool((sums[cells < 0] == 1).all()):
             raise base.BoundBroken("A user's rows met in two tasks; nothing is given.")
         values.reshape(-1)[cells[cells >= 0]] = sums[cells >= 0]
@@ -256,8 +255,8 @@ class SparkSource(Compiled):
         fraction = min(1.0, SAMPLE / rows)
         sample = self._judged(fraction).where("cell >= 0")
         sizes = sample.selectExpr(f"pmod(hash(u), {_BUCKETS}) AS b").groupBy("b").count()
-        found = sizes.toArrow().column("count").to_pylist()
-        return excess(found, fraction)
+        counts = sizes.toArrow().column("count").to_pylist()
+        return excess(counts, fraction)
 
     def _tell(self, what: str) -> None:
         if self._progress is not None:

@@ -46,7 +46,7 @@ class Survey:
 
     @property
     def rows(self) -> int:
-        return sum(found[0] for found in self.sums.values())
+        return sum(rows for rows, *_ in self.sums.values())
 
 
 def seeds_of(key: bytes) -> tuple[int, int]:
@@ -58,13 +58,13 @@ def seeds_of(key: bytes) -> tuple[int, int]:
 
 def survey(scans: Sequence[Scan], key: bytes) -> Survey:
     """Scan everything once."""
-    found: dict[str, Sums] = {}
+    totals: dict[str, Sums] = {}
     for scan in scans:
         for number, sums in _summed(scan, seeds_of(key)).items():
             how = _how(scan, scan.parts[number])
-            before = found.get(how, (0,) * len(sums))
-            found[how] = tuple(a + b for a, b in zip(before, sums, strict=True))
-    return Survey(found)
+            before = totals.get(how, (0,) * len(sums))
+            totals[how] = tuple(a + b for a, b in zip(before, sums, strict=True))
+    return Survey(totals)
 
 
 def _summed(scan: Scan, seeds: tuple[int, int]) -> dict[int, Sums]:
@@ -118,10 +118,10 @@ def _how(scan: Scan, part: Part) -> str:
     return repr((how, tuple(scan.types.get(n) for n in scan.stored), _meaning(part.reading)))
 
 
-def fingerprint(found: Survey, places: Places, grid: TimeGrid, key: bytes) -> str:
+def fingerprint(surveyed: Survey, places: Places, grid: TimeGrid, key: bytes) -> str:
     """64 hex digits over the rows, how they are read, the places and the grid."""
     digest = hashlib.blake2b(key=hashlib.sha256(key).digest(), digest_size=32)
-    rows = sorted((how, *sums) for how, sums in found.sums.items() if sums[0])
+    rows = sorted((how, *sums) for how, sums in surveyed.sums.items() if sums[0])
     given = ("sfumato-spark-input/3", places.fingerprint(), grid.fingerprint(), rows)
     digest.update(repr(given).encode())
     return digest.hexdigest()

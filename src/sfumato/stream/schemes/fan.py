@@ -9,10 +9,9 @@
   grown from one noisy histogram at the start of each window (a tenth of the budget): a square
   is split while its noisy total is above what its noise explains.
 
-A scalar Kalman filter for every cell at once: post-processing of noisy counts.
-
-State x with process variance `process` a slot, observations with variance `noise`. Both are
-public: the process variance is a guess that nobody looks up in the raw data.
+The Kalman filter is a scalar one for every cell at once: state x with process variance `process` a
+slot, observations with variance `noise`. Both are public: the process variance is a guess that
+nobody looks up in the raw data.
 """
 
 from __future__ import annotations

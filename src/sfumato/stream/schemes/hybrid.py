@@ -1,18 +1,17 @@
 """Hybrid perturbation (Chen et al., Algorithms 4 and 5), corrected.
 
 By day, when much moves, every slot is published with a share of the day's budget; by night
-only what has moved is (see `thresholding`). Where the day begins and ends:
+only what has moved is (see `threshold`). Where the day begins and ends:
 
 * `static-hybrid`: the distances between successive slots of the finished window are measured
   and the division follows from them; the night's threshold is a quarter of their mean, which
   the paper takes from the raw data for nothing. Or the division is chosen by the exponential
-  mechanism on a score of bounded range (`by_score`, see `division`), the threshold being public.
+  mechanism on a score of bounded range (`by_score`, see `hybrid_division`), the threshold being
+  public.
 * `dynamic-hybrid`: each day's distances are measured as the day goes by; today's division
   is predicted from the past days' by a line through each end. Every day is charged: under the
   unit `user-day` to the day, under `user-period` to the one budget of all days. That days are
   "parallel", as the paper has it, holds for different people, not for different days.
-
-What a day of hybrid perturbation may spend, and on what (see `hybrid`).
 
 Shares of a day's budget: division 1/20, night distances 1/20, day 1/2, night 4/10. Each part
 is an account of its own that holds an amount of epsilon or of rho, however it is divided.

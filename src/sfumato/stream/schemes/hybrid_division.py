@@ -1,13 +1,13 @@
-"""L1 distances between private histograms, inside their boxes.
+"""Time division of hybrid perturbation: where the day begins and ends, from noisy distances.
 
-One person is in one place a slot, so taking them away moves the distance between two slots'
+**Distances** are L1, between private histograms, inside their boxes. One person is in one place a
+slot, so taking them away moves the distance between two slots'
 histograms by at most 2 l1 (l1 in each). Slots that a unit does not touch do not matter: both
 histograms of a distance must lie in one window, or the unit would be charged for slots
 outside it. The schemes see to that by starting anew with every window.
 
-Where the day begins and ends: the time division of Chen et al., from noisy distances.
-
-The printed choice draws the window (i, j) by the exponential mechanism on
+**The division.** The choice that Chen et al. print draws the window (i, j) by the exponential
+mechanism on
 
     U(i, j) = log_a(j - i + 1) * aveDis / simVar
 

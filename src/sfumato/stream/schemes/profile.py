@@ -40,7 +40,7 @@ from sfumato.stream.scheme import (
     noise_of,
 )
 from sfumato.stream.schemes.rhythm.levels import busiest, cell_scale, median_counts, spatial_prior
-from sfumato.stream.schemes.rhythm.shrinkage import correction
+from sfumato.stream.schemes.rhythm.shrinkage import level_correction
 
 _PER_SIGNAL = 0.125
 """Groups for every expected person a cell at epsilon 1."""
@@ -175,7 +175,9 @@ def shrunk(
     weights = signal[:, None] / np.maximum(signal[:, None] + noise / level, 1e-12)
     variance = np.square(vectors) @ (signal[:, None] * (1 - weights)) * level
     estimate = np.maximum(vectors @ (weights * turned) + prior, 0.0)
-    fixed = correction(mean, prior, estimate.mean(axis=0), noise / count, count, laplace, whole)
+    fixed = level_correction(
+        mean, prior, estimate.mean(axis=0), noise / count, count, laplace, whole
+    )
     of_level = np.square(vectors.mean(axis=0)) @ (signal[:, None] * (1 - weights)) * level
     found, left = fixed.apply(estimate, np.asarray(variance, dtype=np.float64), of_level)
     return found, left, fixed.sd(left)

@@ -1,10 +1,9 @@
-"""The compiled grouping of regions that are due.
-
-RescueDP for a vector of regions (Wang et al. 2016), with one budget for whoever moves.
+"""RescueDP for a vector of regions (Wang et al. 2016), with one budget for whoever moves.
 
 Each region has a sampling interval of its own, driven by a PID controller on how much its
 last releases differ; regions that are due at a slot are grouped (small, near in prediction,
-correlated), one noisy sum per group is divided over its members, and a Kalman filter smooths.
+correlated; a compiled pass), one noisy sum per group is divided over its members, and a Kalman
+filter smooths.
 
 The paper charges each region for its own samples. Somebody who moves from region to region is
 then in every region's samples, and pays for more than one region's window. Here the window's

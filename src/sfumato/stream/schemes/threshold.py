@@ -4,18 +4,16 @@ The first slot of a window is published; later ones only when the histogram has 
 `threshold` people (L1) since the last publication, at most `cutoff` times a window; the last
 slot takes what is left. Two errors of the printed form cancel each other (the distance to
 a public histogram has sensitivity 1, not 2; the noise scales are half of what they should be);
-here the comparison is the one of `thresholding`, and a histogram pays for sensitivity 1.
+here the comparison is one of the two below, and a histogram pays for sensitivity 1.
 
 The threshold is public. Taken from the data, as in the paper's experiments (a quarter of the
 day's mean distance), it would itself have to be paid for.
 
-The test behind threshold perturbation: has enough changed since the last publication?
-
-The distance is taken to the *raw* histogram of the last publication (sensitivity 2). Against
-the noisy one the sensitivity would be 1, but the noise of thousands of cells dwarfs every
+**The test**: has enough changed since the last publication? The distance is taken to the *raw*
+histogram of the last publication (sensitivity 2). Against the noisy one the sensitivity would be 1,
+but the noise of thousands of cells dwarfs every
 threshold: the test fires at once, again and again until the cut-off, and then freezes.
-
-Two corrected forms of the comparison (Chen et al., Algorithm 2):
+Two corrected forms of the comparison:
 
 * Gaussian: every distance of the window is measured with noise and compared with the
   threshold; nothing is hidden, no sparse vector is needed. rho = (W - 1) 4 / (2 sigma2).

@@ -1,27 +1,30 @@
-"""The exact law of the noise in a mean of snapshots, for likelihoods of what lies under it.
+"""Empirical-Bayes law of cell levels: spatial prior, noise likelihood, and each cell's posterior.
 
-How full cells are, judged by how full cells are: the law of levels, and what it says of each.
-
-A cell's level is a multiple of what its surroundings say. Of the law of these multiples we
-know little, so several pictures compete, and each pays for its freedom (Schwarz 1978):
+Fits gamma, non-parametric (NPMLE) and Gaussian laws to the noisy means, penalised as in BIC
+(Schwarz 1978); returns each cell's posterior. A cell's level is a multiple of what its surroundings
+say. Of the law of these multiples we know little, so several compete, and each pays for its
+freedom:
 
 * *gamma*: multiples of mean 1 and any spread, from nearly equal to nearly all empty, averaged
   by how well they fit. Extreme ones must be borne out; where noise is all there is, a city is
   taken to vary as cities do, and the median of what may be there is low;
-* *free*: the law without a form of the largest likelihood (Robbins 1956; Kiefer & Wolfowitz
+* *npmle*: the law of the largest likelihood, without a form (Robbins 1956; Kiefer & Wolfowitz
   1956), by expectation maximisation from the gamma law, which counts as some cells of its own;
-* *bell*: Gaussian levels whose variance is in proportion to the surroundings.
+* *gaussian*: Gaussian levels whose variance is in proportion to the surroundings.
 
-The likelihood has the exact law of the noise (`noise_law`). All from noisy means:
+The likelihood has the exact law of the noise in a mean of snapshots (`log_density`): a Gaussian's
+tails would take single draws of Laplace noise for crowds.
+
+The spatial prior of a cell is foretold by the level of the cells around it, without its own: a
+blur of the width, of a few tried, that foretells the cells best by a line, which is flat where
+surroundings say nothing; or the city's mean where the cells are no grid. `cell_scale` is the
+cell's own mean shrunk towards that, as much as the noise asks for (James & Stein 1961).
+`median_counts` makes whole counts at the end. All of it is computed from noisy numbers:
 post-processing.
 
-Prior mean and level of every cell from a noisy mean histogram, and whole counts at the end.
-
-The prior mean of a cell is foretold by the level of the cells around it, without its own: a
-blur of the width, of a few tried, that foretells the cells best by a line, which is flat where
-surroundings say nothing; or the city's mean where the cells are no grid. The level is the
-cell's own mean shrunk towards that, as much as the noise asks for (James & Stein 1961). All
-of it is computed from noisy numbers: post-processing.
+Constants were settled on development data that no table shows: crowds of 500 to 130,000 people,
+two weeks of taxis, half of the Hangzhou days (docs/streams.md, "How good is the default?"; what was
+tried and dropped is in docs/decisions/streams.md). No sweep over single constants is recorded.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from scipy.special import erfcx, gammainc, kve, ndtr
 from sfumato.stream.scheme import Values
 
 _LAPLACE_UP_TO = 12
-"""Means of more Laplace draws than this are taken as Gaussian."""
+"""Means of more Laplace draws than this are taken as Gaussian (central limit theorem)."""
 
 
 def log_density(apart: Values, variance: float, draws: int, laplace: bool) -> Values:
@@ -68,23 +71,30 @@ def log_normal_plus(x: Values, sd: Values, scale: float) -> Values:
 
 
 _GRID, _LEAST, _TOP = 48, 0.05, 4.0
-"""How many multiples are told apart, the smallest that is not 0, and the least largest one."""
+"""How many multiples are told apart, the smallest that is not 0, and the least largest one. Where
+the noise is finer than this grid, `shrinkage` keeps the Gaussian level instead."""
 _FLOOR = 0.2
 """Surroundings are taken as at least this share of their mean."""
 _SHAPES = {
     0.03: 8.0, 0.06: 7.0, 0.12: 6.0, 0.25: 4.0, 0.5: 1.0, 1.0: 0.0, 2.0: 0.0, 4.0: 1.0,
     8.0: 2.0, 16.0: 3.0, 64.0: 4.0,
 }  # fmt: skip
-"""Shapes of the gamma laws, and the log likelihood by which each must be borne out."""
+"""Shapes of the gamma laws, and the log likelihood by which each must be borne out.
+
+Shapes near one are free: where noise is all there is, a city is taken to vary as cities do. Why
+laws pay at all: docs/decisions/streams.md, "Laws of how full cells are".
+"""
 _STEPS, _PSEUDO = 20, 50.0
-"""Steps of expectation maximisation, and how many cells the law it starts from is worth."""
-_BELL, _FREE = 1.0, 2.0
-"""Logs of the number of cells that the bell must gain, and a law without a form."""
+"""Steps of expectation maximisation, and how many cells the law it starts from is worth. From a
+flat start the NPMLE kept mass at levels that only noise supported (docs/decisions/streams.md)."""
+_GAUSSIAN_PRICE, _NPMLE_PRICE = 1.0, 2.0
+"""Logs of the number of cells that Gaussian levels and the NPMLE must gain over the gamma laws:
+BIC counts half a log for each parameter (Schwarz 1978; docs/decisions/streams.md)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Picture:
-    """What every cell's level may be: `chance` (cell x multiple), and the levels themselves."""
+class LevelPosterior:
+    """Posterior of every cell's level: `chance` (cell x multiple), and the levels themselves."""
 
     base: Values
     multiples: Values
@@ -107,28 +117,28 @@ class Picture:
 
     @property
     def step(self) -> float:
-        """Ratio of neighbouring multiples: finer than that the picture cannot see."""
+        """Ratio of neighbouring multiples: finer than that the grid cannot see."""
         return float(self.multiples[-1] / self.multiples[-2])
 
 
-def picture(
+def fit_levels(
     mean: Values, prior: Values, variance: float, draws: int, laplace: bool, chance: float = 0.0
-) -> Picture:
-    """The picture that fits the noisy means best for its price.
+) -> LevelPosterior:
+    """The posterior under the law that fits the noisy means best for its price.
 
     `chance` is the variance per person by which a count may differ from its level.
     """
     base = np.maximum(prior, max(_FLOOR * float(prior.mean()), 1e-6))
-    by_place, fit = _painted(mean, base, variance, draws, laplace, chance)
-    signal, bell_fit = bell(mean, prior, variance, draws, laplace)
-    bell_fit -= _BELL * math.log(mean.size)
-    if bell_fit > fit:
-        return by_place.bell(prior, signal)
-    return by_place.picture()
+    law, fit = _fit_multiples(mean, base, variance, draws, laplace, chance)
+    signal, gaussian_fit = gaussian_levels(mean, prior, variance, draws, laplace)
+    gaussian_fit -= _GAUSSIAN_PRICE * math.log(mean.size)
+    if gaussian_fit > fit:
+        return law.gaussian_posterior(prior, signal)
+    return law.posterior()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Painted:
+class _FittedLaw:
     """A law of multiples and the likelihood of each, cell by cell."""
 
     base: Values
@@ -138,25 +148,25 @@ class _Painted:
     law: Values
     name: str
 
-    def picture(self) -> Picture:
+    def posterior(self) -> LevelPosterior:
         return self._of(self.law, self.name)
 
-    def bell(self, prior: Values, signal: Values) -> Picture:
+    def gaussian_posterior(self, prior: Values, signal: Values) -> LevelPosterior:
         sd = np.sqrt(np.maximum(signal, 1e-12))[:, None]
         below = ndtr((self.base[:, None] * self.edges[1:-1] - prior[:, None]) / sd)
-        return self._of(np.diff(below, axis=1, prepend=0.0, append=1.0), "bell")
+        return self._of(np.diff(below, axis=1, prepend=0.0, append=1.0), "gaussian")
 
-    def _of(self, law: Values, name: str) -> Picture:
+    def _of(self, law: Values, name: str) -> LevelPosterior:
         chance = self.likelihood * (law + 1e-30)
         chance /= chance.sum(axis=1, keepdims=True)
         chance[chance < 1e-12] = 0.0  # denormal numbers are slow
-        return Picture(self.base, self.multiples, chance, name)
+        return LevelPosterior(self.base, self.multiples, chance, name)
 
 
-def _painted(
+def _fit_multiples(
     mean: Values, base: Values, variance: float, draws: int, laplace: bool, chance: float
-) -> tuple[_Painted, float]:
-    """The better of the gamma and the free law, and its log likelihood less its price."""
+) -> tuple[_FittedLaw, float]:
+    """The better of the gamma laws and the NPMLE, and its log likelihood less its price."""
     steps = np.geomspace(_LEAST, max(float((mean / base).max()), _TOP), _GRID - 1)
     multiples = np.concatenate(([0.0], steps))
     levels = base[:, None] * multiples
@@ -166,27 +176,27 @@ def _painted(
     likelihood = np.exp(np.maximum(logs - highest[:, None], -80.0))
     between = np.sqrt(steps[1:] * steps[:-1])
     edges = np.concatenate(([0.0, 0.5 * steps[0]], between, [np.inf]))
-    gamma, fit = _gamma(likelihood, edges)
-    free, free_fit = _freed(likelihood, gamma)
-    free_fit -= _FREE * math.log(mean.size)
-    name, law = ("free", free) if free_fit > fit else ("gamma", gamma)
-    painted = _Painted(base, edges, multiples, likelihood, law, name)
-    return painted, max(fit, free_fit) + float(highest.sum())
+    gamma, fit = _gamma_average(likelihood, edges)
+    npmle, npmle_fit = _npmle(likelihood, gamma)
+    npmle_fit -= _NPMLE_PRICE * math.log(mean.size)
+    name, law = ("npmle", npmle) if npmle_fit > fit else ("gamma", gamma)
+    fitted = _FittedLaw(base, edges, multiples, likelihood, law, name)
+    return fitted, max(fit, npmle_fit) + float(highest.sum())
 
 
-def _gamma(likelihood: Values, edges: Values) -> tuple[Values, float]:
-    """The average of gamma laws of mean 1, and its log likelihood less what was asked for."""
-    shapes, asked = np.array(list(_SHAPES)), np.array(list(_SHAPES.values()))
+def _gamma_average(likelihood: Values, edges: Values) -> tuple[Values, float]:
+    """The average of gamma laws of mean 1, and its log likelihood less the penalty of its shape."""
+    shapes, penalties = np.array(list(_SHAPES)), np.array(list(_SHAPES.values()))
     laws = np.diff(gammainc(shapes[:, None], shapes[:, None] * edges), axis=1)
     laws = np.maximum(laws, 1e-12)
     laws /= laws.sum(axis=1, keepdims=True)
-    fits = np.log(likelihood @ laws.T).sum(axis=0) - asked
+    fits = np.log(likelihood @ laws.T).sum(axis=0) - penalties
     shares = np.exp(fits - fits.max())
     return np.asarray(shares @ laws / shares.sum()), float(fits.max())
 
 
-def _freed(likelihood: Values, start: Values) -> tuple[Values, float]:
-    """The law without a form, and its log likelihood."""
+def _npmle(likelihood: Values, start: Values) -> tuple[Values, float]:
+    """The non-parametric maximum likelihood law, drawn to `start`, and its log likelihood."""
     law = start
     for _ in range(_STEPS):
         counted = law * (likelihood.T @ (1 / (likelihood @ law)))
@@ -194,7 +204,7 @@ def _freed(likelihood: Values, start: Values) -> tuple[Values, float]:
     return law, float(np.log(likelihood @ law).sum())
 
 
-def bell(
+def gaussian_levels(
     mean: Values, prior: Values, variance: float, draws: int, laplace: bool
 ) -> tuple[Values, float]:
     """Variances of Gaussian levels around the surroundings, and their log likelihood.
@@ -205,16 +215,16 @@ def bell(
     scale = np.clip(prior / max(float(prior.mean()), 1e-9), 0.05, None)
     apart = mean - prior
     signal = max(float(np.square(apart).mean()) - variance, 0.0) * scale / float(scale.mean())
-    found, best = -math.inf, signal
+    best_fit, best = -math.inf, signal
     for share in (1.0, 0.5):  # second moments are no firm ground where tails are heavy
         if laplace and draws == 1:
             logs = log_normal_plus(apart, np.sqrt(share * signal), math.sqrt(variance / 2))
         else:
             whole = share * signal + variance
             logs = -0.5 * (np.square(apart) / whole + np.log(2 * math.pi * whole))
-        if (fit := float(logs.sum())) > found:
-            found, best = fit, share * signal
-    return best, found
+        if (fit := float(logs.sum())) > best_fit:
+            best_fit, best = fit, share * signal
+    return best, best_fit
 
 
 _BLURS = (0.7, 1.5, 3.0, 6.0)
@@ -226,9 +236,11 @@ _SHARE, _FEW = 0.1, 50
 _MORE = 1.5
 """Times the publicly expected people that there may be."""
 _DOUBT = 2.0
-"""Standard errors of the city's mean below which it is taken as 0."""
+"""Standard errors of the city's mean below which it is taken as 0: a city that may well be empty is
+empty. That the default does not lose to zeros is held by tests/stream/test_never_loses.py."""
 _PRICE = 3.0
-"""Twice the log likelihood that surroundings must gain, in logs of the number of cells."""
+"""Twice the log likelihood that surroundings must gain, in logs of the number of cells, of which
+BIC asks one for each parameter (Schwarz 1978)."""
 _FIRM = 0.5
 """Share of the cells' spread that must be more than noise for their own means to be levels."""
 
@@ -241,13 +253,13 @@ def spatial_prior(
     The city's mean is itself noisy, and is taken to be lower by as much as it is uncertain: a
     city that may well be empty is empty. And there are not many more people than are expected.
     """
-    found = _foretold(mean, columns, variance)
+    prior = _from_neighbours(mean, columns, variance)
     if people is not None:
-        found = found * min(1.0, _MORE * people / max(float(found.sum()), 1e-9))
-    return found
+        prior = prior * min(1.0, _MORE * people / max(float(prior.sum()), 1e-9))
+    return prior
 
 
-def _foretold(mean: Values, columns: int | None, variance: float) -> Values:
+def _from_neighbours(mean: Values, columns: int | None, variance: float) -> Values:
     middle = float(mean.mean())
     doubt = _DOUBT**2 * variance / mean.size
     middle = max(middle - doubt / middle, 0.0) if middle > 0 else 0.0

@@ -2,12 +2,12 @@
 
 Measuring every slot spreads a window's budget so thin that the noise buries the city. A few
 snapshots with most of the budget each are far better, even though they are a few hours or a
-day old, because cities repeat themselves. So k slots of each window are measured (see
-`schedule`; k follows from epsilon and the expected people per cell), at hours that change
+day old, because cities repeat themselves. So k slots of each window are measured (`samples`: k
+follows from epsilon and the expected people per cell), at hours that change
 from day to day, and every slot is estimated from the last 64 snapshots: by a Gaussian process
-over days and hours (`process`) whose covariance is learned as the days go by (`covariance`),
-around what the surroundings of a cell say (`surroundings`), with levels by the law of levels
-(`law`, `choice`, `correction`). What is published is the median of the count.
+over days and hours whose covariance is learned as the days go by (`gaussian_process`),
+around what the surroundings of a cell say, with levels by the empirical-Bayes law of levels
+(`levels`, `shrinkage`). What is published is the median of the count.
 
 It falls back by itself: where snapshots cannot carry hourly detail the likelihood says so and
 the answer is flat; where they cannot carry a cell's level it is that of cells like it; and
@@ -17,9 +17,8 @@ Claim: a window holds at most k snapshots, each of sensitivity 1: Laplace noise 
 k/epsilon (pure) or Gaussian noise of variance k/(2 rho), whichever is smaller. The rest is
 post-processing. Memory: 64 snapshots, however long the stream.
 
-When `rhythm` measures: k slots a window, at public times that visit every hour in turn.
-
-Under `user-day` each day measures k evenly spaced phases, shifted from day to day; under the
+The schedule (`due`) is k slots a window, at public times that visit every hour in turn. Under
+`user-day` each day measures k evenly spaced phases, shifted from day to day; under the
 other units every n-th slot, n at least W/k, so that no window of W holds more than k. Shift
 and n share no factor with the length of a day, so over the days all phases have their turn.
 """
@@ -59,10 +58,15 @@ from sfumato.stream.schemes.rhythm.gaussian_process import (
     learned,
 )
 from sfumato.stream.schemes.rhythm.levels import busiest, cell_scale, median_counts, spatial_prior
-from sfumato.stream.schemes.rhythm.shrinkage import Correction, correction
+from sfumato.stream.schemes.rhythm.shrinkage import LevelCorrection, level_correction
 
 _PER_ROOT, _PER_PERSON = 0.7, 0.035
-"""Samples a window at epsilon 1 and one expected person a cell; see `samples`."""
+"""Samples a window at epsilon 1 and one expected person a cell; see `samples`.
+
+The first was settled on development crowds; the second, for cells that hold thousands, after seeing
+C2TM, so that the rows of C2TM show only that it works there (docs/streams.md, "How good is the
+default?"). Why few snapshots win at all: docs/decisions/streams.md.
+"""
 _RHYTHM_SHOWS = 1.6
 """Epsilon times the root of the expected people a cell, from which on hours can be told apart."""
 
@@ -94,6 +98,7 @@ def due(facts: StreamFacts, slot: int, k: int) -> bool:
     """Whether this slot is measured."""
     length = facts.calendar.longest_day
     if facts.unit.kind is UnitKind.USER_DAY:
+        # 0.38 is near the golden section, which spreads successive days evenly over the clock.
         shift = int(facts.calendar.day[slot]) * coprime_from(math.ceil(0.38 * length), length)
         phases = {(shift + j * length // k) % length for j in range(k)}
         return int(facts.calendar.phase[slot]) in phases
@@ -104,8 +109,10 @@ def due(facts: StreamFacts, slot: int, k: int) -> bool:
 
 
 MEMORY = 64
+"""Snapshots that are kept: a bound on memory and on the cost of a slot (docs/benchmarks/stream.md).
+"""
 _FITS = 6
-"""How often a day the kernel is fitted anew, at most."""
+"""How often a day the kernel is fitted anew, at most, so that many snapshots stay quick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,16 +161,16 @@ class _Rhythm(Repeating):
         self._level = np.ones(facts.cells)
         self._posterior: Posterior | None = None
         self._bands: Bands
-        self._fix: Correction
+        self._fix: LevelCorrection
         self._level_spread: Values
 
     def publish(self, slot: int, box: Private[Counts], wall: Wall, meter: Meter) -> Publication:
         each = self._noise.event(self.facts.l1, self.facts.l2)
         fresh = due(self.facts, slot, self._k) and meter.affords("snapshot", slot, each)
         if fresh:
-            found = self._noise.measure(wall, box, f"snapshot@{slot}")
-            self.tainted = self.tainted or found.tainted
-            self._learn(slot, found.estimate())
+            snapshot = self._noise.measure(wall, box, f"snapshot@{slot}")
+            self.tainted = self.tainted or snapshot.tainted
+            self._learn(slot, snapshot.estimate())
         values, sd = self._estimate(slot)
         return Publication(values, fresh, sd, self.tainted)
 
@@ -191,8 +198,8 @@ class _Rhythm(Repeating):
         self._since += 1
         if self._kernel is None or self._since >= self._rest:
             self._kernel, self._since = fit(self._times, moments, noise, self._kernel), 0
-        found = learned(self._hours, self._kernel, self._times, moments, noise, self._covariance)
-        self._covariance = found.covariance
+        process = learned(self._hours, self._kernel, self._times, moments, noise, self._covariance)
+        self._covariance = process.covariance
         self._arrange()
 
     def _arrange(self) -> None:
@@ -212,7 +219,7 @@ class _Rhythm(Repeating):
         mean = self._seen.mean(axis=0)
         # One snapshot shows who happens to be there. Several of other hours and days show who
         # keeps being there: chance is soon forgotten, sooner than if it were new each time.
-        self._fix = correction(
+        self._fix = level_correction(
             mean, self._prior, base, variance / count, count, laplace, self._whole, 1 / count**2
         )
 

@@ -1,22 +1,21 @@
-"""One level for every cell: how much the busy ones count, and not to lose to simpler answers.
+"""Point estimate per cell: a weighted posterior median of its level. Post-processing.
 
-The median of what a cell's level may be has the least absolute error over all cells. Where
-nearly all are empty that is zero nearly everywhere, and the few busy cells, which a reader
-looks at first, are shrunk away. Weights mend that: a level among the busiest of the city
-counts more, and the answer is the weighted median. How much more is judged by the errors that
-the picture itself expects. Weight that costs nothing over all cells is taken. More is taken
-only until the error on the busiest cells is clearly below those of zeros and of the plain noisy
-mean; it may cost half of what was won over these on all cells, and must not make relative errors
-worse than those of zeros. All from noisy numbers: post-processing.
+The posterior median of a cell's level has the least absolute error over all cells. Where nearly all
+are empty that is zero nearly everywhere, and the few busy cells, which a reader looks at first, are
+shrunk away. Weights keep the busiest cells from shrinking to zero: a level among the busiest of the
+city counts more, and the answer is the weighted median. The weight grows until the expected error
+over all cells exceeds a stated limit, all errors being those that the posterior itself expects.
+Weight that costs nothing over all cells is taken. More is taken only until the error on the busiest
+cells is clearly below those of zeros and of the plain noisy mean; it may cost half of what was won
+over these on all cells, and must not make relative errors worse than those of zeros. Constants:
+docs/decisions/streams.md.
 
-From the levels of a Gaussian estimate to those that the law of levels says.
-
-Cities are sparse: most cells hold hardly anybody, a few hold many. Shrinkage with one Gaussian
-prior leaves noise in the empty ones and takes people from the full ones. So levels come from
-the law of levels (`law`), one for each cell (`choice`). Where the bell fits best the Gaussian
-estimate stays, and is only lifted by what busy cells count more; and where the noise is finer than
-the law's grid a cell's Gaussian level stays. Everything is computed from noisy means:
-post-processing.
+`level_correction` brings a Gaussian estimate to these levels. Cities are sparse: most cells hold
+hardly anybody, a few hold many. Shrinkage with one Gaussian prior leaves noise in the empty ones
+and takes people from the full ones, so levels come from the law of levels (`levels`). Where
+Gaussian levels fit best the Gaussian estimate stays, and is only lifted by what busy cells count
+more; and where the noise is finer than the law's grid a cell's Gaussian level stays. Everything is
+computed from noisy means.
 """
 
 from __future__ import annotations
@@ -29,12 +28,15 @@ from numpy.typing import NDArray
 
 from sfumato.stream.output import nearest_counts
 from sfumato.stream.scheme import Values
-from sfumato.stream.schemes.rhythm.levels import Picture, picture
+from sfumato.stream.schemes.rhythm.levels import LevelPosterior, fit_levels
 
 BUSY = 200
-"""So many cells count as the busiest, at most half of all."""
+"""So many cells count as the busiest, at most half of all: the cells on which the studies score
+what a reader looks at first (docs/streams.md)."""
 _WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""What a busy level counts more, in times that make busy cells as a whole count like all."""
+"""What a busy level counts more, in times that make busy cells as a whole count like all. Tried in
+this order until one costs too much; letting the worst of three errors decide alone gave away up to
+8 % over all cells where nothing was to be mended (docs/decisions/streams.md)."""
 _MATTERS = 0.05
 """Cells to whose chances the largest weight adds no more than this do not change."""
 _CLEARLY = 0.97
@@ -45,25 +47,25 @@ _CHANCE = 2 / math.pi
 """Square of a count's mean deviation from its level, per person (Poisson)."""
 
 
-def chosen(picture: Picture, rival: Values) -> tuple[Values, Values]:
+def weighted_medians(posterior: LevelPosterior, rival: Values) -> tuple[Values, Values]:
     """The level of every cell, and how much of it is due to weights.
 
     `rival` is what the plain noisy mean would publish.
     """
-    levels, chance = picture.levels, picture.chance
-    busy, unit = _busiest(picture)
+    levels, chance = posterior.levels, posterior.chance
+    busy, unit = _busiest(posterior)
     shown = chance * busy
     least = max(_SANE * _added(chance, levels), 1.0)
     views = (chance, shown, shown / np.maximum(levels, least))
     zeros = np.array([_added(view, levels) for view in views])
     bar = np.minimum(zeros, _errors(views, levels, rival))
     plain = _median(levels, np.cumsum(chance, axis=1))
-    start, top, relative = found = _errors(views, levels, whole(plain))
+    start, top, relative = unweighted = _errors(views, levels, whole(plain))
     limit = max((start + bar[0]) / 2, start)
     # Only cells that may be busy can change.
     some = np.flatnonzero(shown.sum(axis=1) * unit * _WEIGHTS[-1] > _MATTERS)
     part, seen = tuple(view[some] for view in views), levels[some]
-    rest = found - _errors(part, seen, whole(plain[some]))
+    rest = unweighted - _errors(part, seen, whole(plain[some]))
     summed, more = np.cumsum(part[0], axis=1), unit * np.cumsum(part[1], axis=1)
     best = plain.copy()
     for weight in _WEIGHTS:
@@ -77,16 +79,16 @@ def chosen(picture: Picture, rival: Values) -> tuple[Values, Values]:
     return best, best - plain
 
 
-def _busiest(picture: Picture) -> tuple[NDArray[np.bool_], float]:
+def _busiest(posterior: LevelPosterior) -> tuple[NDArray[np.bool_], float]:
     """Which levels are among the busiest, and the weight at which they count like all cells."""
-    logs = np.log2(picture.base)[:, None] + np.log2(np.maximum(picture.multiples, 1e-9))
+    logs = np.log2(posterior.base)[:, None] + np.log2(np.maximum(posterior.multiples, 1e-9))
     bins = (8 * (logs - float(logs.min()))).astype(np.int64)
-    cells = np.bincount(bins.ravel(), weights=picture.chance.ravel())
+    cells = np.bincount(bins.ravel(), weights=posterior.chance.ravel())
     above = np.cumsum(cells[::-1])[::-1]
-    least = int(np.flatnonzero(above >= min(BUSY, picture.base.size / 2)).max(initial=0))
-    busy = (bins >= least) & (picture.multiples > 0)
-    people = float(picture.base @ ((picture.chance * busy) @ picture.multiples))
-    return busy, float(picture.expected.sum()) / max(people, 1e-12)
+    least = int(np.flatnonzero(above >= min(BUSY, posterior.base.size / 2)).max(initial=0))
+    busy = (bins >= least) & (posterior.multiples > 0)
+    people = float(posterior.base @ ((posterior.chance * busy) @ posterior.multiples))
+    return busy, float(posterior.expected.sum()) / max(people, 1e-12)
 
 
 def _median(levels: Values, summed: Values) -> Values:
@@ -120,7 +122,7 @@ def _added(weights: Values, values: Values) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Correction:
+class LevelCorrection:
     """Brings a Gaussian estimate to other levels: down by a factor, up by people."""
 
     factor: Values
@@ -140,7 +142,7 @@ class Correction:
         return float(np.sqrt((variance + self.doubt).mean()))
 
 
-def correction(
+def level_correction(
     mean: Values,
     prior: Values,
     base: Values,
@@ -149,22 +151,22 @@ def correction(
     laplace: bool,
     whole: bool = True,
     chance: float = 0.0,
-) -> Correction:
+) -> LevelCorrection:
     """From the levels `base` to those of the law that fits the noisy means best.
 
     Levels are chosen for the least absolute error of `whole` counts, or else are means.
     """
-    found = picture(mean, prior, variance, draws, laplace, chance)
+    posterior = fit_levels(mean, prior, variance, draws, laplace, chance)
     if whole:
-        level, lifted = chosen(found, nearest_counts(mean).astype(np.float64))
+        level, lifted = weighted_medians(posterior, nearest_counts(mean).astype(np.float64))
     else:
-        level, lifted = found.expected, np.zeros(mean.size)
-    settled = level * (found.step - 1) <= math.sqrt(variance)
+        level, lifted = posterior.expected, np.zeros(mean.size)
+    settled = level * (posterior.step - 1) <= math.sqrt(variance)
     none = np.zeros(mean.size)
-    if found.name == "bell":
+    if posterior.name == "gaussian":
         more = np.where(settled, lifted, 0.0)
-        return Correction(none + 1, more, none.astype(bool), none)
-    doubt = np.where(settled, found.doubt(level), 0.0)
+        return LevelCorrection(none + 1, more, none.astype(bool), none)
+    doubt = np.where(settled, posterior.doubt(level), 0.0)
     level = np.where(settled, level, base)
     factor = np.minimum(level / np.maximum(base, 1e-9), 1.0)
-    return Correction(factor, np.maximum(level - base, 0.0), settled, doubt)
+    return LevelCorrection(factor, np.maximum(level - base, 0.0), settled, doubt)
