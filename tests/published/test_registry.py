@@ -46,7 +46,7 @@ def test_a_dry_run_reads_antennas_and_regions_but_no_events(
 @pytest.mark.parametrize(
     ("more", "word"),
     [
-        (("--zoning", "admin3"), "that of a `pipeline`"),
+        (("--zoning", "admin3"), "that of a --pipeline"),
         (("--pipeline", "flowkit", "--towers", "t.csv"), "its own towers"),
         (("--pipeline", "flowkat"), "not a pipeline"),
         (("--pipeline", "multimno"), "data set and a level"),
