@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from sfumato.cli.command import in_flags
 from sfumato.cli.options import (
     DATA,
     AsJson,
@@ -28,6 +29,7 @@ _BANNER = (
 
 
 def inspect(
+    context: typer.Context,
     events: Annotated[
         list[str],
         typer.Argument(
@@ -75,7 +77,7 @@ def inspect(
         return
     typer.echo(_BANNER)
     for line in found.lines():
-        typer.echo(line)
+        typer.echo(in_flags(line, context.command.params))
     if not found.usable:
         typer.echo("\nRead like this, NOTHING would be counted: see above what is missing.")
     typer.echo(
