@@ -78,7 +78,8 @@ class Cabspotting(FixedLines):
     reading = _fixes(TimeEncoding.EPOCH_S)
 
     def can_read(self, source: object) -> bool:
-        return super().can_read(source) and source.path.name.startswith("new_")  # type: ignore[attr-defined]
+        named = isinstance(source, Located) and source.path.name.startswith("new_")
+        return named and super().can_read(source)
 
     def user_of(self, path: Path) -> str:
         return path.stem.removeprefix("new_")

@@ -112,7 +112,7 @@ _UNKNOWN = open_names({}, None, None)
 
 def _label(source: object) -> str:
     if is_address(source):
-        return parse_address(str(source)).label  # without a password
+        return f"postgresql://…/{parse_address(str(source)).label}"  # without a password
     return str(source) if is_path(source) else LABEL
 
 

@@ -19,7 +19,9 @@ from sfumato.engine.fingerprint import fingerprint
 from sfumato.engine.local import LocalSource
 from sfumato.errors import InputError, UsageError
 from sfumato.io.events import read_events
+from sfumato.io.inspect import inspect
 from sfumato.io.postgres.events import condition
+from sfumato.io.traces import read_traces
 from sfumato.model.counts import Counting, SampleBound
 from sfumato.model.events import (
     EventColumns,
@@ -72,6 +74,20 @@ def answers(
         return some.tobytes() + asked.exact(Counting.PEOPLE)._through_the_door().values.tobytes()
     finally:
         asked.close()
+
+
+def test_a_table_with_coordinates_is_traces_and_can_be_looked_at(bureau: Any) -> None:
+    table = records(400).append_column("lon", pa.array(np.full(400, 2.3)))
+    bureau.load(table.append_column("lat", pa.array(np.full(400, 48.8))), "events", "fixes")
+    address = bureau.address("events.fixes")
+    traces, found = read_traces(address)
+    assert (len(traces), found.dropped) == (400, 0)
+    looked = inspect(address)
+    assert (looked.rows["read"], looked.people) == (400, len(traces.names))
+    assert not any(secret in repr(looked) for secret in bureau.secrets())
+    bureau.load(records(4), "events", "calls")
+    with pytest.raises(InputError, match="traces need coordinates"):
+        read_traces(bureau.address("events.calls"))
 
 
 def test_the_same_bytes_as_from_parquet(bureau: Any, tmp_path: Path) -> None:
