@@ -2,7 +2,7 @@
 
 Claim: (epsilon, delta)-DP for adding or removing one user's whole record in the period, as
 one joint Gaussian budget over four measurements; the exact Gaussian curve where the fine
-lattice allows it (see `accounting.discrete`), zCDP otherwise.
+lattice allows it (see `accounting.gaussian`), zCDP otherwise.
 
 Measurements and their sensitivity, all of them exact integers:
 

@@ -17,7 +17,7 @@ many clusters there are.
 One k for each cluster, as printed, is charged once there as if clusters had different users.
 They share users, so pure losses add up over clusters. In zCDP they add up to the same as for
 one k: cluster e moves by v_e, its range is sqrt(2) ||v_e||, and the sum of squares is at most
-2 C^2 (`privacy.mechanisms.choices` has the proof). Only rounding grows with the number of
+2 C^2 (`privacy.mechanisms.selection` has the proof). Only rounding grows with the number of
 clusters: r_e <= sqrt(2) ||v_e|| units + 3 where v_e is not zero, so by the triangle inequality
 the norm of all r_e is at most sqrt(2) C units + 3 sqrt(m), m the most clusters one user is in.
 

@@ -5,10 +5,9 @@ IMMEDIATE`), PostgreSQL an advisory lock, so what the filter saw is what the new
 follows. A change that returned is on the disk (`synchronous=FULL`, `synchronous_commit`).
 Connections are opened for one transaction and closed after it; nothing outlives a fork.
 
-The tables, and the triggers that keep rows from being changed by accident.
-
-One table of rows that only grows, and one of facts about the ledger itself. The triggers
-stop slips, not attackers; the chain is what shows an attack.
+There is one table of rows that only grows, and one of facts about the ledger itself. Triggers keep
+rows from being changed by accident: they stop slips, not attackers; the chain is what shows an
+attack.
 """
 
 from __future__ import annotations
@@ -100,6 +99,7 @@ def create(connection: Connection) -> None:
 WAIT_SECONDS = 120
 """How long a change waits for another process before it gives up."""
 _ADVISORY_LOCK = 0x5F0A70
+"""Any number that no other program takes in the same database."""
 
 
 def data_folder() -> Path:

@@ -4,11 +4,10 @@ A release reserves, draws, persists and commits (see `sfumato.privacy.transactio
 step here is one transaction that holds the ledger alone: it reads all rows, checks the
 chain, decides, and appends. Nothing is ever changed or removed.
 
-`Reservation`: budget that is set aside, the key that goes with it, and what it allows.
-
-It is the `Charger` of a release: each planned measurement may be taken once, exactly as
-planned. Nothing is written when a charge is taken, because everything was charged when the
-reservation was made.
+A `Reservation` is budget that is set aside, the key that goes with it, and what it allows. It is
+the `Charger` of a release: each planned measurement may be taken once, exactly as planned.
+Nothing is written when a charge is taken, because everything was charged when the reservation was
+made.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 `read` folds a checked chain into a `Book`. Reading only the first n rows gives the book as
 it stood then, which is how a rerun finds the very same cumulative spend for its manifest.
 
-`Cap`: the most that may ever be released about the people of a data set, for one unit.
-
-Stated as rho (zero-concentrated DP), as (epsilon, delta), or as both, which then both hold.
+A `Cap` is the most that may ever be released about the people of a data set, for one unit. It is
+stated as rho (zero-concentrated DP), as (epsilon, delta), or as both, which then both hold.
 The cap bounds the composition of everything ever charged, over a person's whole life.
 """
 
