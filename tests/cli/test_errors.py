@@ -76,15 +76,12 @@ def test_one_mistake_in_python_and_on_the_command_line() -> None:
     assert "--bound sample:30" in str(told.exception)
 
 
-STILL_IN_FLAGS = ("privacy/", "traces/")
-
-
 def test_python_does_not_speak_in_flags() -> None:
     """Messages of the packages below the command name parameters, not options."""
     commands = [command_named(names) for names in leaves(PROGRAM)]
     flags = {flag for command in commands for one in command.params for flag in one.opts}
     for path in SOURCE.rglob("*.py"):
-        if str(path.relative_to(SOURCE)).startswith(("cli/", *STILL_IN_FLAGS)):
+        if str(path.relative_to(SOURCE)).startswith("cli/"):
             continue
         for line in path.read_text("utf-8").splitlines():
             for text in re.findall(r'"([^"]*)"', line):

@@ -296,13 +296,13 @@ class Unit:
         if self.kind is UnitKind.W_EVENT and self.span_s is None:
             raise UsageError(
                 "A cap for windows says how long they are.",
-                remedy=f"Write the window as a length of time: `unit` w-event:{self.window}h where "
-                "slots last an hour.",
+                remedy="Write the window as a length of time: "
+                f"`unit='w-event:{self.window}h'` where slots last an hour.",
             )
         if self.kind is UnitKind.POINT and self.radius_m is None:
             raise UsageError(
                 "A cap for locations says within which distance it holds.",
-                remedy="Give `unit` point:200m; every charge is converted to that radius.",
+                remedy="Write `unit='point:200m'`; every charge is converted to that radius.",
             )
         return self
 

@@ -213,7 +213,7 @@ def _already(charge: Charge, out: Path) -> Outcome:
         f"The release {charge.claim.name!r} was published to {charge.claim.out}, and its files are "
         f"not at {out} as they were. It cannot be made again: its noise was drawn from a key that "
         "is destroyed.",
-        remedy="Restore the files from a copy, or choose a new --name for a new release, which "
+        remedy="Restore the files from a copy, or choose a new `name` for a new release, which "
         "costs anew.",
     )
 
@@ -229,7 +229,7 @@ def _free(out: Path) -> None:
     """Refuse, before anything is spent, to write over something."""
     if out.is_symlink() or (out.exists() and not (out.is_dir() and not any(out.iterdir()))):
         raise UsageError(
-            f"{out} exists and is not empty.", remedy="Choose another --out, or remove it."
+            f"{out} exists and is not empty.", remedy="Choose another `out`, or remove it."
         )
 
 
@@ -250,6 +250,6 @@ def _no_output(out: Path, error: OSError) -> SfumatoError:
     return SfumatoError(
         f"{out} could not be written: {error.strerror}. The budget stays reserved, and nothing "
         "was published.",
-        remedy="Make room or choose another --out, and run the same command again: it is not "
+        remedy="Make room or choose another `out`, and run the same command again: it is not "
         "paid twice.",
     )

@@ -1,9 +1,9 @@
 """`Wall`: what a scheme is given to measure with. It charges, and it owns the randomness.
 
-Counts, costs, distances and locations reach it in boxes and leave it as measurements. Every one has a label of its own, and its bits come from the release key and that
-label alone. So the order of measurements does not matter, and a release that was killed
-finds the same noise again. A label is used once: the same bits on two arrays would give away
-their difference.
+Counts, costs, distances and locations reach it in boxes and leave it as measurements. Every
+measurement has a label of its own, and its bits come from the release key and that label alone.
+So the order of measurements does not matter, and a release that was killed finds the same noise
+again. A label is used once: the same bits on two arrays would give away their difference.
 
 `Wall.seeded` is for tests and experiments: its noise is predictable, everything it gives
 is marked as tainted, and what is tainted cannot be released. There is no wall without

@@ -269,7 +269,7 @@ def guarantee(events: Iterable[PrivacyEvent], delta: float) -> Guarantee:
     alone (Smith & Thakurta 2022), and the numerical composition is none.
     """
     if not 0 <= delta < 1:
-        raise UsageError("delta lies between 0 and 1.", remedy="Give `delta`, for example 1e-6.")
+        raise UsageError("delta lies between 0 and 1.", remedy="Give for example `delta=1e-6`.")
     listed = list(events)
     if not listed:
         return Guarantee(0.0, delta, 0.0, Method.NOTHING)

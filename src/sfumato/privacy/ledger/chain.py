@@ -214,7 +214,7 @@ class Keyring:
             raise LedgerError(
                 f"The ledger's key is not at {self.path}.",
                 remedy="Copy it there from where the ledger was made, or name it with "
-                "--ledger-key. Without it the ledger can be neither checked nor used.",
+                "`ledger_key`. Without it the ledger can be neither checked nor used.",
             ) from None
         except (OSError, ValueError) as error:
             raise LedgerError(f"The ledger's key at {self.path} cannot be read.") from error

@@ -159,8 +159,8 @@ class Database:
         if self.file is not None and not self.file.is_file():
             raise LedgerError(
                 f"There is no ledger at {self.file}.",
-                remedy="Make one with sfumato ledger init --dataset NAME, or name the right one "
-                "with --ledger.",
+                remedy="Make one with sfumato ledger init, or with `Ledger.initialise`; or name "
+                "the right one with `ledger`.",
             )
 
     @contextmanager
@@ -190,7 +190,7 @@ def _parse(location: str) -> URL:
         return url.set(drivername="sqlite+pysqlite")
     raise UsageError(
         "The ledger's address is neither a file nor a PostgreSQL database.",
-        remedy="Write --ledger path/to/ledger.sqlite or --ledger postgresql://user@host/name.",
+        remedy="Write `ledger='path/to/ledger.sqlite'` or `ledger='postgresql://user@host/name'`.",
     )
 
 

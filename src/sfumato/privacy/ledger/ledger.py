@@ -87,7 +87,7 @@ class Ledger:
                     f"The ledger {self.database} is empty, but {self.keyring.path.parent} notes "
                     f"that it had {noted.length} rows.",
                     remedy="Restore the ledger from its newest copy; a new ledger needs a key of "
-                    "its own (--ledger-key).",
+                    "its own (`ledger_key`).",
                 )
             key = self.keyring.load() if self.keyring.exists() else self.keyring.create()
             tables.create(connection)
@@ -124,7 +124,8 @@ class Ledger:
                 if str(unit) in change.book.caps[dataset]:
                     raise UsageError(
                         f"The data set {dataset!r} has a cap for {unit} already.",
-                        remedy="See sfumato ledger show; --replace-cap changes it, on the record.",
+                        remedy="Replace it, on the record, with `Ledger.set_cap`, or with sfumato "
+                        "ledger init and `replace_cap=True`.",
                     )
             else:
                 change.append(Kind.DATASET, {"dataset": dataset})
@@ -176,8 +177,8 @@ class Ledger:
                 if not change.book.caps_of(claim.dataset, claim.unit):
                     raise UsageError(
                         f"The data set {claim.dataset!r} has no cap for the unit {claim.unit}.",
-                        remedy=f"Set one with sfumato ledger init --dataset '{claim.dataset}' "
-                        f"--unit {_cap_unit(claim.unit)} --cap-epsilon E --cap-delta D.",
+                        remedy=f"Set one for the unit {_cap_unit(claim.unit)} with sfumato ledger "
+                        "init, or with `Ledger.add_dataset`.",
                     )
                 limits.check(change.book, claim, replan)
                 release, resumed = secrets.token_hex(16), False
@@ -309,7 +310,7 @@ def load(connection: Connection, database: Database) -> list[Entry]:
     if not tables.present(connection):
         raise LedgerError(
             f"There is no ledger in {database} yet.",
-            remedy="Make one with sfumato ledger init --dataset NAME.",
+            remedy="Make one with sfumato ledger init, or with `Ledger.initialise`.",
         )
     facts = {row.name: row.value for row in connection.execute(select(tables.about))}
     if facts.get("schema") not in {str(n) for n in range(1, tables.SCHEMA_VERSION + 1)}:
@@ -346,7 +347,7 @@ def check(
             f"{len(entries)} rows: an older copy of it could not be told from it.",
             remedy="Put the file back from a copy. On a machine that is new to this ledger, or if "
             "the file is lost for good, compare the ledger with the newest manifests (sfumato "
-            "ledger verify --manifests) and then accept it with sfumato ledger trust.",
+            "ledger verify, with their folders) and then accept it with sfumato ledger trust.",
         )
 
 
@@ -377,7 +378,7 @@ def _same_release(known: Charge, claim: Claim) -> None:
         raise ReservationRefused(
             f"The release {claim.name!r} of {claim.dataset!r} is published already, and this is "
             f"another one (changed: {', '.join(changed)}).",
-            remedy="Give it a --name of its own: it is a new release and costs anew.",
+            remedy="Give it a `name` of its own: it is a new release and costs anew.",
         )
     raise ReservationRefused(
         f"The release {claim.name!r} of {claim.dataset!r} was begun with other settings or other "
@@ -415,8 +416,8 @@ def _known(book: Book, datasets: Iterable[str]) -> None:
         if dataset not in book.caps:
             raise UsageError(
                 f"The ledger knows no data set {dataset!r}.",
-                remedy="Name it at first use: sfumato ledger init --dataset NAME --cap-epsilon E "
-                "--cap-delta D.",
+                remedy="Name it, with a cap, before its first use: with sfumato ledger init, or "
+                "with `Ledger.add_dataset`.",
             )
 
 

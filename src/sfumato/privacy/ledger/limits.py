@@ -389,17 +389,17 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
         remedy = (
             "What was charged before passes this cap by the way charges are counted now: see "
             "sfumato ledger show. What is reserved can be finished; for anything new the cap must "
-            "be raised, on the record, with sfumato ledger init --replace-cap."
+            "be raised, on the record, with sfumato ledger init or `Ledger.set_cap`."
         )
     elif fit is None:
         remedy = "Ask for less, or publish less often."
     elif fit > 0:
-        remedy = f"At delta {claim.delta:g}, --epsilon {fit:.3g} would still fit."
+        remedy = f"At delta {claim.delta:g}, `epsilon={fit:.3g}` would still fit."
     elif not math.isfinite(asked.epsilon) and delta == 0:
         remedy = (
             "The cap has delta 0, and this noise (Gaussian) has no finite epsilon at delta 0: no "
-            "such release ever fits. Give the cap a delta, on the record, with sfumato ledger init "
-            f"--unit {limit.unit} --replace-cap --cap-delta, or take a scheme without a delta."
+            f"such release ever fits. Give the cap for {limit.unit} a delta, on the record, with "
+            "sfumato ledger init or `Ledger.set_cap`, or take a scheme without a delta."
         )
     else:
         remedy = "Nothing worth having is left: no epsilon fits any more."

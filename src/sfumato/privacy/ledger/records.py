@@ -35,12 +35,12 @@ class Cap:
         if (self.epsilon is None) != (self.delta is None):
             raise UsageError(
                 "A cap on epsilon needs its delta, and a delta its epsilon.",
-                remedy="Give both, for example --cap-epsilon 2 --cap-delta 1e-7.",
+                remedy="Give both, for example `cap_epsilon=2, cap_delta=1e-7`.",
             )
         if self.epsilon is None and self.rho is None:
             raise UsageError(
                 "A data set needs a cap: how much may ever be released about its people.",
-                remedy="Give --cap-epsilon and --cap-delta, or --cap-rho.",
+                remedy="Give `cap_epsilon` and `cap_delta`, or `cap_rho`.",
             )
         for value, what in ((self.epsilon, "epsilon"), (self.rho, "rho")):
             if value is not None and not (math.isfinite(value) and value > 0):
