@@ -152,7 +152,7 @@ class Convolution:
 
 _ITERATIONS = 60
 _CLOSE_M = 0.01
-"""Weiszfeld's iteration ends when it moves by less than a centimetre, far below any lattice step."""
+"""Weiszfeld's iteration ends when it moves by less than a centimetre, far below a lattice step."""
 
 
 @compiled
