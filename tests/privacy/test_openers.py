@@ -18,8 +18,8 @@ from sfumato.privacy import door
 
 pytestmark = pytest.mark.privacy
 ROOT = Path(sfumato.__file__).parent
-INSIDE = {"_through_the_door", "_Private__content"}
-"""What only the box and the door may name."""
+INSIDE = {"_through_the_door", "_Private__content", "_TraceSource__traces"}
+"""What only the box, the door and the source of true traces may name."""
 PUBLIC = {"public_facts", "candidates", "PublicFacts"}
 """What anyone in the wall may ask of a box: shape and sensitivities, none of its numbers."""
 

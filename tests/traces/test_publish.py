@@ -338,7 +338,7 @@ def test_one_call_in_python_does_what_the_command_does(
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"expected_noise": None}, "`expected_noise`"),
+        ({"expected_noise": None}, "`expected_noise='100m'`"),
         ({"radius": "200m"}, "said once"),
         ({"kind": "clock"}, "`window`"),
         ({"kind": "predictive"}, "`threshold`"),

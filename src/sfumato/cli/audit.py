@@ -8,7 +8,6 @@ the released table, with a fresh release key in every run.
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,17 +24,14 @@ from sfumato.cli.options import (
     Parameters,
     Quiet,
     Seed,
-    parameters_of,
+    called,
     shared,
 )
 from sfumato.cli.telling import Working
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from sfumato.audit.run import Audit, Row
-
-MECHANISMS = "mechanisms"
-_SCOUTING_SHARE, _LEAST_SCOUTING = 20, 200
+    from sfumato.audit.run import Audit
 
 
 def audit(
@@ -73,71 +69,12 @@ def audit(
     Example:
         sfumato audit bayes --epsilon 1 --runs 20000 --out audit-bayes
     """
-    from sfumato.audit.mechanisms import mechanism_subjects
-    from sfumato.audit.run import audit as run_audit
-    from sfumato.audit.schemes import (
-        EXPECTED_USERS,
-        exact_rows,
-        other_rows,
-        scheme_subjects,
-        world_of,
-    )
-    from sfumato.density.registry import SCHEMES, scheme_named
-    from sfumato.density.request import parse_bound
-    from sfumato.model.counts import Counting
+    options = dict(locals())
+    from sfumato.audit.audit import audit as run_audit
 
-    if count not in tuple(Counting):
-        raise UsageError(
-            f"{count!r} cannot be counted.", remedy=f"Choose from {', '.join(Counting)}."
-        )
-    if not 0 < delta < 1 or not 0.5 <= confidence < 1:
-        raise UsageError("Delta lies between 0 and 1, confidence between 0.5 and 1.")
-    epsilons = sorted(epsilon or [1.0, 2.0, 4.0, 8.0])
-    if not all(math.isfinite(e) and e > 0 for e in epsilons):
-        raise UsageError("Every epsilon must be finite and positive.")
     with Working(quiet or as_json, "starting") as progress:
-
-        def say(what: str) -> None:
-            progress(what, -1.0)
-
-        exact: list[Row] = []
-        if scheme == MECHANISMS:
-            subjects = [s for e in epsilons for s in mechanism_subjects(e, delta)]
-        else:
-            if scheme not in SCHEMES:
-                raise UsageError(
-                    f"There is no scheme {scheme!r}.",
-                    remedy=f"Choose from {', '.join([*sorted(SCHEMES), MECHANISMS])}.",
-                )
-            world = world_of(
-                scheme_named(scheme),
-                epsilons,
-                delta,
-                bound=parse_bound(bound or "weight:3"),
-                counting=Counting(count),
-                expected_users=expected_users or EXPECTED_USERS,
-                parameters=parameters_of(parameter),
-            )
-            say("exact shifts behind the wall, and what is published")
-            exact = exact_rows(world, epsilons, seed)
-            if not parameter:  # otherwise exactly these settings are meant
-                say("each parameter at another value")
-                exact += other_rows(world, min(epsilons), seed)
-            subjects = scheme_subjects(
-                world,
-                epsilons,
-                measurements=measurements,
-                scouting=scouting or max(_LEAST_SCOUTING, runs // _SCOUTING_SHARE),
-                seed=seed,
-                progress=say,
-            )
-        done = iter(range(len(subjects)))
-
-        def attacked(what: str) -> None:
-            progress(what, next(done, 0) / len(subjects))
-
-        result = run_audit(subjects, runs=runs, confidence=confidence, seed=seed, progress=attacked)
-    _hand_over(result.plus(exact), out, quiet=quiet, as_json=as_json)
+        result = called(run_audit, options, progress=lambda what: progress(what, -1.0))
+    _hand_over(result, out, quiet=quiet, as_json=as_json)
 
 
 def _hand_over(result: Audit, out: Path | None, *, quiet: bool, as_json: bool) -> None:

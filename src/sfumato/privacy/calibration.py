@@ -3,7 +3,7 @@
 Every answer is a fraction that the sampler can draw exactly, rounded up, and is checked by
 running the accountant on the event it will cause. A joint calibration divides one (epsilon,
 delta) over several Gaussian measurements by shares of rho, and takes the exact curve where
-the lattices are fine enough for it (see `accounting.discrete`), else zCDP; it says which.
+the lattices are fine enough for it (see `accounting.gaussian`), else zCDP; it says which.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""Privacy events: what happened, written down so that the record outlives any accountant.
+"""What is written down about a measurement: its privacy event, its unit, and who was charged.
 
-An event says which mechanism ran with which sensitivity and scale. It says nothing about
-epsilon: that is a view which `accounting` computes. Exact rationals are stored as
-fractions, sensitivities as decimal numbers rounded up by whoever made the event.
+*Events* outlive any accountant. An event says which mechanism ran with which sensitivity and
+scale. It says nothing about epsilon: that is a view which `accounting` computes. Exact rationals
+are stored as fractions, sensitivities as decimal numbers rounded up by whoever made the event.
 
-Privacy units: whose contribution a guarantee hides.
-
-An epsilon means nothing without its unit. Units contain one another, and what a charge for one
-of them costs another is decided in one place, `sfumato.privacy.ledger.nesting`.
+*Units* say whose contribution a guarantee hides: an epsilon means nothing without its unit. Units
+contain one another, and what a charge for one of them costs another is decided in one place,
+`sfumato.privacy.ledger.nesting`.
 
 A day belongs to a clock, a window is a length of time, and a distance is part of the unit
 `point`; all three are written into the name, so that two units with one name are the same:
@@ -26,12 +25,10 @@ slot. A cap for `user-day` or `w-event:48h` holds for the days of every clock, a
 on the slots of every stream, that was ever charged (see `sfumato.privacy.ledger.accounts`).
 Ledgers of the first version hold the open names; they stay readable.
 
-Charging: every mechanism tells a `Charger` what it is about to do, before it does it.
-
-A ledger reservation is a `Charger`; so is the `Tab`, which remembers charges in memory
-for plans, audits and tests and publishes nothing.
-
-`Measurement`, `Selection`, `Selections`: what has passed the wall, and what it cost.
+*Charging.* Every mechanism tells a `Charger` what it is about to do, before it does it. A ledger
+reservation is a `Charger`; so is the `Tab`, which remembers charges in memory for plans, audits
+and tests and publishes nothing. `Measurement`, `Selection` and `Selections` are what has passed
+the wall, and what it cost.
 """
 
 from __future__ import annotations
@@ -299,7 +296,7 @@ class Unit:
         if self.kind is UnitKind.W_EVENT and self.span_s is None:
             raise UsageError(
                 "A cap for windows says how long they are.",
-                remedy="Write the window as a length of time, "
+                remedy="Write the window as a length of time: "
                 f"`unit='w-event:{self.window}h'` where slots last an hour.",
             )
         if self.kind is UnitKind.POINT and self.radius_m is None:

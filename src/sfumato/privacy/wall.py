@@ -1,9 +1,9 @@
 """`Wall`: what a scheme is given to measure with. It charges, and it owns the randomness.
 
-Every measurement has a label of its own, and its bits come from the release key and that
-label alone. So the order of measurements does not matter, and a release that was killed
-finds the same noise again. A label is used once: the same bits on two arrays would give away
-their difference.
+Counts, costs, distances and locations reach it in boxes and leave it as measurements. Every
+measurement has a label of its own, and its bits come from the release key and that label alone.
+So the order of measurements does not matter, and a release that was killed finds the same noise
+again. A label is used once: the same bits on two arrays would give away their difference.
 
 `Wall.seeded` is for tests and experiments: its noise is predictable, everything it gives
 is marked as tainted, and what is tainted cannot be released. There is no wall without
@@ -146,11 +146,11 @@ class Wall:
         label: str,
         touched: int | None = None,
     ) -> Measurement:
-        """Discrete Gaussian noise on a whole array; see `mechanisms.gaussian`."""
+        """Discrete Gaussian noise on a whole array; see `mechanisms.additive`."""
         return measure_gaussian(box, sigma2=sigma2, touched=touched, **self._paid(label))
 
     def laplace(self, box: Private[Counts], *, scale: Fraction | int, label: str) -> Measurement:
-        """Discrete Laplace noise on a whole array; see `mechanisms.laplace`."""
+        """Discrete Laplace noise on a whole array; see `mechanisms.additive`."""
         return measure_laplace(box, scale=scale, **self._paid(label))
 
     def select(
@@ -161,7 +161,7 @@ class Wall:
         range_units: int,
         label: str,
     ) -> Selection:
-        """The exponential mechanism over integer costs; see `mechanisms.exponential`."""
+        """The exponential mechanism over integer costs; see `mechanisms.selection`."""
         return exponential_choice(
             box, softness=softness, range_units=range_units, **self._paid(label)
         )
@@ -174,7 +174,7 @@ class Wall:
         range_units: int,
         label: str,
     ) -> Selections:
-        """One choice in every row of a table of integer costs; see `mechanisms.choices`."""
+        """One choice in every row of a table of integer costs; see `mechanisms.selection`."""
         return exponential_choices(
             box, softness=softness, range_units=range_units, **self._paid(label)
         )
@@ -187,7 +187,7 @@ class Wall:
         range_units: int,
         label: str,
     ) -> Selection:
-        """Permute-and-flip over integer costs; see `mechanisms.noisy_max`."""
+        """Permute-and-flip over integer costs; see `mechanisms.selection`."""
         return noisy_max(box, softness=softness, range_units=range_units, **self._paid(label))
 
     def sparse_vector(
@@ -215,7 +215,7 @@ class Wall:
     def distances(
         self, *, most: int, sensitivity: int, sigma2: Fraction | int, label: str
     ) -> NoisyDistances:
-        """A run of noisy distances, charged as a whole; see `mechanisms.noisy_distances`."""
+        """A run of noisy distances, charged as a whole; see `mechanisms.sparse_vector`."""
         return NoisyDistances(
             most=most,
             sensitivity=sensitivity,

@@ -27,6 +27,7 @@ HOTSPOT_SIDE_M = 50.0 * math.sqrt(math.pi)
 """A square with the area of a circle of 50 m: one wireless hot spot's reach."""
 _NEAR = 3
 _SUB = 8
+"""Cells within `_NEAR` of the cusp are averaged over `_SUB` x `_SUB` points inside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,7 @@ class Convolution:
 
 _ITERATIONS = 60
 _CLOSE_M = 0.01
+"""Weiszfeld's iteration ends when it moves by less than a centimetre, far below a lattice step."""
 
 
 @compiled

@@ -152,9 +152,11 @@ def sanitise(
     )
     pause = float(parse_seconds(gap))
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    stage = progress or (lambda *_: None)
     if isinstance(traces, Traces):
         source = TraceSource(traces)
     else:
+        stage("reading traces", -1.0)
         read, found = read_traces(
             traces, columns=column, tz=tz, time_unit=time_unit, format=format, gap_s=pause
         )
@@ -162,8 +164,7 @@ def sanitise(
             internal(found)
         source = TraceSource(read)
         del read  # from here on in boxes
-    if progress is not None:
-        progress("adding noise and writing traces", -1.0)
+    stage("adding noise and writing traces", -1.0)
     return publish_request(asked, source, book, folder, keep_key=keep_key)
 
 

@@ -22,9 +22,11 @@ from sfumato.published.manifest import (
     SchemeFacts,
 )
 from sfumato.published.statement import per_unit_words
-from sfumato.traces.request import LABEL, Kind, SanitiseRequest
+from sfumato.traces.request import LABEL, LEVEL_RADIUS_M, Kind, SanitiseRequest
 
 TESTS = "tests"
+_LN_TEN = 2.31
+"""ln 10, rounded up: a whole trace that is asked for at exactly this level has no caveat."""
 _TIMES = (
     "time stamps are published as they were measured: when someone was on the move, how often "
     "a device reported and where a trip begins is not protected;"
@@ -190,7 +192,10 @@ def _caveats(asked: SanitiseRequest) -> list[str]:
     found = [
         "This protects places, not people: for numbers about crowds publish a density instead."
     ]
-    if isinstance(asked.event, MetricEvent) and asked.event.epsilon_per_metre * 200 > 2.31:
+    if (
+        isinstance(asked.event, MetricEvent)
+        and asked.event.epsilon_per_metre * LEVEL_RADIUS_M > _LN_TEN
+    ):
         found.append(
             "Over a whole trace the loss within 200 m is above ln 10: someone who sees all reports "
             "can tell places 200 m apart. Fewer reports or more noise would be needed."

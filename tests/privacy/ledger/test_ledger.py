@@ -328,5 +328,5 @@ def test_a_cap_without_a_delta_says_that_gaussian_noise_never_fits(
 
 def test_a_missing_cap_names_the_unit_that_init_takes(ledger: Ledger, claim: Claims) -> None:
     for unit, cap in (("w-event:48h/1h", "w-event:48h "), ("user-day@Europe/Paris", "user-day ")):
-        with pytest.raises(UsageError, match=f"--unit {cap}"):
+        with pytest.raises(UsageError, match=f"for the unit {cap}"):
             ledger.reserve(claim(unit=Unit.parse(unit)))

@@ -1,11 +1,11 @@
-"""What a list of privacy events amounts to: always the smallest valid answer, and whose it is.
+"""Composition: the least epsilon that a list of privacy events supports, and by which method.
 
 Several statements hold at the same time and the least epsilon is reported with its method:
 
 * `pure`: the sum of pure epsilons, where every event has one (delta 0);
 * `zcdp`: rho adds up, then the tight conversion;
 * `gaussian`: the exact curve, where every event is Gaussian and the lattice is fine
-  enough (see `discrete`);
+  enough (see `accounting.gaussian`);
 * `numerical`: one Gaussian and the pure events' dominating pairs, convolved.
 
 An event's pure epsilon: Laplace l1/scale, bounded range its range, pure what it says,
@@ -14,28 +14,24 @@ Gaussian and concentrated none. Its rho: Gaussian l2^2/(2 sigma2); bounded range
 epsilon^2/2 (Bun & Steinke 2016). A concentrated event leaves `zcdp` as the only statement.
 Location noise is counted per metre and never together with the rest.
 
-Numerical composition of Gaussian noise with pure mechanisms, through dp-accounting.
-
-All Gaussian events together are one continuous Gaussian pair of ratio mu (`discrete` says
-why, and what its variation tau costs). An epsilon-DP event is dominated by randomised
-response at epsilon, whatever the mechanism (Kairouz, Oh & Viswanath 2015). Dominating pairs
-compose, adaptively too (Zhu, Dong & Wang 2022), and dp-accounting convolves their privacy
-losses with every rounding upwards.
+*Numerical composition.* All Gaussian events together are one continuous Gaussian pair of ratio mu
+(`accounting.gaussian` says why, and what its variation tau costs). An epsilon-DP event is
+dominated by randomised response at epsilon, whatever the mechanism (Kairouz, Oh & Viswanath
+2015). Dominating pairs compose, adaptively too (Zhu, Dong & Wang 2022), and dp-accounting
+convolves their privacy losses with every rounding upwards.
 
 Each pure epsilon is first moved up to a multiple of the grid, which makes its randomised
 response exact on the grid. The transforms behind the convolution work in double precision;
 `ROUND_OFF` is set aside for them and no delta below `LEAST_DELTA` is answered.
 
-Zero-concentrated DP to (epsilon, delta), by the tight conversion, in every direction.
-
-Canonne, Kamath & Steinke (2020): a rho-zCDP mechanism is (epsilon, delta)-DP
-for every alpha > 1 with
+*From zCDP to (epsilon, delta)*, by the tight conversion of Canonne, Kamath & Steinke (2020): a
+rho-zCDP mechanism is (epsilon, delta)-DP for every alpha > 1 with
 
     delta = exp((alpha - 1)(alpha rho - epsilon)) / (alpha - 1) * (1 - 1/alpha)^alpha.
 
-Solved for each of the three numbers, the formula holds for *every* alpha, so a minimiser
-that stops early costs tightness and never soundness. With h(alpha) =
-(-log delta - log(alpha - 1) + alpha log(1 - 1/alpha)) / (alpha - 1):
+Solved for each of the three numbers, the formula holds for *every* alpha, so a minimiser that
+stops early costs tightness and never soundness. With h(alpha) = (-log delta - log(alpha - 1) +
+alpha log(1 - 1/alpha)) / (alpha - 1):
 
     epsilon = min over alpha of  alpha rho + h(alpha)
     rho     = max over alpha of  (epsilon - h(alpha)) / alpha.
@@ -69,7 +65,9 @@ from sfumato.privacy.events import (
 from sfumato.privacy.exact import decimal_up, exact, total
 
 LEAST_DELTA = 1e-9
+"""Far above what the transforms' round-off could reach; smaller deltas get the other methods."""
 ROUND_OFF = 1e-12
+"""Taken off delta for the double-precision transforms."""
 _GRID = 8000
 """Grid points up to the epsilon that is to be beaten."""
 _MOST_GROUPS = 64

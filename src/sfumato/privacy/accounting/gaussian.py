@@ -1,6 +1,6 @@
-"""The exact privacy curve of Gaussian noise, in every direction and down to tiny deltas.
+"""The privacy curve of Gaussian noise: exact, and when discrete noise may claim it.
 
-With mu = (L2 sensitivity) / sigma, Gaussian noise is (epsilon, delta)-DP exactly when
+*The curve.* With mu = (L2 sensitivity) / sigma, Gaussian noise is (epsilon, delta)-DP exactly when
 delta >= Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2) (Balle & Wang 2018).
 Several Gaussian measurements with fixed mu_i are one with mu^2 = sum of mu_i^2, also where
 later queries depend on earlier answers (Dong, Roth & Su 2022).
@@ -14,10 +14,8 @@ R is a scaled complementary error function; for small mu the difference is the i
 -R'(x) = 1 - x R(x), which Gauss-Legendre quadrature gives without cancellation. Everything
 is kept as log delta.
 
-When the exact Gaussian curve may be claimed for *discrete* Gaussian noise.
-
-The curve is a theorem about continuous noise. Discrete noise N_Z(0, s2) is not rounded
-continuous noise, but close to it, and the distance can be paid for in delta.
+*Discrete noise.* The curve is a theorem about continuous noise. Discrete noise N_Z(0, s2) is not
+rounded continuous noise, but close to it, and the distance can be paid for in delta.
 
 **Lemma (one cell).** For sigma >= 4, TV(N_Z(0, sigma^2), round(N(0, sigma^2))) <=
 0.021 / sigma^2. *Proof.* Let f be the density of N(0, sigma^2).

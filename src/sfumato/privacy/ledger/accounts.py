@@ -15,15 +15,12 @@ What cannot be counted is said and not capped: charges for days and windows in a
 for `event` in accounts of larger units; charges for `point` in accounts of anything that is
 removed and not moved.
 
-What rows of the first version left unsaid, found again in what they do say.
-
-Ledgers made before version 2 of the schema name a day without its clock and a window without the
-length of its slots. Their reservations hold the SHA-256 of the time grid (zone, step and edges)
-and the period, and a grid is decided by zone and step: trying the zones and the usual steps
-finds the one that has this digest, which proves it. Where none has, the clock stays unknown and
-every account counts the charge at its dearest.
-
-The radius of Gaussian noise on locations stands in the text of its settings.
+*Ledgers of the first version*, made before version 2 of the schema, name a day without its clock
+and a window without the length of its slots. Their reservations hold the SHA-256 of the time grid
+(zone, step and edges) and the period, and a grid is decided by zone and step: trying the zones
+and the usual steps finds the one that has this digest, which proves it. Where none has, the clock
+stays unknown and every account counts the charge at its dearest. The radius of Gaussian noise on
+locations stands in the text of its settings.
 """
 
 from __future__ import annotations
@@ -56,9 +53,10 @@ from sfumato.privacy.ledger.nesting import (
 )
 
 _DAY_S = 86_400
+# Lengths that slots usually have: which of them a grid of the first version had, its digest shows.
 _STEPS_S = (3600, 1800, 900, 600, 300, 60, 1200, 7200, 10800, 14400, 21600, 28800, 43200, _DAY_S)
 _EARTH_RADIUS_M = 6_371_008.8
-"""The mean radius; see `traces.kernels`, of which a lattice step is a part."""
+"""The mean radius, as in `model.sphere`: the step of a lattice is a part of it."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RADIUS = re.compile(r"radius_m=([0-9.e+-]+)")
 Edges = NDArray[np.int64]

@@ -1,17 +1,17 @@
-"""The chain: every row is sealed with a key that the database does not hold.
+"""The sealed chain of rows, the text that is sealed, and the keys that seal it.
 
-The seal of row n is an HMAC-SHA256 over its number, kind, time, payload and the seal of
-row n - 1. Whoever can write the database but not read the key can neither change, remove,
-insert nor reorder a row without breaking every seal from there on. Rows cut off at the end
-leave a chain that is whole but too short; a *head* (length and last seal) noted elsewhere,
-in a manifest or beside the key, shows that.
+*The chain.* Every row is sealed with a key that the database does not hold. The seal of row n is
+an HMAC-SHA256 over its number, kind, time, payload and the seal of row n - 1. Whoever can write
+the database but not read the key can neither change, remove, insert nor reorder a row without
+breaking every seal from there on. Rows cut off at the end leave a chain that is whole but too
+short; a *head* (length and last seal) noted elsewhere, in a manifest or beside the key, shows
+that.
 
-One text for one value: canonical JSON, the form that is hashed, chained and compared.
-
-Keys sorted, no spaces, UTF-8, floats in Python's shortest form that reads back the same,
+*The text* that is hashed, chained and compared is canonical JSON, one text for one value: keys
+sorted, no spaces, UTF-8, floats in Python's shortest form that reads back the same,
 no NaN and no infinity. `spelled` is the frozen text of settings that are objects.
 
-Keys, kept outside the database: the ledger's own, and one for each open release.
+*The keys* are kept outside the database: the ledger's own, and one for each open release.
 
 * `ledger.key` seals the chain and keys the input fingerprints. 256 bits, mode 0600.
 * `ledger.head` notes the newest head seen, so that a database from which rows were cut
@@ -214,7 +214,7 @@ class Keyring:
             raise LedgerError(
                 f"The ledger's key is not at {self.path}.",
                 remedy="Copy it there from where the ledger was made, or name it with "
-                "`key`. Without it the ledger can be neither checked nor used.",
+                "`ledger_key`. Without it the ledger can be neither checked nor used.",
             ) from None
         except (OSError, ValueError) as error:
             raise LedgerError(f"The ledger's key at {self.path} cannot be read.") from error

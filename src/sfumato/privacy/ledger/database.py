@@ -5,10 +5,9 @@ IMMEDIATE`), PostgreSQL an advisory lock, so what the filter saw is what the new
 follows. A change that returned is on the disk (`synchronous=FULL`, `synchronous_commit`).
 Connections are opened for one transaction and closed after it; nothing outlives a fork.
 
-The tables, and the triggers that keep rows from being changed by accident.
-
-One table of rows that only grows, and one of facts about the ledger itself. The triggers
-stop slips, not attackers; the chain is what shows an attack.
+There is one table of rows that only grows, and one of facts about the ledger itself. Triggers keep
+rows from being changed by accident: they stop slips, not attackers; the chain is what shows an
+attack.
 """
 
 from __future__ import annotations
@@ -100,6 +99,7 @@ def create(connection: Connection) -> None:
 WAIT_SECONDS = 120
 """How long a change waits for another process before it gives up."""
 _ADVISORY_LOCK = 0x5F0A70
+"""Any number that no other program takes in the same database."""
 
 
 def data_folder() -> Path:
@@ -159,8 +159,8 @@ class Database:
         if self.file is not None and not self.file.is_file():
             raise LedgerError(
                 f"There is no ledger at {self.file}.",
-                remedy="Make one with sfumato ledger init --dataset NAME, or name the right one "
-                "with `ledger`.",
+                remedy="Make one with sfumato ledger init, or with `Ledger.initialise`; or name "
+                "the right one with `ledger`.",
             )
 
     @contextmanager
@@ -190,7 +190,7 @@ def _parse(location: str) -> URL:
         return url.set(drivername="sqlite+pysqlite")
     raise UsageError(
         "The ledger's address is neither a file nor a PostgreSQL database.",
-        remedy="Write `ledger='path/to/ledger.sqlite'`, or `ledger='postgresql://user@host/name'`.",
+        remedy="Write `ledger='path/to/ledger.sqlite'` or `ledger='postgresql://user@host/name'`.",
     )
 
 

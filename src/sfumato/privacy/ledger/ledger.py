@@ -4,11 +4,10 @@ A release reserves, draws, persists and commits (see `sfumato.privacy.transactio
 step here is one transaction that holds the ledger alone: it reads all rows, checks the
 chain, decides, and appends. Nothing is ever changed or removed.
 
-`Reservation`: budget that is set aside, the key that goes with it, and what it allows.
-
-It is the `Charger` of a release: each planned measurement may be taken once, exactly as
-planned. Nothing is written when a charge is taken, because everything was charged when the
-reservation was made.
+A `Reservation` is budget that is set aside, the key that goes with it, and what it allows. It is
+the `Charger` of a release: each planned measurement may be taken once, exactly as planned.
+Nothing is written when a charge is taken, because everything was charged when the reservation was
+made.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class Ledger:
                     f"The ledger {self.database} is empty, but {self.keyring.path.parent} notes "
                     f"that it had {noted.length} rows.",
                     remedy="Restore the ledger from its newest copy; a new ledger needs a key of "
-                    "its own (`key`).",
+                    "its own (`ledger_key`).",
                 )
             key = self.keyring.load() if self.keyring.exists() else self.keyring.create()
             tables.create(connection)
@@ -125,8 +124,8 @@ class Ledger:
                 if str(unit) in change.book.caps[dataset]:
                     raise UsageError(
                         f"The data set {dataset!r} has a cap for {unit} already.",
-                        remedy="See sfumato ledger show; it changes with sfumato ledger init "
-                        "--replace-cap, on the record.",
+                        remedy="Replace it, on the record, with `Ledger.set_cap`, or with sfumato "
+                        "ledger init and `replace_cap=True`.",
                     )
             else:
                 change.append(Kind.DATASET, {"dataset": dataset})
@@ -178,8 +177,8 @@ class Ledger:
                 if not change.book.caps_of(claim.dataset, claim.unit):
                     raise UsageError(
                         f"The data set {claim.dataset!r} has no cap for the unit {claim.unit}.",
-                        remedy=f"Set one with sfumato ledger init --dataset '{claim.dataset}' "
-                        f"--unit {_cap_unit(claim.unit)} --cap-epsilon E --cap-delta D.",
+                        remedy=f"Set one for the unit {_cap_unit(claim.unit)} with sfumato ledger "
+                        "init, or with `Ledger.add_dataset`.",
                     )
                 limits.check(change.book, claim, replan)
                 release, resumed = secrets.token_hex(16), False
@@ -311,7 +310,7 @@ def load(connection: Connection, database: Database) -> list[Entry]:
     if not tables.present(connection):
         raise LedgerError(
             f"There is no ledger in {database} yet.",
-            remedy="Make one with sfumato ledger init --dataset NAME.",
+            remedy="Make one with sfumato ledger init, or with `Ledger.initialise`.",
         )
     facts = {row.name: row.value for row in connection.execute(select(tables.about))}
     if facts.get("schema") not in {str(n) for n in range(1, tables.SCHEMA_VERSION + 1)}:
@@ -348,7 +347,7 @@ def check(
             f"{len(entries)} rows: an older copy of it could not be told from it.",
             remedy="Put the file back from a copy. On a machine that is new to this ledger, or if "
             "the file is lost for good, compare the ledger with the newest manifests (sfumato "
-            "ledger verify --manifests) and then accept it with sfumato ledger trust.",
+            "ledger verify, with their folders) and then accept it with sfumato ledger trust.",
         )
 
 
@@ -417,8 +416,8 @@ def _known(book: Book, datasets: Iterable[str]) -> None:
         if dataset not in book.caps:
             raise UsageError(
                 f"The ledger knows no data set {dataset!r}.",
-                remedy="Name it at first use: sfumato ledger init --dataset NAME --cap-epsilon E "
-                "--cap-delta D.",
+                remedy="Name it, with a cap, before its first use: with sfumato ledger init, or "
+                "with `Ledger.add_dataset`.",
             )
 
 

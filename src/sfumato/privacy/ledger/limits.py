@@ -1,11 +1,11 @@
-"""What has been spent: epsilon as a view of the events in the ledger.
+"""What has been spent, and whether a planned release keeps every cap.
 
-Charges for `user-period` add up over a person's whole life, releases of disjoint weeks too: a
-person may be in all of them. The most that any one period bears, the largest epsilon over
-releases that cover one instant, is shown beside it and binds nothing. Accounts of smaller units
-are the largest over their days or windows, and every charge counts in all of them (`accounts`).
-Reservations count as soon as they are made, and abandoned ones for ever: their noise may
-have been seen.
+*The spend* is epsilon as a view of the events in the ledger. Charges for `user-period` add up
+over a person's whole life, releases of disjoint weeks too: a person may be in all of them. The
+most that any one period bears, the largest epsilon over releases that cover one instant, is shown
+beside it and binds nothing. Accounts of smaller units are the largest over their days or windows,
+and every charge counts in all of them (`accounts`). Reservations count as soon as they are made,
+and abandoned ones for ever: their noise may have been seen.
 
 Whoever plans a release may have seen the earlier ones. From the second release on, the
 statements are therefore the sum of rho and the sum of pure epsilons (Feldman & Zrnic 2021;
@@ -21,12 +21,11 @@ person who may still choose, after a first answer, between the rest of the curve
 of rho gets more than delta (docs/decisions/ledger.md has the figures). It is used for one
 release alone, whose events are fixed before its first answer.
 
-The filter: does a planned release keep every cap, and if not, what would?
-
-A release counts in the accounts of all units that have a cap, as often as `nesting` says, and the
-caps of linked data sets all bind. The comparison has no slack: a composition that is larger than
-a cap by any amount is refused. Where an account is above its cap already (a ledger of the first
-version, counted by the rule of today), nothing new is admitted.
+*The filter* says whether a planned release keeps every cap, and if not, what would. A release
+counts in the accounts of all units that have a cap, as often as `nesting` says, and the caps of
+linked data sets all bind. The comparison has no slack: a composition that is larger than a cap by
+any amount is refused. Where an account is above its cap already (a ledger of the first version,
+counted by the rule of today), nothing new is admitted.
 
 One release alone is a plan fixed beforehand and is held against a cap by its own statement.
 If that statement is the exact curve and passes the limit of rho, nothing fits beside it; if it
@@ -237,6 +236,7 @@ Replan = Callable[[float], Sequence[PrivacyEvent]]
 
 _LEAST_EPSILON = 1e-4
 _MOST_EPSILON = 64.0
+"""Between these the largest epsilon that still fits is looked for: a hint, which binds nothing."""
 MOST_RELEASES = 1000
 """Further ahead than this nobody plans, and counting would take long."""
 
@@ -389,7 +389,7 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
         remedy = (
             "What was charged before passes this cap by the way charges are counted now: see "
             "sfumato ledger show. What is reserved can be finished; for anything new the cap must "
-            "be raised, on the record, with sfumato ledger init --replace-cap."
+            "be raised, on the record, with sfumato ledger init or `Ledger.set_cap`."
         )
     elif fit is None:
         remedy = "Ask for less, or publish less often."
@@ -398,8 +398,8 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
     elif not math.isfinite(asked.epsilon) and delta == 0:
         remedy = (
             "The cap has delta 0, and this noise (Gaussian) has no finite epsilon at delta 0: no "
-            "such release ever fits. Give the cap a delta, on the record, with sfumato ledger init "
-            f"--unit {limit.unit} --replace-cap --cap-delta, or take a scheme without a delta."
+            f"such release ever fits. Give the cap for {limit.unit} a delta, on the record, with "
+            "sfumato ledger init or `Ledger.set_cap`, or take a scheme without a delta."
         )
     else:
         remedy = "Nothing worth having is left: no epsilon fits any more."

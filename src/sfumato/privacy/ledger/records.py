@@ -3,9 +3,8 @@
 `read` folds a checked chain into a `Book`. Reading only the first n rows gives the book as
 it stood then, which is how a rerun finds the very same cumulative spend for its manifest.
 
-`Cap`: the most that may ever be released about the people of a data set, for one unit.
-
-Stated as rho (zero-concentrated DP), as (epsilon, delta), or as both, which then both hold.
+A `Cap` is the most that may ever be released about the people of a data set, for one unit. It is
+stated as rho (zero-concentrated DP), as (epsilon, delta), or as both, which then both hold.
 The cap bounds the composition of everything ever charged, over a person's whole life.
 """
 
@@ -36,12 +35,12 @@ class Cap:
         if (self.epsilon is None) != (self.delta is None):
             raise UsageError(
                 "A cap on epsilon needs its delta, and a delta its epsilon.",
-                remedy="Give both, for example `epsilon=2, delta=1e-7`.",
+                remedy="Give both, for example `cap_epsilon=2, cap_delta=1e-7`.",
             )
         if self.epsilon is None and self.rho is None:
             raise UsageError(
                 "A data set needs a cap: how much may ever be released about its people.",
-                remedy="Give `epsilon` and `delta`, or `rho`.",
+                remedy="Give `cap_epsilon` and `cap_delta`, or `cap_rho`.",
             )
         for value, what in ((self.epsilon, "epsilon"), (self.rho, "rho")):
             if value is not None and not (math.isfinite(value) and value > 0):

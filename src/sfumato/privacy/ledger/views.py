@@ -1,12 +1,11 @@
-"""The ledger as plain data: what `show`, `history` and `plan` say, for people and for JSON.
+"""The ledger as plain data, for people and for JSON: shown, quoted in manifests, and checked.
 
-What every manifest quotes of its reservation: the release, the ledger's head, the spend so far.
+*Shown*: what `show`, `history` and `plan` say. *Quoted*: what every manifest says of its
+reservation, the release, the ledger's head and the spend so far, all as of the moment of the
+reservation, so that a rerun writes the same bytes. *Checked*: the chain by itself, against the head
+noted here, and against manifests.
 
-All of it is as of the moment of the reservation, so that a rerun writes the same bytes.
-
-Checking a ledger: the chain by itself, against the head noted here, and against manifests.
-
-Finds any row that was edited, removed, reordered or inserted (the seals), rows cut off at
+The check finds any row that was edited, removed, reordered or inserted (the seals), rows cut off at
 the end (the noted head, and every manifest's), a note of the head that is missing, and published
 files that were changed after the commit. It cannot find that the whole ledger *with* its key and
 noted head was replaced by an older copy, unless a manifest made since is at hand.
@@ -56,6 +55,7 @@ from sfumato.published.manifest import (
     read_manifest,
 )
 
+# What `plan` reckons with, since no release is at hand: a bound of weight:3 and so many numbers.
 _TYPICAL_LIMIT = 3.0
 _TYPICAL_CELLS = 200_000
 _FALLBACK_DELTA = 1e-6

@@ -1,24 +1,19 @@
-"""Exact addition of integer noise that cannot wrap, and the noise's variance.
+"""Discrete Gaussian and discrete Laplace noise on a bounded integer array.
 
-The samplers never give more than 2^57 in absolute value, so a sum stays below 2^63 as long
-as the number itself is at most 2^62. Larger numbers are cut to that. A refusal would be an
-answer about the data that nobody paid for; cutting moves no cell of two neighbours further
-apart than it was, nor in the other direction, so every sensitivity stands. No count of
-people on any lattice comes near.
+Unit and neighbours: those of the counts' bound. The counts carry their own L1 and L2 sensitivity,
+joint over the whole array, so the array is one measurement however many cells it has.
 
-Discrete Gaussian noise on a bounded integer array.
+*Gaussian* (`measure_gaussian`). Claim: rho = l2^2 / (2 sigma2) zCDP (Canonne, Kamath & Steinke
+2020, product over cells), and the exact Gaussian curve where `accounting.gaussian` allows it.
 
-Claim: rho = l2^2 / (2 sigma2) zCDP (Canonne, Kamath & Steinke 2020, product over
-cells), and the exact Gaussian curve where `accounting.discrete` allows it. Unit and
-neighbours: those of the counts' bound. Sensitivity: the counts carry their own L2 bound; it
-is joint over the whole array, so the array is one measurement however many cells it has.
+*Laplace* (`measure_laplace`). Claim: pure (l1 / scale)-DP (Ghosh, Roughgarden & Sundararajan 2009):
+the log-ratio of one cell is at most its change / scale, and the changes sum to at most l1.
 
-Discrete Laplace noise on a bounded integer array.
-
-Claim: pure (l1 / scale)-DP (Ghosh, Roughgarden & Sundararajan 2009). Unit and neighbours:
-those of the counts' bound. Sensitivity: the counts carry their own L1 bound, joint over the
-whole array; the log-ratio of one cell is at most its change / scale, and the changes sum
-to at most l1.
+*No sum can wrap.* The samplers never give more than 2^57 in absolute value, so a sum stays below
+2^63 as long as the number itself is at most 2^62. Larger numbers are cut to that. A refusal would
+be an answer about the data that nobody paid for; cutting moves no cell of two neighbours further
+apart than it was, nor in the other direction, so every sensitivity stands. No count of people on
+any lattice comes near.
 """
 
 from __future__ import annotations
@@ -44,6 +39,7 @@ from sfumato.privacy.noise import (
 )
 
 LARGEST = 1 << 62
+"""Numbers are cut to it, so that a sum with noise below 2^57 stays within 63 bits."""
 
 
 def bounded(values: NDArray[np.int64], largest: int = LARGEST) -> NDArray[np.int64]:

@@ -18,11 +18,10 @@ Claims about the new sensitivities (any unit; neighbours add or remove its contr
   refuse them would be an answer about the data. Cells that a unit does not touch must be
   computed to the same bits with and without it, and no cell may be computed as not a number.
 
-Linear queries with a public weight per place and slot, in fixed point.
-
-The query is b o (A x): counts x of old places, gathered by public shares A (new x old), and
-multiplied by public weights b (new place x slot). On the lattice it is one integer map per
-slot, M_t = floor(units * A o b_t), so that sums are exact and nothing is rounded afterwards.
+*With a public weight per place and slot* (`apply_weighted_map`) the query is b o (A x): counts x
+of old places, gathered by public shares A (new x old), and multiplied by public weights b (new
+place x slot). On the lattice it is one integer map per slot, M_t = floor(units * A o b_t), so
+that sums are exact and nothing is rounded afterwards.
 
 Claim about the sensitivity (any unit; neighbours add or remove its contribution x): the
 source weighted each unit so that the L2 norm over slots of (sum over places of q x) is at
@@ -48,7 +47,7 @@ from sfumato.model.source import NORM_UNITS
 from sfumato.privacy.mechanisms.additive import LARGEST, bounded
 
 _FURTHEST = 2.0**52
-"""The largest rounded aggregate, in lattice units."""
+"""The largest rounded aggregate, in lattice units: below 2^53 doubles are exact integers."""
 
 
 def quantise_map(shares: csr_array, units: int) -> csr_array:

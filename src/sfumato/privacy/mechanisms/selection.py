@@ -1,53 +1,52 @@
-"""Many private choices at once, paid for together: the exponential mechanism in every row.
+"""Private choices with exact probabilities: the exponential mechanism and report noisy max.
 
-Row e of a table of integer costs has candidates of its own; candidate i is chosen with
-probability proportional to exp(-cost_ei / b), the rows independently of each other.
+Costs are integers, and unit and neighbours are those of the costs.
 
-Claim: R^2 / (8 b^2)-zCDP, however many rows there are. Unit and neighbours: those of the
-costs. Sensitivity: neighbours move any two costs of row e apart by at most r_e, and R bounds
-the Euclidean norm of (r_e) over all rows. *Proof.* Fix two neighbours. The log-ratio of row e's
-choice lies in an interval of length r_e / b, so its Renyi divergence of order alpha is at most
-alpha r_e^2 / (8 b^2) (Hoeffding's lemma; Dong, Durfee & Rogers 2020; Cesar & Rogers 2021). The
-rows are independent, so divergences add up to alpha * sum of r_e^2 / (8 b^2). QED
+*The exponential mechanism* (`exponential_choice`) chooses a candidate of low cost. Candidate i is
+chosen with probability proportional to exp(-cost_i / b), costs being integers
+(McSherry & Talwar 2007; drawn exactly, see `noise`).
+
+Claim: bounded range eta = r / b, hence pure eta-DP and eta^2/8 zCDP (Dong, Durfee & Rogers 2020;
+Cesar & Rogers 2021). Sensitivity: r bounds how far neighbours can move any two costs *apart*,
+|(c_i - c'_i) - (c_j - c'_j)| <= r for all i, j. Then log P(i)/P'(i) = -(c_i - c'_i)/b + (one
+number for all i) lies in an interval of length r/b that holds 0. If a unit moves each cost by at
+most D in either direction, r = 2 D; if it moves all of them in one direction by at most D, r = D.
+
+Real utilities are put on a lattice by `quantise`, which pays for the rounding.
+
+*One choice in every row, paid for together* (`exponential_choices`). Row e of a table of integer
+costs has candidates of its own; candidate i is chosen with probability proportional to
+exp(-cost_ei / b), the rows independently of each other.
+
+Claim: R^2 / (8 b^2)-zCDP, however many rows there are. Sensitivity: neighbours move any two costs
+of row e apart by at most r_e, and R bounds the Euclidean norm of (r_e) over all rows. *Proof.*
+Fix two neighbours. The log-ratio of row e's choice lies in an interval of length r_e / b, so its
+Renyi divergence of order alpha is at most alpha r_e^2 / (8 b^2) (Hoeffding's lemma; Dong, Durfee
+& Rogers 2020; Cesar & Rogers 2021). The rows are independent, so divergences add up to alpha *
+sum of r_e^2 / (8 b^2). QED
 
 The number of rows is public here: it comes from noisy totals that were paid for. There is no
 pure epsilon worth stating: losses of rows add up to the *sum* of r_e / b, which for a person in
 m rows is larger by up to the square root of m.
 
-The exponential mechanism with exact probabilities: choose a candidate of low cost.
+*Report noisy max* (`noisy_max`), as permute-and-flip: no ties, no floating point. Adding discrete
+noise and taking the largest needs a rule for ties, and careless rules break the proof.
+Permute-and-flip (McKenna & Sheldon 2020) has none: flip a coin of chance p_i = exp(-(c_i -
+least)/b) for every candidate, and choose uniformly among those that came up (a random order's
+first success). The least cost always comes up.
 
-Candidate i is chosen with probability proportional to exp(-cost_i / b), costs being integers
-(McSherry & Talwar 2007; drawn exactly, see `noise`).
-
-Claim: bounded range eta = r / b, hence pure eta-DP and eta^2/8 zCDP (Dong, Durfee & Rogers
-2020; Cesar & Rogers 2021). Unit and neighbours: those of the costs. Sensitivity: r bounds how
-far neighbours can move any two costs *apart*, |(c_i - c'_i) - (c_j - c'_j)| <= r for all i, j.
-Then log P(i)/P'(i) = -(c_i - c'_i)/b + (one number for all i) lies in an interval of length
-r/b that holds 0. If a unit moves each cost by at most D in either direction, r = 2 D; if it
-moves all of them in one direction by at most D, r = D.
-
-Real utilities are put on a lattice by `quantise`, which pays for the rounding.
-
-Report noisy max, as permute-and-flip: no ties, no floating point, exact probabilities.
-
-Adding discrete noise and taking the largest needs a rule for ties, and careless rules
-break the proof. Permute-and-flip (McKenna & Sheldon 2020) has none: flip a coin of chance
-p_i = exp(-(c_i - least)/b) for every candidate, and choose uniformly among those that
-came up (a random order's first success). The least cost always comes up.
-
-Claim: pure (r / b)-DP, where r bounds how far neighbours move any two costs apart (see
-`exponential`). *Proof.* Let candidates arrive at independent uniform times: i wins with
+Claim: pure (r / b)-DP, where r bounds how far neighbours move any two costs apart (as
+above). *Proof.* Let candidates arrive at independent uniform times: i wins with
 probability p_i * integral over t in (0,1) of prod over j != i of (1 - t p_j). Substituting
 t = exp(-(s + least)/b) this is the probability that -c_i + E_i is the largest, E
 exponential with mean b (Ding et al. 2021). Fix the other candidates' E and put
 m = max over j of (c_i - c_j + E_j): i wins with probability exp(-max(0, m)/b), and m moves by
 at most r between neighbours. Integrate. QED
 
-It never does worse than the exponential mechanism at the same epsilon and up to twice as
-well; but its zCDP cost is that of a pure mechanism, epsilon^2/2, so the exponential
-mechanism composes better.
-Costs beyond a cap where coins have chance below exp(-32768) are cut to the cap, which moves
-no two costs further apart: the moves of (c_i - least) have 0 in their range, and cutting
+It never does worse than the exponential mechanism at the same epsilon and up to twice as well;
+but its zCDP cost is that of a pure mechanism, epsilon^2/2, so the exponential mechanism composes
+better. Costs beyond a cap where coins have chance below exp(-32768) are cut to the cap, which
+moves no two costs further apart: the moves of (c_i - least) have 0 in their range, and cutting
 draws each towards 0.
 """
 
@@ -75,6 +74,7 @@ from sfumato.privacy.mechanisms.additive import LARGEST
 from sfumato.privacy.noise import BitStream, bernoulli_exp, choose, representable_softness
 
 LARGEST_COST = 1 << 61
+"""Costs counted from the least one are cut to it (`above_least`)."""
 
 
 def exponential_choice(

@@ -1,28 +1,29 @@
-"""The sparse vector technique with one threshold noise and releases in between.
+"""Runs of questions to a stream: the sparse vector technique, and noisy distances.
 
-A run asks, slot after slot, whether a distance is at least a public threshold, and may
-publish a histogram at the start and after each yes. Queries may depend on everything that
-the run has put out so far. After `positives` yeses it ends.
+*Sparse vector* (`SparseVector`), with one threshold noise and releases in between. A run asks,
+slot after slot, whether a distance is at least a public threshold, and may publish a histogram at
+the start and after each yes. Queries may depend on everything that the run has put out so far.
+After `positives` yeses it ends.
 
-Claim: pure epsilon-DP with epsilon = D/b_T + 2 k D/b_q + h l1/b_H: D the sensitivity of
-a query, k the positives, b_T and b_q the scales of threshold and query noise, h histograms
-of L1 sensitivity l1 with scale b_H. The threshold noise is drawn once and not refreshed; the
-whole run is charged before its first bit is drawn, wherever it stops. *Proof* (after Lyu, Su &
-Li 2017). Fix an output. Given the threshold noise z its probability is a product over
-fresh noises. On the neighbour take z + D. A no, q + v < T + z, implies q' + v < T + z + D. A
-yes needs v shifted by at most 2 D, a factor exp(2 D/b_q), and there are at most k. A
-histogram costs exp(l1/b_H). Shifting z costs exp(D/b_T). All shifts are integers, so
-discrete Laplace noise has these factors exactly. Sum over z. QED
+Claim: pure epsilon-DP with epsilon = D/b_T + 2 k D/b_q + h l1/b_H: D the sensitivity of a query,
+k the positives, b_T and b_q the scales of threshold and query noise, h histograms of L1
+sensitivity l1 with scale b_H. The threshold noise is drawn once and not refreshed; the whole run
+is charged before its first bit is drawn, wherever it stops. *Proof* (after Lyu, Su & Li 2017).
+Fix an output. Given the threshold noise z its probability is a product over fresh noises. On the
+neighbour take z + D. A no, q + v < T + z, implies q' + v < T + z + D. A yes needs v shifted by at
+most 2 D, a factor exp(2 D/b_q), and there are at most k. A histogram costs exp(l1/b_H). Shifting
+z costs exp(D/b_T). All shifts are integers, so discrete Laplace noise has these factors exactly.
+Sum over z. QED
+
 Distances are not monotone in the data, so the factor 2 cannot be saved.
 
-All distances of a stream with Gaussian noise: simpler than sparse vector, often better.
-
-Claim: rho = S D^2 / (2 sigma2) zCDP for S distances of sensitivity D, asked one after the
-other, each free to depend on the earlier answers. The answers are numbers, so any rule
-(compare with a threshold, find change points) may be applied to them for nothing. Unit and
-neighbours: those of the distances. Sensitivity: S integers that move by at most D each, so
-D sqrt(S) in L2; adaptive composition adds up the same rho (Bun & Steinke 2016).
-For a day of slots this needs less noise than sparse vector unless positives are very rare.
+*Noisy distances* (`NoisyDistances`): all distances of a stream with Gaussian noise, simpler than
+sparse vector and often better. Claim: rho = S D^2 / (2 sigma2) zCDP for S distances of
+sensitivity D, asked one after the other, each free to depend on the earlier answers. The answers
+are numbers, so any rule (compare with a threshold, find change points) may be applied to them for
+nothing. Unit and neighbours: those of the distances. Sensitivity: S integers that move by at most
+D each, so D sqrt(S) in L2; adaptive composition adds up the same rho (Bun & Steinke 2016). For a
+day of slots this needs less noise than sparse vector unless positives are very rare.
 """
 
 from __future__ import annotations

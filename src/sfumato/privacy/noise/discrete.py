@@ -1,23 +1,38 @@
-"""Which scales the samplers can hold exactly, and the nearest such scale above any other.
+"""Exact integer noise: discrete Laplace, discrete Gaussian, and choices, without floating point.
 
-A scale is a rational p/q between 1/4 and 2^40 with p < 2^46. One with a longer numerator is
-rounded *up* to a multiple of a power of two with a numerator of at most 44 bits: more noise,
-never less, by a factor below 1 + 2^-42. The rounded value is what is drawn, so it is the
-value to charge and to publish.
+The time of a draw or a choice depends on its value and on the costs; who can time single draws
+learns about the noise.
 
-Exact coins with chance exp(-n/d) for arrays of integers n and d.
+*Scales.* A scale is a rational p/q between 1/4 and 2^40 with p < 2^46. One with a longer
+numerator is rounded *up* to a multiple of a power of two with a numerator of at most 44 bits:
+more noise, never less, by a factor below 1 + 2^-42. The rounded value is what is drawn, so it is
+the value to charge and to publish.
 
-With n = a d + r, 0 <= r < d, the coin is a + 1 independent coins that must all succeed: exp(-1)
-a times, exp(-r/d) once (Canonne, Kamath & Steinke 2020, algorithm 1). The first that fails ends
-it, so the expected number of digits is below 8 however large n/d is.
+*Coins* of chance exp(-n/d), for arrays of integers n and d (`bernoulli_exp`). With n = a d + r, 0
+<= r < d, the coin is a + 1 independent coins that must all succeed: exp(-1) a times, exp(-r/d)
+once (Canonne, Kamath & Steinke 2020, algorithm 1). The first that fails ends it, so the expected
+number of digits is below 8 however large n/d is.
 
-The loop between a stream and the compiled samplers, shared by both laws.
+*Discrete Laplace*: P(k) proportional to exp(-|k| / t) on the integers. Method (Canonne, Kamath &
+Steinke 2020, algorithm 2). Let t = p/q.
 
-The exact discrete Gaussian: P(k) proportional to exp(-k^2 / (2 s^2)) on the integers.
+1. x >= 0 with P(x) proportional to exp(-x/p). Write x = p v + u with 0 <= u < p; then
+   exp(-x/p) = exp(-v) exp(-u/p), so v and u are independent: u is uniform and kept with
+   probability exp(-u/p), and v counts successes of exp(-1)-coins.
+2. y = floor(x / q). The q values of x with the same y have together a probability proportional
+   to exp(-q y / p) = exp(-y / t).
+3. A random sign; minus zero is drawn again, so that zero is not counted twice.
 
-Method: rejection from the discrete Laplace (Canonne, Kamath & Steinke 2020, algorithm 3), with
-the Laplace scale equal to the standard deviation parameter s = p/q itself. For a Laplace draw k
-with y = |k|,
+Every step is an exact coin or an exact uniform (see `kernels.py`), so k has exactly the stated
+law, as far as the stream's bits are uniform. Added to an integer query of L1 sensitivity D it
+gives pure (D/t)-DP.
+
+Range: v stops at 2^16, which it reaches with probability exp(-65536) < 2^-94000. So |k| is at
+most t (2^16 + 1) < 2^57 and no draw can wrap. For everyday use: P(|k| > t x) <= exp(-x).
+
+*Discrete Gaussian*: P(k) proportional to exp(-k^2 / (2 s^2)) on the integers. Method: rejection
+from the discrete Laplace (Canonne, Kamath & Steinke 2020, algorithm 3), with the Laplace scale
+equal to the standard deviation parameter s = p/q itself. For a Laplace draw k with y = |k|,
 
     exp(-y/s) * exp(-(y - s)^2 / (2 s^2)) = exp(-y^2 / (2 s^2)) * exp(-1/2),
 
@@ -34,7 +49,7 @@ once where a is odd, exp(-r/p) a times, and exp(-(r/p)^2 / 2) once. Their inner 
 denominators k, p and 2 k, never products of them; p < 2^46 and one 16-bit digit make every
 product fit into 63 bits. About 76 of 100 Laplace draws are kept where s is large.
 
-s^2 must be the square of a rational on the lattice of `scale.py`; any other is rounded up to
+s^2 must be the square of a rational on the lattice of scales; any other is rounded up to
 the next such square, by a factor below 1 + 2^-41, and `representable_sigma2` says which.
 
 Privacy: for an integer query of L2 sensitivity D, D^2 / (2 s^2)-zCDP (Canonne, Kamath & Steinke
@@ -44,41 +59,16 @@ Range: |k| <= s (2^16 + 1) < 2^57, as for the Laplace, so no draw can wrap. For 
 P(|k| >= s x) <= 2 exp(-x^2 / 2), because the discrete Gaussian is sub-Gaussian with
 parameter s; its variance is at most s^2.
 
-The time of a draw depends on its value; who can time single draws learns about the noise.
-
-The exact discrete Laplace: P(k) proportional to exp(-|k| / t) on the integers.
-
-Method (Canonne, Kamath & Steinke 2020, algorithm 2). Let t = p/q.
-
-1. x >= 0 with P(x) proportional to exp(-x/p). Write x = p v + u with 0 <= u < p; then
-   exp(-x/p) = exp(-v) exp(-u/p), so v and u are independent: u is uniform and kept with
-   probability exp(-u/p), and v counts successes of exp(-1)-coins.
-2. y = floor(x / q). The q values of x with the same y have together a probability proportional
-   to exp(-q y / p) = exp(-y / t).
-3. A random sign; minus zero is drawn again, so that zero is not counted twice.
-
-Every step is an exact coin or an exact uniform (see `kernels.py`), so k has exactly the stated
-law, as far as the stream's bits are uniform. Added to an integer query of L1 sensitivity D it
-gives pure (D/t)-DP.
-
-Range: v stops at 2^16, which it reaches with probability exp(-65536) < 2^-94000. So |k| is at
-most t (2^16 + 1) < 2^57 and no draw can wrap. For everyday use: P(|k| > t x) <= exp(-x).
-
-The time of a draw depends on its value; who can time single draws learns about the noise.
-
-Exact choice of an index with probability proportional to exp(-cost_i / b).
-
-The exponential mechanism (McSherry & Talwar 2007) without floating point: draw an index
-uniformly, keep it with probability exp(-(cost_i - least cost) / b), else draw again. The kept
-index has exactly the stated law; subtracting the least cost changes no probability and makes
-the best index certain to be kept when drawn.
+*Choice* of an index with probability proportional to exp(-cost_i / b): the exponential mechanism
+(McSherry & Talwar 2007). Draw an index uniformly, keep it with probability exp(-(cost_i - least
+cost) / b), else draw again. The kept index has exactly the stated law; subtracting the least cost
+changes no probability and makes the best index certain to be kept when drawn.
 
 Cost: the expected number of trials is n / sum_i exp(-(cost_i - least) / b), at most n, with
 fewer than a dozen digits each: some 30 ms for a hundred thousand candidates in the worst case
-(one good candidate among hopeless ones). The number of trials depends on the costs, so who can
-time a choice learns about them.
+(one good candidate among hopeless ones).
 
-b = p/q is held as in `scale.py`: rounded up (a flatter choice, hence a more private one)
+b = p/q is held as a scale is: rounded up (a flatter choice, hence a more private one)
 where p has more than 46 bits. The exponents (cost_i - least) q / p are computed in integers of
 any length. Their whole part is cut at 2^62, which changes a probability by less than
 exp(-2^62).
@@ -96,6 +86,9 @@ from sfumato.errors import UsageError
 from sfumato.privacy.noise.bits import BitStream, Digits
 from sfumato.privacy.noise.kernels import DIGIT_BITS, fill_choices, fill_coins, fill_noise
 
+# Why these: docs/decisions/exact-noise.md. Below a quarter nearly every draw is zero and the claim
+# rests on the rarest events; above 2^40 sums come near the end of 64 bits. A numerator below 2^46
+# and one 16-bit digit make every product of the samplers fit into 63 bits.
 SMALLEST_SCALE = Fraction(1, 4)
 LARGEST_SCALE = Fraction(1 << 40)
 NUMERATOR_BITS = 46
@@ -182,6 +175,7 @@ def _outside(smallest: Fraction) -> UsageError:
 
 
 LARGEST_DENOMINATOR = (1 << 47) - 1
+"""What a coin of the kernels can hold: `_chance` needs d < 2^47."""
 
 
 def bernoulli_exp(

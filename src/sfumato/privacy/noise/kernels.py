@@ -1,8 +1,8 @@
 """Compiled integer samplers: from 16-bit digits to exact coins, Laplace and Gaussian integers.
 
 Everything here is unsigned 64-bit arithmetic that cannot wrap; a test reads the compiled
-code and fails if a floating-point instruction appears. The mathematics is in `laplace.py`,
-`gaussian.py` and `select.py`; here are the four coins that they are made of.
+code and fails if a floating-point instruction appears. The mathematics is in `discrete.py`;
+here are the four coins that they are made of.
 
 * `_chance`: Bernoulli(n / d). Let U be uniform in [0, 1) with 16-bit digits w1 w2 ...; then
   U < n/d iff E d < n 2^16 - w1 d, where E = 0.w2 w3 ... is again uniform. One digit decides,

@@ -134,7 +134,7 @@ def strength(
     if (expected_noise is None) == (radius is None and level is None):
         raise UsageError(
             "How strong the noise is must be said once.",
-            remedy="Give `expected_noise`, such as 100m, or `radius` and `level`, 200m and ln4.",
+            remedy="Give `expected_noise='100m'`, or `radius='200m', level='ln4'`.",
         )
     if expected_noise is not None:
         return Strength.from_noise(parse_metres(expected_noise))
