@@ -14,11 +14,11 @@ import numpy as np
 from sfumato.model.time_grid import Calendar
 from sfumato.privacy.events import Unit
 from sfumato.privacy.wall import Wall
-from sfumato.stream.facts import StreamFacts, begins_window, window_end
-from sfumato.stream.registry import NAMES, stream_scheme
-from sfumato.stream.replay import boxed, run_scheme
-from sfumato.stream.scheme import Finished, Meter, StreamScheme
-from sfumato.stream.vault import packed
+from sfumato.streams.facts import StreamFacts, begins_window, window_end
+from sfumato.streams.registry import NAMES, stream_scheme
+from sfumato.streams.replay import boxed, run_scheme
+from sfumato.streams.scheme import Finished, Meter, StreamScheme
+from sfumato.streams.vault import packed
 
 SLOTS, CELLS, PER_DAY = 336, 8000, 48
 OUT = Path(__file__).parents[1] / "docs" / "benchmarks"

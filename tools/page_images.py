@@ -19,8 +19,8 @@ from typing import Any
 
 from PIL import Image
 
-from sfumato.report.internal import write_internal_page
-from sfumato.report.page import write_page
+from sfumato.reports.internal import write_internal_page
+from sfumato.reports.page import write_page
 
 TESTS = Path(__file__).resolve().parents[1] / "tests" / "report"
 

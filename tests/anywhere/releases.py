@@ -20,7 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from sfumato.audit.streams import StreamListener
+from sfumato.audits.streams import StreamListener
 from sfumato.city import CityPlan, write_city
 from sfumato.density.registry import SCHEMES
 from sfumato.density.request import request
@@ -32,10 +32,10 @@ from sfumato.privacy.events import Tab, Unit
 from sfumato.privacy.noise import KeyedStream
 from sfumato.privacy.noise.planar import Strength, planar_laplace
 from sfumato.privacy.wall import Wall
-from sfumato.stream.facts import StreamFacts
-from sfumato.stream.registry import NAMES, stream_scheme
-from sfumato.stream.replay import run_on
-from sfumato.stream.scheme import Meter
+from sfumato.streams.facts import StreamFacts
+from sfumato.streams.registry import NAMES, stream_scheme
+from sfumato.streams.replay import run_on
+from sfumato.streams.scheme import Meter
 
 KEY = bytes(range(64, 96))
 PARAMETERS: dict[str, list[dict[str, bool | int | float | str]]] = {

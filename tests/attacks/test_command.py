@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from sfumato.city.crowd import CrowdPlan
 from sfumato.city.write import write_crowd
 from sfumato.cli.main import app
-from sfumato.report.internal import read_panel
+from sfumato.reports.internal import read_panel
 
 pytestmark = pytest.mark.xdist_group("attack command")  # one costly fixture, made once
 

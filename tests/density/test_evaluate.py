@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from sfumato.cli.main import app
 from sfumato.density import evaluate
 from sfumato.errors import InputError, UsageError
-from sfumato.report.internal import (
+from sfumato.reports.internal import (
     PANEL,
     AttackPanel,
     AttackResult,

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.audit.schemes import world_of
+from sfumato.audits.schemes import world_of
 from sfumato.density.registry import SCHEMES
 from sfumato.model.counts import Counting, Counts, SampleBound, WeightBound
 from sfumato.model.private import Private

@@ -26,8 +26,8 @@ from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.ledger import Ledger
 from sfumato.published import Release, read_release
 from sfumato.published.export import export_release
-from sfumato.report.figures import plot, write_figures
-from sfumato.report.page import build_page, write_page
+from sfumato.reports.figures import plot, write_figures
+from sfumato.reports.page import build_page, write_page
 
 pytestmark = [pytest.mark.privacy, pytest.mark.xdist_group("altered")]  # one fixture, made once
 

@@ -26,12 +26,12 @@ from sfumato.published import folder as reading
 from sfumato.published import read_release, tables
 from sfumato.published.manifest import Manifest
 from sfumato.published.release import vouched
-from sfumato.report.page import build_page
-from sfumato.stream.facts import StreamFacts
-from sfumato.stream.live import LiveStream, StreamRequest
-from sfumato.stream.output import Consistency
-from sfumato.stream.registry import stream_scheme
-from sfumato.stream.replay import boxed
+from sfumato.reports.page import build_page
+from sfumato.streams.facts import StreamFacts
+from sfumato.streams.live import LiveStream, StreamRequest
+from sfumato.streams.output import Consistency
+from sfumato.streams.registry import stream_scheme
+from sfumato.streams.replay import boxed
 
 V1 = Path(__file__).parents[1] / "fixtures" / "v1"
 GRID = TimeGrid.between(date(2024, 3, 30), date(2024, 4, 1), "6h", "Europe/Paris")

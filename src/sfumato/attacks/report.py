@@ -26,7 +26,7 @@ from sfumato.attacks.recovery.baselines import JUDGED_BY, KNOWN
 from sfumato.attacks.recovery.study import Outcome, Study
 from sfumato.errors import UsageError
 from sfumato.io.write import write_atomically, write_bytes
-from sfumato.report.internal import AttackPanel, AttackResult, AttackTracks, write_panel
+from sfumato.reports.internal import AttackPanel, AttackResult, AttackTracks, write_panel
 
 _ATTACK = "#b3261e"
 _BASE = {"random": "#9aa5b1", "stay": "#5f7d95", "map": "#7fb59b", "others": "#1b6e53"}

@@ -32,9 +32,9 @@ from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import Calendar, TimeGrid, zone
 from sfumato.privacy.events import Unit
 from sfumato.privacy.wall import Wall
-from sfumato.stream.facts import StreamFacts
-from sfumato.stream.registry import DEFAULT, stream_scheme
-from sfumato.stream.replay import run_scheme
+from sfumato.streams.facts import StreamFacts
+from sfumato.streams.registry import DEFAULT, stream_scheme
+from sfumato.streams.replay import run_scheme
 
 
 @dataclass(frozen=True, slots=True)

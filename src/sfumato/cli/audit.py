@@ -31,7 +31,7 @@ from sfumato.cli.telling import Working
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from sfumato.audit.run import Audit
+    from sfumato.audits.run import Audit
 
 
 def audit(
@@ -70,7 +70,7 @@ def audit(
         sfumato audit bayes --epsilon 1 --runs 20000 --out audit-bayes
     """
     options = dict(locals())
-    from sfumato.audit.audit import audit as run_audit
+    from sfumato.audits.audit import audit as run_audit
 
     with Working(quiet or as_json, "starting") as progress:
         result = called(run_audit, options, progress=lambda what: progress(what, -1.0))
@@ -80,7 +80,7 @@ def audit(
 def _hand_over(result: Audit, out: Path | None, *, quiet: bool, as_json: bool) -> None:
     from rich.console import Console
 
-    from sfumato.audit import report
+    from sfumato.audits import report
 
     plain = json.dumps(report.as_json(result), indent=2, ensure_ascii=False)
     if out is not None:

@@ -35,13 +35,13 @@ def report(
         sfumato report releases/week-37 releases/week-38 --out weeks.html
     """
     from sfumato.published import read_release
-    from sfumato.report.page import write_page
+    from sfumato.reports.page import write_page
 
     with Working(quiet or as_json, "making the page") as progress:
         found = [read_release(folder) for folder in releases]
         written = [write_page(found[0] if len(found) == 1 else found, out)]
         if figures is not None:
-            from sfumato.report.figures import write_figures
+            from sfumato.reports.figures import write_figures
 
             progress("drawing figures", -1.0)
             for release in found:

@@ -45,8 +45,8 @@ from sfumato.cli.options import (
 from sfumato.cli.telling import RowsRead, Working, print_json
 
 if TYPE_CHECKING:
-    from sfumato.stream.facts import StreamFacts
-    from sfumato.stream.publish import Told
+    from sfumato.streams.facts import StreamFacts
+    from sfumato.streams.publish import Told
 
 
 def stream(
@@ -131,7 +131,7 @@ def stream(
         --epsilon 1 --delta 1e-7 --expected-users 2000000 --out streams/metro
     """
     options, told = dict(locals()), RowsRead(silent=quiet)
-    from sfumato.stream.publish import stream as publish
+    from sfumato.streams.publish import stream as publish
 
     with Working(quiet or as_json, "opening events and places") as stages:
         done = called(

@@ -23,8 +23,8 @@ import typer
 
 if TYPE_CHECKING:
     from sfumato.engine.local import DropLog
-    from sfumato.stream.input import Unfit
-    from sfumato.stream.slots import Dropped
+    from sfumato.streams.input import Unfit
+    from sfumato.streams.slots import Dropped
 
 KEY = "internal"
 PATIENCE_S = 2.0

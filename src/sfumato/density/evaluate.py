@@ -28,7 +28,7 @@ from sfumato.model.places import Places
 from sfumato.model.source import Progress
 from sfumato.privacy.door import open_private
 from sfumato.published.release import Release, as_release
-from sfumato.report.internal import (
+from sfumato.reports.internal import (
     INTERNAL_NAME,
     AttackPanel,
     Contender,

@@ -185,7 +185,7 @@ def write_release(
     released: Places,
 ) -> None:
     """All files of a release."""
-    from sfumato.report.page import PAGE_NAME, build_page
+    from sfumato.reports.page import PAGE_NAME, build_page
 
     if finish.integers:
         density = whole_numbers(density)

@@ -29,9 +29,9 @@ T = TypeVar("T")
 
 OPENERS = (
     "sfumato.privacy.mechanisms",
-    "sfumato.audit.transcript",
-    "sfumato.audit.streams",
-    "sfumato.stream.vault",
+    "sfumato.audits.transcript",
+    "sfumato.audits.streams",
+    "sfumato.streams.vault",
     "sfumato.density.evaluate",
     "sfumato.lab.frontier",
     "sfumato.lab.paris",

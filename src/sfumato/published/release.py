@@ -210,7 +210,7 @@ class Release:
             slot: For the map; default: the busiest.
             zone: For the series; default: the sum over all places.
         """
-        from sfumato.report.figures import plot
+        from sfumato.reports.figures import plot
 
         return plot(self, kind, slot=slot, zone=zone)
 

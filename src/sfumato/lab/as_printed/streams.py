@@ -26,8 +26,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.stream.scheme import Values
-from sfumato.stream.schemes.hybrid_division import Window, candidates, predicted, printed_utility
+from sfumato.streams.scheme import Values
+from sfumato.streams.schemes.hybrid_division import Window, candidates, predicted, printed_utility
 
 Raw = NDArray[np.int64]
 """Slot x cell."""

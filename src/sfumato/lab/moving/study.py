@@ -40,14 +40,14 @@ from sfumato.lab.as_printed.streams import (
 from sfumato.lab.moving.cities import City
 from sfumato.model.time_grid import Calendar
 from sfumato.privacy.events import Unit
-from sfumato.stream.facts import StreamFacts
-from sfumato.stream.output import Consistency, random_decrements
-from sfumato.stream.registry import stream_scheme
-from sfumato.stream.replay import run_scheme
-from sfumato.stream.scheme import StreamScheme, Values
-from sfumato.stream.schemes.hybrid import Hybrid
-from sfumato.stream.schemes.hybrid_division import candidates, from_distances, printed_utility
-from sfumato.stream.schemes.threshold import Threshold
+from sfumato.streams.facts import StreamFacts
+from sfumato.streams.output import Consistency, random_decrements
+from sfumato.streams.registry import stream_scheme
+from sfumato.streams.replay import run_scheme
+from sfumato.streams.scheme import StreamScheme, Values
+from sfumato.streams.schemes.hybrid import Hybrid
+from sfumato.streams.schemes.hybrid_division import candidates, from_distances, printed_utility
+from sfumato.streams.schemes.threshold import Threshold
 
 BUSIEST = 200
 PRINTED_BOUND = 0.001

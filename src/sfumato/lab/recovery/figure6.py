@@ -37,7 +37,7 @@ from sfumato.lab.as_printed.streams import (
     threshold,
 )
 from sfumato.lab.recovery.points import truth_of
-from sfumato.stream.output import random_decrements
+from sfumato.streams.output import random_decrements
 
 CUTOFF = 4
 Printed = Callable[[NDArray[np.int64], float, np.random.Generator], NDArray[np.float64]]

@@ -23,7 +23,7 @@ from sfumato.attacks.trajectories import People, suppressed
 from sfumato.city.crowd import CrowdPlan, generate
 from sfumato.lab.recovery.figure6 import Protected
 from sfumato.lab.recovery.points import truth_of
-from sfumato.stream.registry import DEFAULT, FINISHED
+from sfumato.streams.registry import DEFAULT, FINISHED
 
 UNPROTECTED = "no protection"
 STREAM = DEFAULT

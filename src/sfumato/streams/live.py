@@ -1,0 +1,289 @@
+"""`LiveStream`: a stream that can be killed at any instant and goes on with the same numbers.
+
+Opening reserves the accounts of the plan in the ledger, once, for the whole stream and its
+unit, and finds the release key; opening again finds the same reservation. Each slot's noise
+comes from that key and the slot's own labels. A slot is published once: its output and the
+state after it are one transaction (see `state`), and files are written from it afterwards.
+When the last slot is out the reservation is committed, the key destroyed, the state removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato import __version__
+from sfumato.errors import ReservationRefused, SfumatoError, UsageError
+from sfumato.geography.overlay import Overlay
+from sfumato.model.counts import Counts
+from sfumato.model.places import Places
+from sfumato.model.private import Private
+from sfumato.model.time_grid import TimeGrid
+from sfumato.privacy.events import event_to_json
+from sfumato.privacy.ledger import Charge, Claim, Ledger, Reservation, Status
+from sfumato.privacy.ledger.limits import compose
+from sfumato.privacy.wall import Wall
+from sfumato.published.statement import check_claim
+from sfumato.streams.facts import StreamFacts, charged_unit
+from sfumato.streams.output import (
+    Consistency,
+    Outputs,
+    consistent,
+    line_bytes,
+    stream_manifest,
+    stream_readme,
+    table_bytes,
+)
+from sfumato.streams.registry import settings_text
+from sfumato.streams.scheme import Finished, Meter, Publication, StreamScheme
+from sfumato.streams.state import Standing, Store
+
+LIVE = "live"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamRequest:
+    """Everything that shapes a stream: what a resumed run must have in common."""
+
+    dataset: str
+    name: str
+    scheme: StreamScheme
+    facts: StreamFacts
+    grid: TimeGrid
+    place_ids: NDArray[np.str_]
+    out: Path
+    fingerprint: str = LIVE
+    """Keyed digest of a finished history; the word `live` where events are yet to come."""
+    read: str | None = None
+    """The same as this version names it, where an earlier one began the stream."""
+    consistency: Consistency = Consistency.NONE
+    delay_seconds: int = 0
+    reading: tuple[tuple[str, str], ...] = ()
+    """What else decides how events become counts, by name: where the places lie, the columns."""
+    place_kind: str = "places"
+    """What the places are, for readers; nothing is bound to it."""
+    released: Places | None = None
+    """Where the published numbers are about; `reading` binds it."""
+    shares: Overlay | None = None
+    """How the counted places are spread over the released ones, where these are others."""
+
+    @property
+    def released_ids(self) -> NDArray[np.str_]:
+        """The places of the published numbers, in their order."""
+        return self.place_ids if self.shares is None else self.shares.zone_ids
+
+    def spread(self, made: Publication) -> Publication:
+        """The publication about the released places: post-processing by public shares.
+
+        Noise of independent places adds up in squares; `sd` becomes that of the noisiest zone.
+        """
+        if self.shares is None:
+            return made
+        squares = self.shares.shares.multiply(self.shares.shares).sum(axis=0)
+        return replace(
+            made,
+            values=self.shares.to_zones(made.values),
+            sd=made.sd * float(np.sqrt(np.max(squares))),
+        )
+
+    @property
+    def live(self) -> bool:
+        """Whether the events are yet to come, so that no input can be bound."""
+        return self.fingerprint == LIVE
+
+    def config(self) -> dict[str, Any]:
+        """What a resumed run must have in common; the version is on record and not compared."""
+        facts = self.facts
+        return {
+            "sfumato": __version__,
+            "stream": self.scheme.name,
+            "settings": settings_text(self.scheme),
+            "epsilon": facts.epsilon,
+            "delta": facts.delta,
+            "expected_users": facts.expected_users,
+            "unit": str(facts.unit),
+            "time grid": self.grid.fingerprint(),
+            "places": self.place_ids.tolist()
+            if self.place_ids.size <= 50
+            else _digest(self.place_ids),
+            "consistency": self.consistency.value,
+            "delay_seconds": self.delay_seconds,
+            "reading": dict(self.reading),
+        }
+
+    def claim(self) -> Claim:
+        accounts = self.scheme.plan(self.facts).accounts
+        return Claim(
+            dataset=self.dataset,
+            name=self.name,
+            unit=charged_unit(self.facts.unit, self.grid),
+            delta=self.facts.delta or 1e-9,
+            period=(int(self.grid.edges[0]), int(self.grid.edges[-1])),
+            events=tuple((account.label, account.event) for account in accounts),
+            config=self.config(),
+            fingerprint=self.fingerprint,
+            out=str(self.out),
+            read=self.read,
+        )
+
+
+class LiveStream:
+    """Use as a context: it holds the release for this process."""
+
+    def __init__(self, ledger: Ledger, request: StreamRequest, *, resume: bool = True) -> None:
+        self._ledger = ledger
+        self._request = request
+        self._resume = resume
+        self._held = ExitStack()
+        self._starts, self._ends = request.grid.starts(), request.grid.ends()
+
+    def __enter__(self) -> Self:
+        request, claim = self._request, self._request.claim()
+        known = self._ledger.book().find(claim.dataset, claim.name)
+        if known is not None and not self._resume:
+            raise UsageError(
+                f"The stream {claim.name!r} was begun before.",
+                remedy="Go on with it with `resume=True`, or choose another `name`.",
+            )
+        if known is None and Outputs(request.out).in_use():
+            raise UsageError(f"{request.out} holds another stream.", remedy="Choose another `out`.")
+        found = self._ledger.reserve(claim)
+        if isinstance(found, Charge):
+            self._standing, self.finished = Standing(request.grid.slots), True
+            Store(self._ledger, found.id, b"").forget()  # a kill may have come before this
+            return self
+        self.finished = False
+        with ExitStack() as held:
+            held.enter_context(self._ledger.keyring.hold(found.id))
+            if self._ledger.book().charges[found.id].status is not Status.RESERVED:
+                # Its rows are gone, so this process would begin again at the first slot.
+                raise ReservationRefused("This stream was ended by another process just now.")
+            self._open(found)
+            self._held = held.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._held.close()
+
+    def _open(self, reservation: Reservation) -> None:
+        request = self._request
+        for account in request.scheme.plan(request.facts).accounts:
+            reservation.charge(account.label, account.event)
+        self._release, self.key = reservation.id, reservation.key
+        self.meter = Meter(request.scheme.plan(request.facts).accounts, request.facts)
+        self._publisher = request.scheme.publisher(request.facts)
+        self._store = Store(self._ledger, reservation.id, reservation.key)
+        self._outputs = Outputs(request.out)
+        self._standing, state = self._store.load()
+        self._outputs.check(self._standing)
+        self._begin(reservation)
+        self._before = None
+        if state:
+            self.meter.restore(state.pop("meter"))
+            self._before = state.pop("published", None)
+            self._publisher.restore(state)
+        self._outputs.write(self._standing)
+
+    def _begin(self, reservation: Reservation) -> None:
+        """The public files that do not grow; refused where the manifest's list does not add up."""
+        request, outputs = self._request, self._outputs
+        bare = stream_manifest(request, reservation, {})
+        check_claim(bare)
+        said = outputs.begin(request.released_ids, stream_readme(request, bare))
+        self._manifest = bare.model_copy(update={"files": said})
+        manifest = self._manifest.model_dump(mode="json")
+        outputs.state(self._statement(reservation) | {"manifest": manifest})
+
+    @property
+    def next_slot(self) -> int:
+        """The slot to publish next; those before it are out for good."""
+        return self._standing.next_slot
+
+    def sampling_key(self) -> bytes:
+        """256 bits for the keyed order of sampling, the same on every start."""
+        return Wall(self.meter, self.key).sampling_key("positions")
+
+    def prepare(self, whole: Private[Counts], first: int) -> None:
+        """Show a finished scheme the window that begins at the next slot."""
+        if isinstance(self._publisher, Finished) and self._request.scheme.finished:
+            self._publisher.prepare(whole, first, Wall(self.meter, self.key))
+
+    def publish(self, slot: int, box: Private[Counts]) -> Publication:
+        """Publish one slot, in order, once."""
+        if slot != self.next_slot:
+            raise UsageError(f"The slot to publish now is {self.next_slot}, not {slot}.")
+        request = self._request
+        wall = Wall(self.meter, self.key)
+        made = request.spread(self._publisher.publish(slot, box, wall, self.meter))
+        if made.tainted:
+            raise SfumatoError("Noise from a test seed is never published.")
+        values, how = made.values, request.consistency
+        if how is not Consistency.NONE:
+            if made.fresh or self._before is None:
+                seed = wall.sampling_key(f"consistency@{slot}")
+                self._before = consistent(values, how, seed)
+            values = self._before
+        start, end = self._starts[slot].isoformat(), self._ends[slot].isoformat()
+        standing = Standing(
+            slot + 1,
+            table_bytes(request.released_ids, values),
+            line_bytes(slot, start, end, made, values),
+            self._standing.offset + len(self._standing.line),
+        )
+        state = dict(self._publisher.state()) | {"meter": self.meter.state()}
+        if self._before is not None:
+            state["published"] = self._before
+        self._store.save(standing, state)
+        self._standing = standing
+        self._outputs.write(standing)
+        return made
+
+    def close(self) -> None:
+        """Complete the folder, commit: the key is destroyed and the state removed."""
+        if self.finished:
+            return
+        if self.next_slot < self._request.grid.slots:
+            raise UsageError("The stream is not at its end yet.")
+        files = self._outputs.end(self._manifest, self._request.released)
+        self._ledger.commit(self._release, files)
+        self._store.forget()
+        self.finished = True
+
+    def _statement(self, reservation: Reservation) -> dict[str, Any]:
+        request, facts = self._request, self._request.facts
+        accounts = request.scheme.plan(facts).accounts
+        events = [account.event for account in accounts]
+        cost = compose(events, facts.delta or 1e-9) if events else None
+        return {
+            "scheme": request.scheme.name,
+            "plan": list(request.scheme.plan(facts).lines),
+            "unit": str(facts.unit),
+            "neighbours": facts.unit.neighbours,
+            "epsilon": None if cost is None else cost.epsilon,
+            "delta": facts.delta,
+            "events": {a.label: event_to_json(a.event) for a in accounts},
+            "slots": request.grid.slots,
+            "first": self._starts[0].isoformat(),
+            "delay_seconds": request.delay_seconds,
+            "late_events": "a slot closes this long after its end by the clock; what comes later "
+            "is not counted",
+            "counts": "one position per person and slot, chosen at random",
+            "release": reservation.id,
+            "ledger": {"id": reservation.ledger_id, "hash": reservation.charge_row.head.hash},
+        }
+
+
+def _digest(ids: NDArray[np.str_]) -> str:
+    return hashlib.sha256("\n".join(ids.tolist()).encode()).hexdigest()

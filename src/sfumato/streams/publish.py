@@ -1,0 +1,351 @@
+"""`sfumato.stream`: publish slot after slot, from a history, a folder that fills, or a pipe.
+
+Killed at any instant and run again with `resume`, it goes on with the same numbers and pays once
+(`stream.live`). A finished history is bound to the reservation by its fingerprint; events that
+are yet to come cannot be.
+
+Towers that are spread over zones: positions are counted and measured at towers, and every
+published histogram is then mapped to zones by the public shares, which is post-processing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sfumato.engine.local import DropLog, LocalSource
+from sfumato.errors import UsageError
+from sfumato.geography.places import OpenedPlaces, PlaceOptions
+from sfumato.io.events import read_events
+from sfumato.io.rows import Positions
+from sfumato.model.places import PlaceKind
+from sfumato.model.source import Progress
+from sfumato.model.time_grid import Calendar, TimeGrid, day_of, parse_step
+from sfumato.privacy.events import Unit
+from sfumato.privacy.ledger import Ledger
+from sfumato.privacy.transaction import names_of_input
+from sfumato.streams.facts import (
+    StreamFacts,
+    begins_window,
+    grid_columns,
+    unit_in_slots,
+    window_end,
+)
+from sfumato.streams.input import Item, Options, Unfit, folder_feed, ndjson_feed
+from sfumato.streams.live import LiveStream, StreamRequest
+from sfumato.streams.output import Consistency
+from sfumato.streams.registry import default_name, stream_scheme
+from sfumato.streams.scheme import Publication
+from sfumato.streams.slots import Buffer, Dropped, SlotSource
+
+PIPE = "-"
+_ENDLESS_DAYS = 3653
+"""Ten years: what an endless stream is planned for."""
+CLOCKS = ("machine", "feed")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """How far a stream is; `finished` when its last slot is out and the reservation committed."""
+
+    folder: Path
+    finished: bool
+    next_slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One published slot, for whoever watches: public numbers only."""
+
+    slot: int
+    made: Publication
+    spent: float
+    """Share of the window's budget that is spent."""
+
+
+def stream(
+    events: object,
+    *,
+    out: str | os.PathLike[str],
+    dataset: str,
+    epsilon: float,
+    start: date | str,
+    tz: str,
+    end: date | str | None = None,
+    slot: str = "1h",
+    delta: float = 0.0,
+    unit: str = "user-day",
+    towers: object = None,
+    zones: object = None,
+    grid: str | None = None,
+    region: object = None,
+    zone_id: str | None = None,
+    zone_name: str | None = None,
+    layer: str | None = None,
+    repair_zones: bool = False,
+    drop_bad_towers: bool = False,
+    scheme: str | None = None,
+    expected_users: int | None = None,
+    delay: str = "0",
+    consistency: Consistency | str = Consistency.NONE,
+    follow: bool = False,
+    resume: bool = False,
+    name: str | None = None,
+    column: Mapping[str, str] | None = None,
+    format: str | None = None,
+    time_unit: str | None = None,
+    events_tz: str | None = None,
+    clock: str = "machine",
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    begin: Callable[[StreamFacts], None] | None = None,
+    watch: Callable[[Told], None] | None = None,
+    internal: Callable[[DropLog | Dropped | Unfit], None] | None = None,
+    progress: Progress | None = None,
+) -> Published:
+    """Publish counts while people move. Killed and resumed, it goes on with the same numbers.
+
+    Args:
+        events: A history (whatever `release` takes), a folder with `follow`, or NDJSON from a
+            pipe: an open binary file, or `-` for standard input.
+        out: Folder to write to.
+        dataset: Whose people these are, as the ledger knows them.
+        epsilon: Privacy loss of one unit.
+        start: First day, such as 2007-09-10.
+        tz: Time zone of days and slots.
+        end: First day that is no longer part of it; none: endless.
+        slot: Length of a time slot: 15min, 1h.
+        delta: Well below one over the people; 0 is pure.
+        unit: Whose contribution is hidden: user-period, user-day, w-event:48, event.
+        towers: Antennas that the events name.
+        zones: Zones to publish numbers for.
+        grid: Cells to publish numbers for: 500m, 1km@EPSG:3035, h3:8, geohash:6.
+        region: What the grid covers: a file of polygons, or west,south,east,north.
+        zone_id: Column of the zones' ids.
+        zone_name: Column of the zones' names.
+        layer: Layer of the zones' or the region's file.
+        repair_zones: Make crossing outlines valid.
+        drop_bad_towers: Leave out towers without a usable position.
+        scheme: How the numbers are made; default: rhythm, or profile for few finished days.
+        expected_users: How many people, from public knowledge, rounded.
+        delay: How long a slot stays open after its end.
+        consistency: none, nearest or random: non-negative whole counts.
+        follow: `events` is a folder that fills.
+        resume: Go on with a stream begun before.
+        name: Name of the stream; default: that of the folder.
+        column: Which column is what: `{"user": "imsi", "time": "ts"}`.
+        format: Format of the events where their names do not tell: csv, gpx, tdrive, …
+        time_unit: Unit of epoch numbers: s, ms, us or ns.
+        events_tz: Clock of event times that carry no offset; default: `tz`.
+        clock: Whose clock closes slots of a pipe: machine, or feed.
+        ledger: The ledger, its file or address; default: a file in your data folder.
+        begin: Told the public facts before anything is reserved.
+        watch: Told each slot when it is out.
+        internal: Told what was read and dropped: for the holder's eyes only.
+        progress: Told the stage and its share.
+
+    Returns:
+        How far the stream is.
+
+    Raises:
+        UsageError: What is asked for does not go together.
+        InputError: A file cannot be read.
+        BudgetRefused: It would pass the cap of the data set.
+
+    Example:
+        >>> sfumato.stream(                                                # doctest: +SKIP
+        ...     "events.parquet", zones="zones.geojson", start="2007-09-10", end="2007-09-17",
+        ...     tz="Europe/Paris", dataset="metro subscribers", epsilon=1, delta=1e-7,
+        ...     unit="user-day", out="streams/week-37",
+        ... )
+    """
+    pipe = events == PIPE if isinstance(events, str) else hasattr(events, "read")
+    if end is None and not (unit.startswith("w-event") or unit in ("event", "user-day")):
+        raise UsageError(
+            "An endless stream cannot have the unit user-period.",
+            remedy="Give `end`, or the `unit` user-day or w-event:N.",
+        )
+    if clock not in CLOCKS:
+        raise UsageError(f"{clock!r} is no clock.", remedy="The `clock` is machine or feed.")
+    first = day_of(start)
+    last = first + timedelta(days=_ENDLESS_DAYS) if end is None else day_of(end)
+    slots = TimeGrid.between(first, last, slot, tz)
+    places = PlaceOptions(
+        towers, zones, grid, region, zone_id, zone_name, layer, repair_zones, drop_bad_towers
+    ).open(period=slots, tz=tz)
+    counted = places.counted
+    facts = StreamFacts(
+        len(counted),
+        Calendar.of(slots),
+        epsilon,
+        delta,
+        unit_in_slots(Unit.parse(unit), slots),
+        expected_users,
+        grid_columns(counted),
+    )
+    reading = Options(
+        counted.kind is PlaceKind.ZONES,
+        dict(column or {}),
+        events_tz or tz,
+        time_unit,
+        slots.period,
+        clock == "feed",
+        format,
+    )
+    chosen = scheme or default_name(facts, finished=not (pipe or follow))
+    folder = Path(out).absolute()
+    request = StreamRequest(
+        dataset=dataset,
+        name=name or folder.name,
+        scheme=stream_scheme(chosen),
+        facts=facts,
+        grid=slots,
+        place_ids=counted.ids,
+        out=folder,
+        consistency=_consistency(consistency),
+        delay_seconds=0 if delay == "0" else int(parse_step(delay).total_seconds()),
+        reading=_read_as(reading, places, slots),
+        place_kind=counted.kind.value,
+        released=places.released,
+        shares=places.shares,
+    )
+    if request.scheme.finished and (pipe or follow):
+        raise UsageError(
+            f"{chosen} needs each window as a whole before its first slot leaves.",
+            remedy="Give it a finished history, or choose another `scheme`.",
+        )
+    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    if begin is not None:
+        begin(facts)
+    desk = _Desk(book, request, places, reading, resume, watch, internal)
+    if pipe:
+        done = desk.follow(ndjson_feed(_binary(events), reading))
+    elif follow:
+        done = desk.follow_folder(Path(str(events)))
+    else:
+        done = desk.replay(events, progress)
+    return Published(folder, *done)
+
+
+def _binary(events: Any) -> BinaryIO:
+    file: BinaryIO = sys.stdin.buffer if events == PIPE else events
+    return file
+
+
+def _consistency(said: Consistency | str) -> Consistency:
+    if said not in list(Consistency):
+        raise UsageError(f"{said!r} is no consistency.", remedy="Write none, nearest or random.")
+    return Consistency(said)
+
+
+def _read_as(reading: Options, places: OpenedPlaces, grid: TimeGrid) -> tuple[tuple[str, str], ...]:
+    """What else a resumed run must have in common.
+
+    Only what differs from the default: streams begun before there were such options go on.
+    """
+    said = dict(reading.columns)
+    if reading.tz != grid.tz:
+        said["events_tz"] = str(reading.tz)
+    if reading.time_unit is not None:
+        said["time_unit"] = reading.time_unit
+    if reading.format is not None:
+        said["format"] = reading.format
+    if places.shares is not None:
+        said["where zones lie"] = places.released.fingerprint()
+    return (("where places lie", places.counted.fingerprint()), *sorted(said.items()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Desk:
+    """One run of a stream: what comes in, and who is told."""
+
+    book: Ledger
+    request: StreamRequest
+    places: OpenedPlaces
+    reading: Options
+    resume: bool
+    watch: Callable[[Told], None] | None
+    internal: Callable[[DropLog | Dropped | Unfit], None] | None
+
+    def follow_folder(self, folder: Path) -> tuple[bool, int]:
+        """Publish what files that appear in a folder bring."""
+        return self.follow(None, folder)
+
+    def follow(self, feed: Iterator[Item] | None, folder: Path | None = None) -> tuple[bool, int]:
+        """Publish what a feed brings, slot by slot as its clock closes them."""
+        request = self.request
+        with LiveStream(self.book, request, resume=self.resume) as live:
+            buffer = Buffer(
+                request.grid, self.places.counted, request.facts, next_slot=live.next_slot
+            )
+            if live.finished:
+                return _finish(live, request.grid)
+            key = live.sampling_key()
+            if feed is None:
+                assert folder is not None
+                feed = folder_feed(
+                    folder, self.reading, more=lambda: buffer.next_slot < request.grid.slots
+                )
+            for item in feed:
+                if isinstance(item, Positions):
+                    buffer.add(item)
+                elif isinstance(item, Unfit):
+                    buffer.dropped.files += 1
+                    self._confide(item)
+                else:
+                    while buffer.next_slot < request.grid.slots and buffer.closes(
+                        buffer.next_slot, item.clock_us, request.delay_seconds
+                    ):
+                        slot = buffer.next_slot
+                        self._tell(live, slot, live.publish(slot, buffer.close(key)))
+            self._confide(buffer.dropped)
+            return _finish(live, request.grid)
+
+    def replay(self, events: object, progress: Progress | None) -> tuple[bool, int]:
+        """Publish a finished history."""
+        reading, request = self.reading, self.request
+        described = read_events(
+            events,
+            columns=reading.columns,
+            tz=reading.tz,
+            time_unit=reading.time_unit,
+            format=reading.format,
+            period=reading.period,
+            progress=progress,
+        )
+        source = LocalSource(described, self.places.counted, request.grid, progress=progress)
+        try:
+            bound, read = names_of_input(source, self.book, request.dataset, request.name)
+            self._confide(source.drops)  # read before anything is reserved
+            named = replace(request, fingerprint=bound, read=read)
+            with LiveStream(self.book, named, resume=self.resume) as live:
+                if not live.finished:
+                    slots = SlotSource(source, request.facts, live.sampling_key())
+                    for slot in range(live.next_slot, request.grid.slots):
+                        if request.scheme.finished and begins_window(request.facts, slot):
+                            stop = window_end(request.facts, slot)
+                            live.prepare(slots.window(slot, stop), slot)
+                        self._tell(live, slot, live.publish(slot, slots.slot(slot)))
+                return _finish(live, request.grid)
+        finally:
+            source.close()
+            described.close()
+
+    def _tell(self, live: LiveStream, slot: int, made: Publication) -> None:
+        if self.watch is not None:
+            self.watch(Told(slot, made, live.meter.share_spent(slot)))
+
+    def _confide(self, found: DropLog | Dropped | Unfit) -> None:
+        if self.internal is not None:
+            self.internal(found)
+
+
+def _finish(live: LiveStream, grid: TimeGrid) -> tuple[bool, int]:
+    if live.next_slot >= grid.slots:
+        live.close()
+        return True, grid.slots
+    return False, live.next_slot

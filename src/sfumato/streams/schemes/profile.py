@@ -1,0 +1,183 @@
+"""`profile`: the rhythm of one finished window, from a few mean histograms.
+
+`mean` measures one histogram of a finished window, the mean over its slots, at the price of a
+single snapshot. The same price buys the mean over any group of slots: so the hours of the day
+are divided into k groups (k follows from public facts), the mean of each is measured, and
+every slot is published as the posterior mean of its group given all groups (empirical Bayes:
+the groups' covariance over the busiest cells is what their second moments leave beyond the
+noise, and cells are shrunk towards their surroundings). Where the groups do not differ by
+more than noise they are pooled by that; with k = 1 it is `mean`, shrunk.
+
+Claim: one unit adds at most n to the sum over n slots of a group (L1, and L2 if all fall into
+one cell), so 1 to its mean: k groups cost what k snapshots do. Laplace noise of scale
+k/epsilon on a mean, or Gaussian noise of variance k/(2 rho), whichever is smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import UsageError
+from sfumato.model.counts import Counts
+from sfumato.model.private import Private
+from sfumato.privacy.events import UnitKind
+from sfumato.privacy.wall import Wall
+from sfumato.streams.facts import StreamFacts, begins_window, window_end
+from sfumato.streams.scheme import (
+    Meter,
+    Noise,
+    NoiseKind,
+    Publication,
+    Publisher,
+    Repeating,
+    State,
+    StreamPlan,
+    Values,
+    noise_of,
+)
+from sfumato.streams.schemes.rhythm.levels import busiest, cell_scale, median_counts, spatial_prior
+from sfumato.streams.schemes.rhythm.shrinkage import level_correction
+
+_PER_SIGNAL = 0.125
+"""Groups for every expected person a cell at epsilon 1."""
+_ENOUGH = 4.0
+"""Expected people a cell, times epsilon, from which on two groups stand out."""
+
+
+def groups(facts: StreamFacts) -> int:
+    """How many groups, from public facts: hourly detail must stand out of noise k / epsilon."""
+    people = facts.expected_users or 4 * facts.cells
+    signal = facts.epsilon * people / facts.cells
+    wanted = max(round(_PER_SIGNAL * signal), 2 if signal >= _ENOUGH else 1)
+    return min(wanted, facts.calendar.longest_day, facts.window)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """`parts` of the day; None lets public facts decide. `whole` rounds to whole people."""
+
+    parts: int | None = None
+    whole: bool = True
+    noise: NoiseKind = NoiseKind.BEST
+    name: str = "profile"
+    finished: bool = True
+
+    def most(self, facts: StreamFacts) -> int:
+        if facts.unit.kind is UnitKind.W_EVENT:
+            raise UsageError(
+                f"{self.name} measures windows that lie side by side; a sliding window meets two "
+                "of them, and fills parts of both.",
+                remedy="Use the unit user-period or user-day, or the scheme rhythm or mean.",
+            )
+        return min(self.parts or groups(facts), facts.calendar.longest_day, facts.window)
+
+    def plan(self, facts: StreamFacts) -> StreamPlan:
+        most = self.most(facts)
+        noise = noise_of(facts, self.noise, most)
+        line = (
+            f"The means of {most} parts of the day over a finished window, with {noise.kind} "
+            f"noise, sd {noise.sd:.3g}; shrunk as far as they do not stand out."
+        )
+        return StreamPlan(self.name, (noise.account("part", most, facts.l1, facts.l2),), (line,))
+
+    def publisher(self, facts: StreamFacts) -> Publisher:
+        return _Profile(facts, self)
+
+
+class _Profile(Repeating):
+    def __init__(self, facts: StreamFacts, scheme: Profile) -> None:
+        super().__init__(facts)
+        self._k = scheme.most(facts)
+        self._noise = noise_of(facts, scheme.noise, self._k)
+        self._whole = scheme.whole
+        self._made = np.zeros((self._k, facts.cells))
+        self._before = -1
+
+    def _parts(self, first: int, stop: int) -> NDArray[np.int64]:
+        """Which part of the day each slot is in."""
+        calendar = self.facts.calendar
+        return np.asarray(calendar.phase[first:stop] * self._k // calendar.longest_day)
+
+    def prepare(self, whole: Private[Counts], first: int, wall: Wall) -> None:
+        parts = self._parts(first, window_end(self.facts, first))
+        seen = [part for part in range(self._k) if (parts == part).any()]
+        rows = [self._measured(whole, parts == part, f"part@{first}/{part}", wall) for part in seen]
+        laplace = self._noise.kind is NoiseKind.LAPLACE
+        # Of the mean over a part: that of the sum, which is on whole people, in its units.
+        variance = float(np.mean([self._of(int((parts == p).sum()))[1] for p in seen]))
+        estimate, spread, sd = shrunk(np.array(rows), variance, self.facts, laplace, self._whole)
+        self._made = self._made.copy()  # rows of the last window were handed out
+        self._made[seen] = median_counts(estimate, spread) if self._whole else estimate
+        self.last_sd = sd
+        self._before = -1
+
+    def _measured(
+        self, whole: Private[Counts], chosen: NDArray[np.bool_], label: str, wall: Wall
+    ) -> Values:
+        """The noisy mean over the chosen slots of the window."""
+        slots = int(chosen.sum())
+        l1, l2 = float(self.facts.l1 * slots), self.facts.l2 * slots
+
+        def added(counts: Counts) -> Counts:
+            values = np.ascontiguousarray(counts.values[:, chosen].sum(axis=1))
+            return replace(counts, values=values, l1=l1, l2=l2, what="sum over part of a window")
+
+        noise, _ = self._of(slots)
+        summed = whole.map(added, "sum over part of a window")
+        found = noise.measure(wall, summed, label, touched=2 * slots)
+        self.tainted = self.tainted or found.tainted
+        return found.estimate() / slots
+
+    def _of(self, slots: int) -> tuple[Noise, float]:
+        """The noise in the sum over so many slots, and its variance in their mean."""
+        power = 1 if self._noise.kind is NoiseKind.LAPLACE else 2
+        noise = Noise(self._noise.kind, self._noise.parameter * slots**power)
+        return noise, noise.variance / slots**2
+
+    def publish(self, slot: int, box: Private[Counts], wall: Wall, meter: Meter) -> Publication:
+        del box, wall, meter
+        part = int(self._parts(slot, slot + 1)[0])
+        fresh = part != self._before or begins_window(self.facts, slot)
+        self._before = part
+        return Publication(self._made[part], fresh, self.last_sd, self.tainted)
+
+    def state(self) -> State:
+        more: dict[str, Any] = {"made": self._made, "before": self._before}
+        return {**super().state(), **more}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self._made, self._before = state["made"], int(state["before"])
+
+
+def shrunk(
+    seen: Values, noise: float, facts: StreamFacts, laplace: bool, whole: bool
+) -> tuple[Values, Values, float]:
+    """Levels of parts (part x cell) and how they may vary, given noisy part means of that variance.
+
+    The last number is the standard deviation of one value in the mean over all.
+    """
+    count = seen.shape[0]
+    mean = seen.mean(axis=0)
+    prior = spatial_prior(mean, facts.grid_columns, noise / count, facts.expected_users)
+    level = cell_scale(mean, prior, noise / count)
+    busy = busiest(level)
+    apart = (seen[:, busy] - prior[busy]) / np.sqrt(level[busy])
+    moments = apart @ apart.T / busy.size
+    values, vectors = np.linalg.eigh(moments)
+    # What second moments hold beyond noise; nothing stands out where they hold less.
+    signal = np.maximum(values - noise * float((1 / level[busy]).mean()), 0.0)
+    turned = vectors.T @ (seen - prior)
+    weights = signal[:, None] / np.maximum(signal[:, None] + noise / level, 1e-12)
+    variance = np.square(vectors) @ (signal[:, None] * (1 - weights)) * level
+    estimate = np.maximum(vectors @ (weights * turned) + prior, 0.0)
+    fixed = level_correction(
+        mean, prior, estimate.mean(axis=0), noise / count, count, laplace, whole
+    )
+    of_level = np.square(vectors.mean(axis=0)) @ (signal[:, None] * (1 - weights)) * level
+    found, left = fixed.apply(estimate, np.asarray(variance, dtype=np.float64), of_level)
+    return found, left, fixed.sd(left)

@@ -1,0 +1,271 @@
+"""`rhythm`: the default scheme of `sfumato stream`.
+
+Measuring every slot spreads a window's budget so thin that the noise buries the city. A few
+snapshots with most of the budget each are far better, even though they are a few hours or a
+day old, because cities repeat themselves. So k slots of each window are measured (`samples`: k
+follows from epsilon and the expected people per cell), at hours that change
+from day to day, and every slot is estimated from the last 64 snapshots: by a Gaussian process
+over days and hours whose covariance is learned as the days go by (`gaussian_process`),
+around what the surroundings of a cell say, with levels by the empirical-Bayes law of levels
+(`levels`, `shrinkage`). What is published is the median of the count.
+
+It falls back by itself: where snapshots cannot carry hourly detail the likelihood says so and
+the answer is flat; where they cannot carry a cell's level it is that of cells like it; and
+where the median of that is nobody it is zero.
+
+Claim: a window holds at most k snapshots, each of sensitivity 1: Laplace noise of scale
+k/epsilon (pure) or Gaussian noise of variance k/(2 rho), whichever is smaller. The rest is
+post-processing. Memory: 64 snapshots, however long the stream.
+
+The schedule (`due`) is k slots a window, at public times that visit every hour in turn. Under
+`user-day` each day measures k evenly spaced phases, shifted from day to day; under the
+other units every n-th slot, n at least W/k, so that no window of W holds more than k. Shift
+and n share no factor with the length of a day, so over the days all phases have their turn.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.model.counts import Counts
+from sfumato.model.private import Private
+from sfumato.privacy.events import UnitKind
+from sfumato.privacy.wall import Wall
+from sfumato.streams.facts import StreamFacts
+from sfumato.streams.scheme import (
+    Meter,
+    NoiseKind,
+    Publication,
+    Publisher,
+    Repeating,
+    State,
+    StreamPlan,
+    Values,
+    noise_of,
+)
+from sfumato.streams.schemes.rhythm.gaussian_process import (
+    Bands,
+    Hours,
+    Kernel,
+    Learned,
+    Posterior,
+    Times,
+    fit,
+    learned,
+)
+from sfumato.streams.schemes.rhythm.levels import busiest, cell_scale, median_counts, spatial_prior
+from sfumato.streams.schemes.rhythm.shrinkage import LevelCorrection, level_correction
+
+_PER_ROOT, _PER_PERSON = 0.7, 0.035
+"""Samples a window at epsilon 1 and one expected person a cell; see `samples`.
+
+The first was settled on development crowds; the second, for cells that hold thousands, after seeing
+C2TM, so that the rows of C2TM show only that it works there (docs/streams.md, "How good is the
+default?"). Why few snapshots win at all: docs/decisions/streams.md.
+"""
+_RHYTHM_SHOWS = 1.6
+"""Epsilon times the root of the expected people a cell, from which on hours can be told apart."""
+
+
+def samples(facts: StreamFacts) -> int:
+    """How many slots of a window to measure, from public facts alone.
+
+    The noise of k samples has sd of about 1.4 k / epsilon; a count of n people varies from day
+    to day by about sqrt(n) and, where n is large, by about a twentieth of it. More samples
+    pay until the former reaches the latter. Fewer than three do not show a day's rhythm, so
+    there are three wherever there may be one to see.
+    """
+    people = (facts.expected_users or 4 * facts.cells) / facts.cells
+    signal = facts.epsilon * math.sqrt(people)
+    wanted = round(max(_PER_ROOT * signal, _PER_PERSON * facts.epsilon * people))
+    least = min(3, max(facts.window // 4, 1)) if signal >= _RHYTHM_SHOWS else 1
+    return min(max(wanted, least), facts.window)
+
+
+def coprime_from(least: int, length: int) -> int:
+    """The smallest number from `least` on that shares no factor with `length`."""
+    number = max(least, 1)
+    while math.gcd(number, length) > 1:
+        number += 1
+    return number
+
+
+def due(facts: StreamFacts, slot: int, k: int) -> bool:
+    """Whether this slot is measured."""
+    length = facts.calendar.longest_day
+    if facts.unit.kind is UnitKind.USER_DAY:
+        # 0.38 is near the golden section, which spreads successive days evenly over the clock.
+        shift = int(facts.calendar.day[slot]) * coprime_from(math.ceil(0.38 * length), length)
+        phases = {(shift + j * length // k) % length for j in range(k)}
+        return int(facts.calendar.phase[slot]) in phases
+    every = math.ceil(facts.window / k)
+    if every > 1:
+        every = coprime_from(every, length)
+    return slot % every == 0
+
+
+MEMORY = 64
+"""Snapshots that are kept: a bound on memory and on the cost of a slot (docs/benchmarks/stream.md).
+"""
+_FITS = 6
+"""How often a day the kernel is fitted anew, at most, so that many snapshots stay quick."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """`snapshots` a window; None lets public facts decide. `whole` rounds to whole people."""
+
+    snapshots: int | None = None
+    whole: bool = True
+    noise: NoiseKind = NoiseKind.BEST
+    name: str = "rhythm"
+    finished: bool = False
+
+    def most(self, facts: StreamFacts) -> int:
+        return min(self.snapshots or samples(facts), facts.window)
+
+    def plan(self, facts: StreamFacts) -> StreamPlan:
+        most = self.most(facts)
+        noise = noise_of(facts, self.noise, most)
+        line = (
+            f"{most} of {facts.window} slots a window are measured with {noise.kind} noise, "
+            f"sd {noise.sd:.3g}; all are estimated from the last {MEMORY} snapshots."
+        )
+        return StreamPlan(
+            self.name, (noise.account("snapshot", most, facts.l1, facts.l2),), (line,)
+        )
+
+    def publisher(self, facts: StreamFacts) -> Publisher:
+        return _Rhythm(facts, self)
+
+
+class _Rhythm(Repeating):
+    def __init__(self, facts: StreamFacts, scheme: Rhythm) -> None:
+        super().__init__(facts)
+        self._k = scheme.most(facts)
+        self._noise = noise_of(facts, scheme.noise, self._k)
+        self._whole = scheme.whole
+        none = np.zeros(0, dtype=np.int64)
+        self._times = Times(none, none, none.astype(bool), facts.calendar.longest_day)
+        self._seen = np.zeros((0, facts.cells))
+        self._kernel: Kernel | None = None
+        a_day = self._k * facts.calendar.longest_day / facts.window
+        self._rest, self._since = max(math.ceil(a_day / _FITS), 1), 0
+        self._hours = Hours(facts.calendar.longest_day)
+        self._covariance: Values | None = None
+        self._prior = np.zeros(facts.cells)
+        self._level = np.ones(facts.cells)
+        self._posterior: Posterior | None = None
+        self._bands: Bands
+        self._fix: LevelCorrection
+        self._level_spread: Values
+
+    def publish(self, slot: int, box: Private[Counts], wall: Wall, meter: Meter) -> Publication:
+        each = self._noise.event(self.facts.l1, self.facts.l2)
+        fresh = due(self.facts, slot, self._k) and meter.affords("snapshot", slot, each)
+        if fresh:
+            snapshot = self._noise.measure(wall, box, f"snapshot@{slot}")
+            self.tainted = self.tainted or snapshot.tainted
+            self._learn(slot, snapshot.estimate())
+        values, sd = self._estimate(slot)
+        return Publication(values, fresh, sd, self.tainted)
+
+    def _now(self, slot: int) -> tuple[int, int, bool]:
+        calendar = self.facts.calendar
+        return int(calendar.day[slot]), int(calendar.phase[slot]), bool(calendar.free[slot])
+
+    def _learn(self, slot: int, noisy: Values) -> None:
+        times = self._times.with_one_more(*self._now(slot))
+        keep = slice(-MEMORY, None)
+        self._times = Times(times.day[keep], times.phase[keep], times.free[keep], times.length)
+        self._seen = np.concatenate((self._seen, noisy[None]))[keep]
+        count, variance = self._seen.shape[0], self._noise.variance
+        mean = self._seen.mean(axis=0)
+        facts = self.facts
+        self._prior = spatial_prior(
+            mean, facts.grid_columns, variance / count, facts.expected_users
+        )
+        # A cell's counts vary like its level.
+        self._level = cell_scale(mean, self._prior, variance / count)
+        busy = busiest(self._level)
+        apart = (self._seen[:, busy] - self._prior[busy]) / np.sqrt(self._level[busy])
+        moments = apart @ apart.T / busy.size
+        noise = variance * float((1 / self._level[busy]).mean())
+        self._since += 1
+        if self._kernel is None or self._since >= self._rest:
+            self._kernel, self._since = fit(self._times, moments, noise, self._kernel), 0
+        process = learned(self._hours, self._kernel, self._times, moments, noise, self._covariance)
+        self._covariance = process.covariance
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """What serves all slots until the next snapshot."""
+        assert self._kernel is not None
+        assert self._covariance is not None
+        count, variance = self._seen.shape[0], self._noise.variance
+        known = Learned(self._hours, self._kernel, self._covariance)
+        self._posterior = Posterior.given(known, self._times)
+        self._bands = Bands(self._level, self._seen - self._prior)
+        common = known.with_level(self._times)
+        share = self._posterior.shares(common, variance / self._bands.levels)
+        base = np.maximum(self._bands.combined(share) + self._prior, 0.0)
+        known_by = np.maximum(known.covariance.mean() - share @ common, 0.0)
+        self._level_spread = self._bands.of_each(known_by * self._bands.levels)
+        laplace = self._noise.kind is NoiseKind.LAPLACE
+        mean = self._seen.mean(axis=0)
+        # One snapshot shows who happens to be there. Several of other hours and days show who
+        # keeps being there: chance is soon forgotten, sooner than if it were new each time.
+        self._fix = level_correction(
+            mean, self._prior, base, variance / count, count, laplace, self._whole, 1 / count**2
+        )
+
+    def _estimate(self, slot: int) -> tuple[Values, float]:
+        if self._posterior is None:
+            return np.zeros(self.facts.cells), float("inf")
+        day, phase, free = self._now(slot)
+        now = Times(np.array([day]), np.array([phase]), np.array([free]), self._times.length)
+        bands = self._bands
+        share, spread = self._posterior.weights(now, self._noise.variance / bands.levels)
+        values = np.maximum(bands.combined(share) + self._prior, 0.0)
+        variance = bands.of_each(spread * bands.levels)
+        values, variance = self._fix.apply(values, variance, self._level_spread)
+        sd = self._fix.sd(variance)
+        return (median_counts(values, variance) if self._whole else values), sd
+
+    def state(self) -> State:
+        more: dict[str, Any] = {
+            "day": self._times.day,
+            "phase": self._times.phase,
+            "free": self._times.free,
+            "seen": self._seen,
+            "prior": self._prior,
+            "level": self._level,
+            "since": self._since,
+        }
+        if self._covariance is not None:
+            more["covariance"] = self._covariance
+        if self._kernel is not None:
+            kernel = self._kernel
+            more["kernel"] = [
+                kernel.constant,
+                kernel.daily,
+                kernel.kind,
+                kernel.today,
+                kernel.length,
+            ]
+        return {**super().state(), **more}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        length = self.facts.calendar.longest_day
+        self._times = Times(state["day"], state["phase"], state["free"], length)
+        self._seen, self._prior, self._level = state["seen"], state["prior"], state["level"]
+        self._since = int(state["since"])
+        if "kernel" in state:
+            self._kernel = Kernel(*(float(part) for part in state["kernel"]))
+            self._covariance = state["covariance"]
+            self._arrange()

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from sfumato.cli.main import app
+from sfumato.errors import UsageError
+from sfumato.reports.figures import plot, write_figures
+
+
+def test_figures_are_pictures_and_come_out_the_same_twice(release: Path, tmp_path: Path) -> None:
+    first, second = (write_figures(release, tmp_path / name) for name in "ab")
+    assert [p.name for p in first] == [
+        "map.png", "map.svg", "series.png", "series.svg", "strip.png", "strip.svg",
+    ]  # fmt: skip
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+    colours = Image.open(first[0]).convert("RGB").resize((200, 175)).getcolors(35_000)
+    assert colours is not None
+    assert len(colours) > 100
+    assert "ε = 0.3" in first[1].read_text("utf-8")
+
+
+def test_a_zone_and_a_slot_can_be_chosen_and_must_exist(release: Path) -> None:
+    series = plot(release, "series", zone="Z00003")
+    assert "quarter" in series.axes[0].get_title(loc="left")
+    noon = plot(release, "map", slot=12)
+    assert "Monday 10 September 2007, 12:00" in noon.axes[0].get_title(loc="left")
+    for wrong in ({"kind": "pie"}, {"slot": 168}, {"zone": "nowhere"}):
+        with pytest.raises(UsageError):
+            plot(release, **wrong)  # type: ignore[arg-type]
+
+
+def test_the_command_writes_pages_and_figures(release: Path, tmp_path: Path) -> None:
+    run = CliRunner().invoke(app, ["report", str(release), "--json"])
+    assert run.exit_code == 0, run.output
+    assert json.loads(run.output) == [str(release / "index.html")]
+    both = ["report", str(release), str(release), "--out", str(tmp_path / "two.html"), "--quiet"]
+    run = CliRunner().invoke(app, both)
+    assert run.exit_code == 0
+    assert (tmp_path / "two.html").stat().st_size > (release / "index.html").stat().st_size
+    assert run.output == ""

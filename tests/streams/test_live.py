@@ -1,0 +1,177 @@
+"""The command end to end: histories, pipes and folders; late events; slots published once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from sfumato.cli.main import app
+from sfumato.errors import SfumatoError, UsageError
+from sfumato.privacy.ledger import Ledger, Status
+from sfumato.streams.vault import packed, seal, unpacked, unseal
+
+START = datetime(2024, 3, 4, tzinfo=UTC)
+Stream = Callable[..., int]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    times = [START + timedelta(seconds=int(s)) for s in rng.integers(0, 86_400, 600)]
+    table = pa.table(
+        {
+            "user_id": rng.integers(0, 40, 600),
+            "timestamp": pa.array(times, pa.timestamp("us", tz="UTC")),
+            "cell_id": [f"t{k}" for k in rng.integers(0, 3, 600)],
+        }
+    )
+    pq.write_table(table, tmp_path / "events.parquet")
+    (tmp_path / "towers.csv").write_text("tower_id,lon,lat\nt0,2.0,48\nt1,2.1,48\nt2,2.2,48\n")
+    said = CliRunner().invoke(
+        app,
+        ["ledger", "init", "--dataset", "city", "--cap-epsilon", "1", "--cap-delta", "1e-6",
+         "--unit", "user-day", "--ledger", str(tmp_path / "ledger.sqlite")],
+    )  # fmt: skip
+    assert said.exit_code == 0, said.output
+    return tmp_path
+
+
+@pytest.fixture
+def stream(home: Path) -> Stream:
+    def run(events: str, *more: str, feed: bytes | None = None) -> dict[str, object]:
+        said = CliRunner().invoke(
+            app,
+            ["stream", events, "--out", str(home / "out"), "--dataset", "city", "--epsilon", "1",
+             "--from", "2024-03-04", "--to", "2024-03-05", "--tz", "UTC", "--slot", "6h",
+             "--towers", str(home / "towers.csv"), "--expected-users", "40", "--json",
+             "--ledger", str(home / "ledger.sqlite"), *more],
+            input=feed,
+        )  # fmt: skip
+        if said.exception is not None:
+            raise said.exception
+        found: dict[str, object] = json.loads(said.stdout.splitlines()[-1])
+        return found
+
+    return run  # type: ignore[return-value]
+
+
+def lines(home: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (home / "out" / "stream.ndjson").read_text().splitlines()]
+
+
+def test_a_history_is_published_slot_by_slot_and_once(home: Path, stream: Stream) -> None:
+    assert stream(str(home / "events.parquet"))["finished"]
+    made = lines(home)
+    assert [line["slot"] for line in made] == [0, 1, 2, 3]
+    assert made[1]["start"] == "2024-03-04T06:00:00+00:00"
+    part = pq.read_table(home / "out" / "slots" / "slot=00002" / "part-0.parquet")
+    assert part.column("zone_id").to_pylist() == ["t0", "t1", "t2"]
+    assert part.column("count").to_pylist() == made[2]["counts"]
+    (charge,) = Ledger(home / "ledger.sqlite").book().charges.values()
+    assert charge.status is Status.COMMITTED
+    before = (home / "out" / "stream.ndjson").read_bytes()
+    assert stream(str(home / "events.parquet"), "--resume")["finished"]
+    assert (home / "out" / "stream.ndjson").read_bytes() == before
+    with pytest.raises(UsageError, match="begun before"):
+        stream(str(home / "events.parquet"))
+
+
+def ndjson(*items: tuple[int, str, str] | int) -> bytes:
+    """Events (hour, user, place) and ticks of the clock (hour), which is stated from the start."""
+    text = ""
+    for item in (0, *items):
+        if isinstance(item, int):
+            text += json.dumps({"clock": (START + timedelta(hours=item)).isoformat()}) + "\n"
+        else:
+            hour, user, place = item
+            when = (START + timedelta(hours=hour)).isoformat()
+            text += json.dumps({"user": user, "time": when, "place": place}) + "\n"
+    return text.encode()
+
+
+def test_slots_close_by_the_clock_and_late_events_are_dropped(stream: Stream) -> None:
+    feed = ndjson((1, "a", "t0"), 6, (7, "a", "t1"), 7, (5, "b", "t2"), 8, (30, "c", "t0"))
+    found = stream("-", "--clock", "feed", "--delay", "1h", feed=feed)
+    # Slot 0 ended at 6 and closed at 7, the delay gone; b's event of hour 5 came after that.
+    assert found["next_slot"] == 1
+    assert found["internal"]["rows_dropped"] == {"late": 1, "outside": 1, "unreadable": 0}
+
+
+def test_a_pipe_that_breaks_goes_on_where_it_stopped(home: Path, stream: Stream) -> None:
+    whole = ndjson((1, "a", "t0"), 6, (7, "a", "t1"), 12, (13, "a", "t1"), 18, 24)
+    assert stream("-", "--clock", "feed", feed=ndjson((1, "a", "t0"), 6))["next_slot"] == 1
+    first = lines(home)
+    found = stream("-", "--clock", "feed", "--resume", feed=whole)
+    assert found["finished"]
+    assert lines(home)[:1] == first
+    assert found["internal"]["rows_dropped"] == {"late": 1, "outside": 0, "unreadable": 0}
+
+
+def test_a_folder_that_fills(home: Path, stream: Stream) -> None:
+    (home / "inbox").mkdir()
+    pq.write_table(
+        pa.table({"user": ["a", "b"], "time": [START, START], "place": ["t0", "t1"]}),
+        home / "inbox" / "0001.parquet",
+    )
+    (home / "inbox" / "CLOCK").write_text("2024-03-05T00:00:00Z")
+    assert stream(str(home / "inbox"), "--follow")["finished"]
+    assert len(lines(home)) == 4
+
+
+def test_schemes_that_need_the_whole_window_are_not_for_pipes(stream: Stream) -> None:
+    with pytest.raises(UsageError, match="as a whole"):
+        stream("-", "--scheme", "mean", feed=b"")
+    with pytest.raises(UsageError, match="user-period"):
+        CliRunner().invoke(
+            app,
+            ["stream", "-", "--out", "x", "--dataset", "d", "--epsilon", "1", "--from",
+             "2024-03-04", "--tz", "UTC", "--unit", "user-period"],
+            catch_exceptions=False,
+        )  # fmt: skip
+
+
+def test_mean_of_a_history(home: Path, stream: Stream) -> None:
+    assert stream(str(home / "events.parquet"), "--scheme", "mean")["finished"]
+    made = lines(home)
+    assert made[0]["counts"] == made[3]["counts"]
+
+
+def test_a_changed_history_is_refused(home: Path, stream: Stream) -> None:
+    stream(str(home / "events.parquet"))
+    table = pq.read_table(home / "events.parquet")
+    pq.write_table(table.slice(1), home / "events.parquet")
+    with pytest.raises(SfumatoError, match="events"):
+        stream(str(home / "events.parquet"), "--resume")
+
+
+@pytest.mark.privacy
+def test_sealed_state_opens_with_its_key_alone() -> None:
+    key, other = bytes(range(32)), bytes(32)
+    for value in ({"a": [1, 2]}, np.arange(5), np.array([[0.5]])):
+        back = unpacked(unseal(seal(packed(value), key), key))
+        assert np.array_equal(back, value) if isinstance(value, np.ndarray) else back == value
+    sealed = seal(b"secret counts", key)
+    assert b"secret" not in sealed
+    for bad in (sealed[:-1] + bytes([sealed[-1] ^ 1]), b"short"):
+        with pytest.raises(SfumatoError):
+            unseal(bad, key)
+    with pytest.raises(SfumatoError):
+        unseal(sealed, other)
+
+
+@pytest.mark.privacy
+def test_one_pad_never_meets_two_states() -> None:
+    """Under one pad, the difference of two sealed states would be that of the exact counts."""
+    key, states = bytes(range(32)), [bytes(40), bytes(40), b"x" * 40]
+    texts = {seal(state, key)[16:-32] for state in states}
+    assert len(texts) == 3
+    first, _, last = (np.frombuffer(seal(s, key)[16:-32], np.uint8) for s in states)
+    assert (first ^ last).tobytes() != states[2]
