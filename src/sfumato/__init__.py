@@ -1,21 +1,71 @@
-"""sfumato: publish what crowds do without giving away what any person did."""
+"""sfumato: publish what crowds do without giving away what any person did.
+
+The door: every verb here is a command of the same name, with the same words (`start` and `end` are
+`--from` and `--to`, since `from` is a word of Python's own).
+
+==================================  =============================================================
+through the wall, charged           `release`, `stream`, `sanitise`; `plan` says what it will cost
+from what is published              `read_release`, `report`, `export`
+for the holder's eyes alone         `inspect`, `evaluate`, `attack`, `audit`
+what was ever released about whom   `Ledger`
+==================================  =============================================================
+"""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sfumato.attacks.run import attack
+    from sfumato.audits.audit import audit
+    from sfumato.density.evaluate import evaluate
+    from sfumato.density.plan import plan
+    from sfumato.density.publish import release
+    from sfumato.io.inspection import inspect
+    from sfumato.privacy.ledger import Ledger
+    from sfumato.published.export import export
+    from sfumato.published.release import Release, read_release
+    from sfumato.reports.page import report
+    from sfumato.streams.publish import stream
+    from sfumato.traces.publish import sanitise
 
 __version__: str  # read from the installed package when it is asked for
 
-__all__ = ["__version__", "inspect", "read_release", "release"]
+__all__ = [
+    "Ledger",
+    "Release",
+    "__version__",
+    "attack",
+    "audit",
+    "evaluate",
+    "export",
+    "inspect",
+    "plan",
+    "read_release",
+    "release",
+    "report",
+    "sanitise",
+    "stream",
+]
 
 _HOMES = {
-    "inspect": "sfumato.io.inspect",
-    "read_release": "sfumato.published",
+    "Ledger": "sfumato.privacy.ledger",
+    "Release": "sfumato.published.release",
+    "attack": "sfumato.attacks.run",
+    "audit": "sfumato.audits.audit",
+    "evaluate": "sfumato.density.evaluate",
+    "export": "sfumato.published.export",
+    "inspect": "sfumato.io.inspection",
+    "plan": "sfumato.density.plan",
+    "read_release": "sfumato.published.release",
     "release": "sfumato.density.publish",
+    "report": "sfumato.reports.page",
+    "sanitise": "sfumato.traces.publish",
+    "stream": "sfumato.streams.publish",
 }
+"""Loaded by name when they are asked for: a verb brings every engine with it."""
 
 
 def __getattr__(name: str) -> Any:
-    """`sfumato.release`, loaded by name when it is asked for: it brings every engine with it."""
     if name == "__version__":
         from importlib.metadata import version
 
@@ -23,3 +73,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

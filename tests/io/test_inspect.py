@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from sfumato.cli.main import app
 from sfumato.errors import InputError
 from sfumato.io.files import locate
-from sfumato.io.inspect import inspect
+from sfumato.io.inspect import look as inspect
 from sfumato.io.inspection import Inspection
 from sfumato.model.places import PlaceKind, Places
 

@@ -25,7 +25,7 @@ from sfumato.io.zones import read_zones
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.ledger import Ledger
 from sfumato.published import Release, read_release
-from sfumato.published.export import export_release
+from sfumato.published.export import export
 from sfumato.reports.figures import plot, write_figures
 from sfumato.reports.page import build_page, write_page
 
@@ -112,7 +112,7 @@ READERS: dict[str, Reader] = {
     "write_page": lambda f, given: write_page(f, given.scratch / "page.html"),
     "plot": lambda f, _: plot(f, "map"),
     "write_figures": lambda f, given: write_figures(f, given.scratch / "figures"),
-    "export_release": lambda f, given: export_release(f, "flowkit", given.scratch / "x"),
+    "export": lambda f, given: export(f, given.scratch / "x", to="flowkit"),
     "evaluate": lambda f, given: evaluate(f, given.events, zones=given.zones, earth_mover=False),
     "attack": lambda f, given: attack(f, given.events, zones=given.zones, seeds=1, group=0),
     "pattern_of (earlier)": _asked,
@@ -230,6 +230,6 @@ def test_noise_from_a_test_seed_does_not_enter_the_next_release(home: Path, tmp_
     manifest = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps(manifest | {"tainted": True}))
     assert isinstance(read_release(folder), Release)
-    for reader in ("sfumato release --earlier", "pattern_of (earlier)", "export_release"):
+    for reader in ("sfumato release --earlier", "pattern_of (earlier)", "export"):
         with pytest.raises(InputError, match="test seed"):
             READERS[reader](folder, Inputs(home, tmp_path))

@@ -27,7 +27,9 @@ from sfumato.model.counts import Counting
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published import read_release
 from sfumato.published.export import (
-    export_release,
+    export as export_release,
+)
+from sfumato.published.export import (
     open_pipeline,
     read_aggregates,
     write_aggregates,
@@ -218,9 +220,9 @@ def test_the_page_from_flowdb_to_its_aggregates_and_back(
     told = "".join(p.read_text() for p in tmp_path.rglob("*.json")) + "".join(maps[0].read_text())
     assert "postgresql:/" not in told
     with pytest.raises(InputError, match="not empty"):
-        export_release(tmp_path / "weekend", "flowkit", tmp_path / "aggregates")
+        export_release(tmp_path / "weekend", tmp_path / "aggregates", to="flowkit")
     with pytest.raises(UsageError, match="zoning"):
-        export_release(tmp_path / "weekend", "flowkit", tmp_path / "x", zoning="admin3")
+        export_release(tmp_path / "weekend", tmp_path / "x", to="flowkit", zoning="admin3")
 
 
 def test_intervals_follow_the_clock(tmp_path: Path) -> None:

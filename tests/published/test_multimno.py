@@ -24,7 +24,7 @@ from sfumato.io.towers import read_towers
 from sfumato.io.zones import read_zones
 from sfumato.model.counts import Counting
 from sfumato.model.places import ALWAYS_FROM, ALWAYS_TO
-from sfumato.published.export import export_release, open_pipeline, read_population
+from sfumato.published.export import export, open_pipeline, read_population
 
 PAGE = Path(__file__).parents[2] / "docs" / "adapters" / "multimno.md"
 NETWORK = "silver/network_coverage/mno_network"
@@ -244,10 +244,10 @@ def test_the_page_from_lakehouse_to_gold_and_back(
         ("timestamp", "timestamp[us, tz=UTC]"),
     ]
     with pytest.raises(InputError, match="there already"):
-        export_release(tmp_path / "weekend", "multimno", out, zoning="nuts:3")
+        export(tmp_path / "weekend", out, to="multimno", zoning="nuts:3")
     with pytest.raises(UsageError, match="GeoJSON"):
-        export_release(tmp_path / "weekend", "multimno", out, zoning="nuts:3", geojson=True)
+        export(tmp_path / "weekend", out, to="multimno", zoning="nuts:3", geojson=True)
     table = tmp_path / "weekend" / "density.parquet"
     table.write_bytes(table.read_bytes() + b" ")
     with pytest.raises(InputError, match="not as it was published"):
-        export_release(tmp_path / "weekend", "multimno", tmp_path / "x", zoning="nuts:3")
+        export(tmp_path / "weekend", tmp_path / "x", to="multimno", zoning="nuts:3")

@@ -9,7 +9,7 @@ import pytest
 from tests.published.told import Town, write_export
 
 from sfumato.errors import InputError, UsageError
-from sfumato.published.export import PIPELINES, export_release
+from sfumato.published.export import PIPELINES, export
 
 WHEN = ("--from", "2024-03-30", "--to", "2024-04-01", "--tz", "Europe/Paris", "--slot", "6h")
 WHAT = ("--dataset", "d", "--epsilon", "0.5", "--delta", "1e-7", "--expected-users", "2000")
@@ -63,4 +63,4 @@ def test_refusals_of_export(tmp_path: Path, sfumato: Callable[..., str]) -> None
     with pytest.raises(UsageError, match="not a pipeline"):
         sfumato("export", "here", "there", "--to", "excel")
     with pytest.raises(InputError, match="not a release folder"):
-        export_release(tmp_path, PIPELINES[0], tmp_path / "out", zoning="nuts:3")
+        export(tmp_path, tmp_path / "out", to=PIPELINES[0], zoning="nuts:3")

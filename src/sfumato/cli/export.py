@@ -26,9 +26,9 @@ def export(
     Example:
         sfumato export releases/week-37 as-flowkit --to flowkit --geojson
     """
-    from sfumato.published.export import export_release
+    from sfumato.published.export import export as write
 
     with Working(quiet, "writing the release in another form"):
-        written = export_release(release, to, out, zoning=zoning, geojson=geojson)
+        written = write(release, out, to=to, zoning=zoning, geojson=geojson)
     if not quiet:
         typer.echo(f"{len(written)} files in {out}, with the privacy statement of the release.")

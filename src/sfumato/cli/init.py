@@ -276,7 +276,7 @@ def _look(chosen: _Settings) -> None:
     """How the events are read, where they are there to be looked at. For the holder's eyes."""
     if not Path(chosen.events).exists():
         return
-    from sfumato.io.inspect import inspect
+    from sfumato.io.inspection import inspect
 
     tell([f"looking at {chosen.events} to write down how it is read; sfumato inspect says more"])
     try:

@@ -14,11 +14,16 @@ from sfumato.cli.options import (
     Columns,
     DropBadTowers,
     Format,
+    Grid,
+    Layer,
+    Region,
+    RepairZones,
     TimeUnit,
     Towers,
     ZoneId,
+    ZoneName,
     Zones,
-    columns_of,
+    called,
     shared,
 )
 from sfumato.cli.telling import Working
@@ -44,7 +49,12 @@ def inspect(
         str | None, shared(DATA, "--events-tz", "Clock of times that carry no offset.")
     ] = None,
     format: Format = None,
+    grid: Grid = None,
+    region: Region = None,
     zone_id: ZoneId = None,
+    zone_name: ZoneName = None,
+    layer: Layer = None,
+    repair_zones: RepairZones = False,
     drop_bad_towers: DropBadTowers = False,
     as_json: AsJson = False,
 ) -> None:
@@ -55,23 +65,11 @@ def inspect(
     Example:
         sfumato inspect events.parquet --towers towers.csv --zones zones.geojson
     """
-    from sfumato.io.inspect import inspect as look
-    from sfumato.io.towers import read_towers
-    from sfumato.io.zones import read_zones
+    options = dict(locals())
+    from sfumato.io.inspection import inspect as look
 
     with Working(as_json, "looking at the events"):
-        areas = None if zones is None else read_zones(zones, zone_id)
-        sites = None
-        if towers is not None:
-            sites = read_towers(towers, zones=areas, tz=events_tz, drop_bad=drop_bad_towers)
-        found = look(
-            events[0] if len(events) == 1 else events,
-            columns=columns_of(column),
-            tz=events_tz,
-            time_unit=time_unit,
-            format=format,
-            places=sites if sites is not None else areas,
-        )
+        found = called(look, options, events=events[0] if len(events) == 1 else events)
     if as_json:
         typer.echo(json.dumps({"internal": found.numbers()}, indent=2, sort_keys=True))
         return

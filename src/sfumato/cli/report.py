@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import OUTPUT, AsJson, Quiet, shared
+from sfumato.cli.options import OUTPUT, AsJson, Quiet, called, shared
 from sfumato.cli.telling import Working
 
 
@@ -34,19 +34,11 @@ def report(
     Example:
         sfumato report releases/week-37 releases/week-38 --out weeks.html
     """
-    from sfumato.published import read_release
-    from sfumato.reports.page import write_page
+    options = dict(locals())
+    from sfumato.reports.page import report as make
 
     with Working(quiet or as_json, "making the page") as progress:
-        found = [read_release(folder) for folder in releases]
-        written = [write_page(found[0] if len(found) == 1 else found, out)]
-        if figures is not None:
-            from sfumato.reports.figures import write_figures
-
-            progress("drawing figures", -1.0)
-            for release in found:
-                target = figures if len(found) == 1 else figures / release.folder.absolute().name
-                written += write_figures(release, target)
+        written = called(make, options, progress=progress)
     if as_json:
         typer.echo(json.dumps([str(path) for path in written], indent=2))
     elif not quiet:

@@ -46,7 +46,7 @@ _SAMPLE = 200_000
 """Rows that a suggestion is made from."""
 
 
-def inspect(
+def look(
     source: object,
     *,
     columns: Mapping[str, str] | None = None,

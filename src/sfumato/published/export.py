@@ -222,18 +222,36 @@ def open_pipeline(name: str, where: str, grid: TimeGrid, zoning: str | None = No
     return open_flowkit(where, grid, zoning)
 
 
-def export_release(
-    folder: str | os.PathLike[str] | Release,
-    name: str,
+def export(
+    release: str | os.PathLike[str] | Release,
     out: str | os.PathLike[str],
     *,
+    to: str,
     zoning: str | None = None,
     geojson: bool = False,
 ) -> list[Path]:
-    """Write a release as the pipeline would have published it; nothing is read but the release."""
-    _check(name)
-    found = vouched(as_release(folder), "It cannot be exported")
-    if name == "multimno":
+    """Write a release as another pipeline would have published it. Nothing is read but the release.
+
+    Args:
+        release: The release, or its folder.
+        out: Folder to write into.
+        to: multimno or flowkit.
+        zoning: multimno: what the zones are called there, such as nuts:3.
+        geojson: flowkit: also a map of every slot.
+
+    Returns:
+        The files that were written, the privacy statement among them.
+
+    Raises:
+        InputError: The release is not as it was published.
+        UsageError: There is no such pipeline, or it has no such form.
+
+    Example:
+        >>> sfumato.export("releases/week-37", "out", to="flowkit")        # doctest: +SKIP
+    """
+    _check(to)
+    found = vouched(as_release(release), "It cannot be exported")
+    if to == "multimno":
         if geojson:
             raise UsageError("multimno has no GeoJSON form.", remedy="Leave `geojson` out.")
         return write_population(found, Path(out), zoning)

@@ -37,6 +37,7 @@ from markupsafe import Markup
 
 from sfumato.errors import UsageError
 from sfumato.io.write import write_bytes
+from sfumato.model.source import Progress
 from sfumato.published.release import Release, as_release
 from sfumato.reports.encode import encode_numbers, encode_outlines
 from sfumato.reports.privacy_label import Words, encode_clock, label_facts, load_words
@@ -217,3 +218,43 @@ def encode_releases(releases: Sequence[Release], words: Words) -> dict[str, Any]
             }
         )
     return {"maps": maps, "releases": entries}
+
+
+def report(
+    releases: Folders,
+    *,
+    out: str | Path | None = None,
+    figures: str | Path | None = None,
+    progress: Progress | None = None,
+) -> list[Path]:
+    """Make the offline page from releases or streams alone, and figures for papers.
+
+    Args:
+        releases: One, or several (weeks), which give one page with a chooser.
+        out: File of the page; default: index.html in the folder of a single release.
+        figures: Folder for figures, PNG and SVG; none: no figures.
+        progress: Told the stage and its share.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        InputError: A release is not as it was published.
+        UsageError: Several releases and no `out`.
+
+    Example:
+        >>> sfumato.report(["releases/week-37", "releases/week-38"], out="weeks.html")
+        ... # doctest: +SKIP
+    """
+    found = [as_release(one) for one in ([releases] if isinstance(releases, Given) else releases)]
+    written = [write_page(found[0] if len(found) == 1 else found, out)]
+    if figures is not None:
+        from sfumato.reports.figures import write_figures  # matplotlib is an extra
+
+        if progress is not None:
+            progress("drawing figures", -1.0)
+        for release in found:
+            home = Path(figures)
+            target = home if len(found) == 1 else home / release.folder.absolute().name
+            written += write_figures(release, target)
+    return written

@@ -1,0 +1,81 @@
+"""The door: what `sfumato` offers is complete, documented, and the same on the command line."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+import typer
+
+import sfumato
+from sfumato.cli.command import built
+from sfumato.cli.main import COMMANDS
+
+VERBS = [name for name in sfumato.__all__ if name[0].islower() and not name.startswith("_")]
+NOT_COMMANDS = {"read_release"}
+"""Verbs of Python alone: what a command prints, a notebook reads."""
+NOT_VERBS = {"demo", "init", "doctor", "city", "reproduce", "ledger"}
+"""Commands without a verb: they begin, or keep books (`sfumato.Ledger`)."""
+PYTHON_ALONE = {"internal", "progress", "watch", "begin", "keep_key"}
+"""Who is told what; what the terminal shows instead."""
+TERMINAL_ALONE = {"quiet", "as_json", "config", "dry_run", "ledger_key", "context", "out", "help"}
+
+
+def test_every_command_is_a_verb_and_every_verb_a_command() -> None:
+    assert set(VERBS) - NOT_COMMANDS == set(COMMANDS) - NOT_VERBS
+
+
+def test_the_door_lists_what_it_opens() -> None:
+    assert set(dir(sfumato)) == set(sfumato.__all__) == {*sfumato._HOMES, "__version__"}
+    for name in sfumato.__all__:
+        assert getattr(sfumato, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'realease'"):
+        _ = sfumato.realease
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_says_what_it_takes_and_gives(name: str) -> None:
+    verb = getattr(sfumato, name)
+    text = inspect.getdoc(verb) or ""
+    for part in ("Args:", "Returns:", "Raises:", "Example:"):
+        assert part in text, f"{name} has no {part}"
+    assert verb.__name__ == name
+    for parameter in inspect.signature(verb).parameters.values():
+        assert parameter.kind is not inspect.Parameter.VAR_KEYWORD, f"{name} hides its settings"
+        assert f"{parameter.name}:" in text, f"{name}: {parameter.name} is not explained"
+        assert parameter.annotation is not inspect.Parameter.empty
+
+
+@pytest.mark.parametrize("name", sorted(set(VERBS) - NOT_COMMANDS))
+def test_the_words_are_the_same_on_the_command_line(name: str) -> None:
+    module = import_module(f"sfumato.cli.{COMMANDS[name].module}")
+    command = getattr(module, "recovery" if name == "attack" else name)
+    said = set(inspect.signature(command).parameters)
+    taken = set(inspect.signature(getattr(sfumato, name)).parameters)
+    assert taken - said <= PYTHON_ALONE
+    assert said - taken <= TERMINAL_ALONE
+    assert isinstance(built(command), typer.core.TyperCommand)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_examples_run(name: str) -> None:
+    """Those that need no files; the others are run by the tests of the pages."""
+    verb = getattr(sfumato, name)
+    (found,) = doctest.DocTestFinder(recurse=False).find(verb, name, globs={"sfumato": sfumato})
+    result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(found)
+    assert result.failed == 0
+
+
+def test_the_door_is_light() -> None:
+    """`import sfumato` brings no engine; `dir` and a wrong name bring none either."""
+    heavy = "numpy pyarrow duckdb numba scipy geopandas matplotlib pydantic sqlalchemy"
+    code = (
+        "import sys, sfumato; dir(sfumato); hasattr(sfumato, 'nothing')\n"
+        f"print([name for name in {heavy.split()!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
