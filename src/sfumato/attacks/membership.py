@@ -1,17 +1,10 @@
-"""The area under the ROC curve, how sure it is, and how large a guarantee lets it be.
+"""Membership inference: is this person among those who were counted? The game, and its AUC.
 
-The area is the chance that a round with the target scores above one without (ties count half):
-0.5 is guessing, 1 is certainty. Targets and rounds are both samples, and all targets are scored
-on the same rounds, so the interval is a percentile bootstrap that redraws targets and rounds
-apart from each other (Owen & Eckles 2012).
-
-The game: is this person among those who were counted?
-
-In each round every one of some people joins by the toss of a coin; the group is counted and its
-table published. The adversary, who knows the target's trajectory and what other published
-groups looked like (Pyrgelis et al. 2018), says how likely the target is in it. Because coins are
-tossed for each person apart, a round with the target and one without differ by exactly one
-record, added or removed, which is what a guarantee speaks of; and every round serves every
+**The game.** In each round every one of some people joins by the toss of a coin; the group is
+counted and its table published. The adversary, who knows the target's trajectory and what other
+published groups looked like (Pyrgelis et al. 2018), says how likely the target is in it. Because
+coins are tossed for each person apart, a round with the target and one without differ by exactly
+one record, added or removed, which is what a guarantee speaks of; and every round serves every
 target, so that a scheme that takes seconds can be played against. Two adversaries:
 
 * *knows*: looks at the published counts at the target's own slots and cells, subtracts what
@@ -23,6 +16,12 @@ target, so that a scheme that takes seconds can be played against. Two adversari
 Both train on *published* tables, noise included, the strategic adversary of the paper, on one
 half of the rounds and are scored on the other, both ways round. Beside them stands *blind*: the
 trained one asked about somebody else's coins, which shows what chance alone scores here.
+
+**The score** is the area under the ROC curve: the chance that a round with the target scores above
+one without (ties count half): 0.5 is guessing, 1 is certainty. Targets and rounds are both samples,
+and all targets are scored on the same rounds, so the interval is a percentile bootstrap that
+redraws targets and rounds apart from each other (Owen & Eckles 2012). `allowed` is how large a
+guarantee lets the area be.
 """
 
 from __future__ import annotations
@@ -156,7 +155,7 @@ class Membership:
 
     @property
     def worst(self) -> Auc:
-        return max(self.knows, self.trained, key=lambda found: found.value)
+        return max(self.knows, self.trained, key=lambda auc: auc.value)
 
 
 def play(
@@ -199,18 +198,18 @@ def play(
     own = coins[:targets].reshape(targets, 2, half)
     other = coins[np.arange(1, targets + 1) % people].reshape(targets, 2, half)
 
-    def found(adversary: int, who: NDArray[np.bool_]) -> Auc:
+    def auc_of(adversary: int, who: NDArray[np.bool_]) -> Auc:
         return interval([(scores[adversary, f], who[:, f]) for f in (0, 1)], rng)
 
-    return Membership(found(0, own), found(1, own), found(1, other), game)
+    return Membership(auc_of(0, own), auc_of(1, own), auc_of(1, other), game)
 
 
 def _shrunk(rows: Table) -> NDArray[np.float64]:
     """Covariance pulled towards its diagonal, which also keeps it invertible."""
     centred = rows - rows.mean(axis=0)
-    found = centred.T @ centred / max(len(rows) - 1, 1)
-    level = max(float(np.trace(found)) / len(found), 1e-6)
-    return np.asarray((1 - _SHRINK) * found + _SHRINK * level * np.eye(len(found)))
+    covariance = centred.T @ centred / max(len(rows) - 1, 1)
+    level = max(float(np.trace(covariance)) / len(covariance), 1e-6)
+    return np.asarray((1 - _SHRINK) * covariance + _SHRINK * level * np.eye(len(covariance)))
 
 
 def _known(outside: Table) -> NDArray[np.float64]:

@@ -1,12 +1,8 @@
-"""A study in words, tables and numbers. INTERNAL: it compares with the truth.
+"""A study of attacks in words, tables and pictures, as `sfumato attack` shows it. INTERNAL.
 
-Every form carries the mark; file names get it from whoever writes them.
-
-A study as a picture: accuracy of every table beside its baselines, and slot by slot.
-
-INTERNAL. matplotlib is optional (`pip install 'sfumato[plots]'`) and imported when asked for.
-
-What `sfumato attack` writes and shows. Every file is internal and says so in its name.
+It compares with the truth, so every form carries the mark, and every file says so in its name. The
+pictures are the accuracy of every table beside its baselines, and slot by slot; matplotlib is
+optional (`pip install 'sfumato[plots]'`) and imported when it is needed.
 """
 
 from __future__ import annotations
@@ -163,20 +159,20 @@ def as_json(
             name: {
                 adversary: {"auc": auc.value, "low": auc.low, "high": auc.high, "loss": auc.loss}
                 for adversary, auc in (
-                    ("knows", found.knows),
-                    ("trained", found.trained),
-                    ("blind", found.blind),
+                    ("knows", played.knows),
+                    ("trained", played.trained),
+                    ("blind", played.blind),
                 )
             }
-            | {"group": found.game.group, "targets": found.game.targets}
-            | {"rounds": found.game.rounds, "allowed": most.get(name)}
-            for name, found in (membership or {}).items()
+            | {"group": played.game.group, "targets": played.game.targets}
+            | {"rounds": played.game.rounds, "allowed": most.get(name)}
+            for name, played in (membership or {}).items()
         },
     }
 
 
 def _outcome(one: Outcome) -> dict[str, Any]:
-    found = one.identified
+    identified = one.identified
     return {
         "table": one.name,
         "recovered_people": one.people,
@@ -192,13 +188,13 @@ def _outcome(one: Outcome) -> dict[str, Any]:
         "others_by_slot": [_number(value) for value in one.others.tolist()],
         "uniqueness": one.uniqueness.tolist(),
         "identified": None
-        if found is None
+        if identified is None
         else {
-            "points": found.points,
-            "people": found.people,
-            "singled_out": found.singled_out,
-            "learned": found.learned,
-            "chance": found.chance,
+            "points": identified.points,
+            "people": identified.people,
+            "singled_out": identified.singled_out,
+            "learned": identified.learned,
+            "chance": identified.chance,
         },
         "certified_gap": one.gap,
     }
@@ -274,14 +270,14 @@ def membership_rows(
     body = [
         [
             name,
-            str(found.game.group),
+            str(played.game.group),
             *(
                 f"{a.value:.2f} ({a.low:.2f}–{a.high:.2f})"
-                for a in (found.knows, found.trained, found.blind)
+                for a in (played.knows, played.trained, played.blind)
             ),
             f"{most[name]:.2f}" if name in most else "–",
         ]
-        for name, found in membership.items()
+        for name, played in membership.items()
     ]
     return head, body
 
@@ -353,7 +349,7 @@ def panel(
     study: Study, membership: Mapping[str, Membership], allowed: Mapping[str, float]
 ) -> AttackPanel:
     """The study for the attack panel of the internal page."""
-    found = [
+    results = [
         AttackResult(
             attack="trajectory recovery",
             contender=one.name,
@@ -366,7 +362,7 @@ def panel(
         )
         for one in study.outcomes
     ]
-    found += [
+    results += [
         AttackResult(
             attack="membership",
             contender=name,
@@ -388,4 +384,4 @@ def panel(
         )
         for one in study.outcomes
     )
-    return AttackPanel(tuple(found), tracks)
+    return AttackPanel(tuple(results), tracks)

@@ -1,9 +1,8 @@
-"""People published by a stream, for studies: the real scheme, slot after slot, seeded noise.
+"""People published again for studies: by any density scheme, or slot by slot by a stream.
 
-People published by any registered scheme, for studies: the real pipeline, seeded noise.
-
-Events go through the engine and the wall as in a release; only the noise is predictable, so
-that a study can be repeated. Nothing here is charged and nothing can be published.
+The real pipeline with seeded noise. Events go through the engine and the wall as in a release; only
+the noise is predictable, so that a study can be repeated. Nothing here is charged and nothing can
+be published.
 """
 
 from __future__ import annotations

@@ -1,14 +1,18 @@
-"""`Ground`: where the cells are, how far apart, and a place for people who are not counted.
+"""What a recovery attack is given: the map, the holder's true trajectories, and whole people.
 
-Cell `cells` (one past the last) is *nowhere*: people that a table does not show in a slot wait
-there. It is half the map's diameter from every cell, the least distance that keeps the triangle
-inequality, on which the stay-first reduction of `transport` rests.
+**The map** (`Ground`): where the cells are, how far apart, and a place for people who are not
+counted. Cell `cells` (one past the last) is *nowhere*: people that a table does not show in a slot
+wait there. It is half the map's diameter from every cell, the least distance that keeps the
+triangle inequality, on which the stay-first reduction of `recovery.transport` rests.
 
-`People`: the truth that an attack is scored against. INTERNAL, held by the holder alone.
+**The truth** (`People`) that an attack is scored against: the holder's own trajectories from
+events, INTERNAL and held by the holder alone. Somebody seen in several places within a slot is
+taken to be in one of them, by lot. A slot without a record holds the last place before it, or the
+first after it; the share of such slots is reported, because a filled trajectory is easier to
+recover than a lived one.
 
-From any table of counts to whole people: the stated rule for what noise and rounding did.
-
-The attack of Xu et al. (2017) needs every slot to hold the same whole number of people. A
+**Whole people** from any table of counts: the stated rule for what noise and rounding did. The
+attack of Xu et al. (2017) needs every slot to hold the same whole number of people. A
 published table may not: totals move, counts are negative or fractional, small ones are missing.
 
 * *nowhere*: counts are rounded to whole numbers (halves up) and negative ones are zero. The
@@ -20,12 +24,6 @@ published table may not: totals move, counts are negative or fractional, small o
   count repeats the one before it, the first is then spread evenly.
 
 *auto* takes *nowhere* for whole non-negative tables and *scale* for all others.
-
-The holder's own trajectories from events: what the attack is scored against. INTERNAL.
-
-Somebody seen in several places within a slot is taken to be in one of them, by lot. A slot
-without a record holds the last place before it, or the first after it; the share of such slots
-is reported, because a filled trajectory is easier to recover than a lived one.
 """
 
 from __future__ import annotations

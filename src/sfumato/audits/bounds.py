@@ -1,11 +1,11 @@
-"""Exact confidence limits for a proportion (Clopper & Pearson 1934), vectorised.
+"""Lower bounds of privacy loss: epsilon at delta, mu and rho from runs; exact epsilon from laws.
 
-`k` successes in `n` independent trials; each limit fails with probability at most `alpha`,
-whatever the true proportion is.
+**Clopper-Pearson.** All bounds from runs rest on exact confidence limits for a proportion (Clopper
+& Pearson 1934): `k` successes in `n` independent trials; each limit fails with probability at most
+`alpha`, whatever the true proportion is.
 
-A lower bound of epsilon at a given delta, from runs on two neighbouring inputs.
-
-A mechanism that is (epsilon, delta)-DP satisfies P(E) <= exp(epsilon) Q(E) + delta for every
+**Epsilon at a given delta**, from runs on two neighbouring inputs. A mechanism that is
+(epsilon, delta)-DP satisfies P(E) <= exp(epsilon) Q(E) + delta for every
 event E, P and Q being its output laws on neighbouring inputs, in either order. So one event
 with P(E) >= p and Q(E) <= q proves epsilon >= log((p - delta) / q), as in Jagielski, Ullman &
 Oprea 2020 and Nasr et al. 2021.
@@ -15,16 +15,13 @@ Three disjoint groups of runs: a quarter *fits* every statistic, a quarter *choo
 two Clopper-Pearson limits, each failing with probability (1 - confidence) / 2. Only one event
 is ever certified, so the stated confidence covers everything that was tried.
 
-Lower bounds of mu for Gaussian schemes, on the whole released vector.
-
-At delta = 1e-6 no feasible number of runs shows the events on which a Gaussian release loses
+**Mu for Gaussian schemes**, on the whole released vector. At delta = 1e-6 no feasible number of
+runs shows the events on which a Gaussian release loses
 its epsilon. What runs do show is how far two neighbouring inputs lie apart. A mechanism is
 mu-GDP (Dong, Roth & Su 2022) if no test tells them apart better than it tells N(0, 1) from
 N(mu, 1): errors of the first and second kind obey b >= Phi(Phi^-1(1 - a) - mu). A Gaussian
 mechanism with L2 sensitivity D and standard deviation s is D/s-GDP, and so is everything
-computed from it.
-
-Three bounds, for a score that was fitted on other runs:
+computed from it. Three bounds, for a score that was fitted on other runs:
 
 * `paired`: the chance that the score of a run with the user beats one without is at most
   Phi(mu / sqrt 2) (the area under the trade-off curve), and wins among independent pairs are
@@ -41,9 +38,8 @@ continuous noise (on each input), and that is the statement tested here: an erro
 short of the curve by `slack`, and the area may pass it by 2 slack. `rho_lower_bound` tests
 the zCDP statement itself, at a loss of power.
 
-The exact epsilon of a mechanism whose output probabilities are known (small support).
-
-No runs, no confidence: P and Q are the probabilities of every output on two neighbouring
+**Exact epsilon** of a mechanism whose output probabilities are known (small support). No runs, no
+confidence: P and Q are the probabilities of every output on two neighbouring
 inputs, and the answer is the smallest epsilon with P(E) <= exp(epsilon) Q(E) + delta and
 Q(E) <= exp(epsilon) P(E) + delta for every event E. The worst event collects the outputs
 whose ratio exceeds exp(epsilon), so it is enough to look at sums of (p - exp(epsilon) q)+.

@@ -4,10 +4,9 @@ Noise on arrays is drawn for all runs at once: the array is repeated inside its 
 leaves its sensitivity and the mechanism's code as they are. Choices and streams run one by
 one, each with a release key of its own.
 
-Maps in fixed point as subjects: what they say about sensitivity, tested with noise on top.
-
-Shares of towers in zones, weights by zone and slot, and real aggregates that are rounded. The
-user is chosen so that the stated sensitivity is reached, or nearly.
+Maps in fixed point are subjects too (`map_subjects`): what they say about sensitivity, tested with
+noise on top. Shares of towers in zones, weights by zone and slot, and real aggregates that are
+rounded. The user is chosen so that the stated sensitivity is reached, or nearly.
 """
 
 from __future__ import annotations

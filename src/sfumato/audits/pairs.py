@@ -8,9 +8,8 @@ the smallest trace (one visit), and how users are told apart (ids at the ends of
 beside ids of others). Under it lies a small public: nobody, one person, some, or a crowd that
 keeps counts away from zero, where clipping would hide a difference.
 
-The small made-up world in which schemes are audited: three towers and one day.
-
-Small on purpose: the promise does not depend on the size of the city, and a test on few
+They live in a small made-up world (`Stage`): three towers and one day. Small on purpose: the
+promise does not depend on the size of the city, and a test on few
 numbers needs few runs. The day has enough slots that a user who is always there reaches the
 contribution bound: twice l slots for a sample, twice C^2 for weights, so that a bound which is
 set too high shows.

@@ -1,33 +1,27 @@
-"""A whole pipeline as a subject: source, wall, recipe, and what it publishes.
+"""Whole pipelines under audit: by runs with fresh noise, and exactly, by replay.
 
-Every run gets a fresh release key, so sampling and noise are drawn anew exactly as in a
-release; only the counting is remembered between runs (`model.source.RecallingSource`). What the
+**By runs.** A pipeline is source, wall, recipe, and what it publishes. Every run gets a fresh
+release key, so sampling and noise are drawn anew exactly as in a release; only the counting is
+remembered between runs (`model.source.RecallingSource`). What the
 recipe charged must be what its claims were computed from, or the audit stops: a pipeline that
-measures more than it says would be caught by its own bill.
+measures more than it says would be caught by its own bill. `pipeline` looks at what is published,
+`transcripts` at the answers of the wall themselves, before refinement has smoothed anything away.
 
-`pipeline` looks at what is published, `transcripts` at the answers of the wall themselves, before
-refinement has smoothed anything away.
-
-What a scheme publishes under equal answers of the wall, byte by byte.
-
-Everything behind the wall's answers must be post-processing: a function of these answers and of
+**The same bytes under equal answers.** Everything behind the wall's answers must be
+post-processing: a function of these answers and of
 public facts. So a scheme that is run on one input and replayed on its neighbour with the very
 same answers must hand back the same bytes: the table, its intervals, its remarks, the files that
 are made from them. A byte that differs was decided from private numbers that nobody paid for,
-and so was a run that is refused on one of the two inputs only.
-
-There is no chance in the comparison, and it does not ask how the numbers got out: through a
+and so was a run that is refused on one of the two inputs only. There is no chance in the
+comparison, and it does not ask how the numbers got out: through a
 box that was opened, a function that looked around inside one, or an error.
 
-Exact shifts: what one person really moves, measurement by measurement, against the charge.
-
+**Exact shifts**: what one person really moves, measurement by measurement, against the charge.
 Every pair of neighbouring inputs is run and replayed a few times (`transcript`), each time
 with fresh noise, in both directions. The largest shift of each measurement stands in the
 table beside the sensitivity it was charged for. There is no chance in the comparison: one
 shift above its sensitivity is a proof, whatever its share of the budget, and at the epsilon
-in use.
-
-Both runs go to the end, and everything they publish is compared byte for byte (`finished`): that
+in use. Both runs go to the end, and everything they publish is compared byte for byte: that
 is how a leak is seen which does not pass the wall. What is still left to attacks from outside
 (`pipeline`) is a wall that draws other noise than it says.
 """

@@ -1,8 +1,7 @@
-"""An audit as a table for people (terminal, Markdown) and as JSON for machines.
+"""An audit as a table for people (terminal, Markdown), as JSON for machines, and as a picture.
 
-An audit as a picture: what was measured against what was claimed.
-
-matplotlib is optional (`pip install 'sfumato[plots]'`) and imported only when asked for.
+The picture shows what was measured against what was claimed. matplotlib is optional
+(`pip install 'sfumato[plots]'`) and imported only when a picture is wanted.
 """
 
 from __future__ import annotations

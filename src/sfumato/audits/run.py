@@ -5,14 +5,13 @@ single mechanism, or a whole scheme from events to released table. Everything it
 tested; with m tests in one audit each is made at confidence 1 - (1 - confidence) / m, so that
 the table as a whole accuses an honest subject with probability at most 1 - confidence.
 
+Claims are what a mechanism says about itself, as statements that runs can contradict. `claims_of`
+reads them off the privacy events that were charged, through the same accounting that the manifest
+uses: the epsilon at delta, and for purely Gaussian releases mu.
+
 Which pair of neighbours is worst is not known beforehand: `worst` tries many with few runs
 and keeps the one that looks worst. The runs it looked at are thrown away, so the search
 does not weaken the confidence.
-
-What a mechanism says about itself, as statements that runs can contradict.
-
-`claims_of` reads them off the privacy events that were charged, through the same accounting
-that the manifest uses: the epsilon at delta, and for purely Gaussian releases mu.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class EpsilonClaim:
 
 @dataclass(frozen=True, slots=True)
 class MuClaim:
-    """mu-GDP up to a total variation of `slack` on each input (see `mu`)."""
+    """mu-GDP up to a total variation of `slack` on each input (see `bounds`)."""
 
     mu: float
     slack: float = 0.0
@@ -280,7 +279,7 @@ def _judge(
             subject.name, subject.pair, claim, proof.epsilon, proof.event, proof.runs, confidence
         )
     if not isinstance(claim, MuClaim):
-        raise UsageError("A sensitivity is compared exactly, not by runs: see `shifts`.")
+        raise UsageError("A sensitivity is compared exactly, not by runs: see `exact_shifts`.")
     shift = mu_lower_bound(
         one, other, confidence=confidence, statistic=subject.shift, slack=claim.slack
     )

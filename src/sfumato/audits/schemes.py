@@ -1,33 +1,29 @@
-"""Whole schemes as subjects of an audit: the small world, its neighbours, what is looked at.
+"""Whole density schemes under audit: the small world, its neighbours, what is looked at.
 
 Each scheme is audited three times over on the same pairs of event tables: exactly, by what
 one person moves behind the wall and by the bytes that come out under equal answers
-(`privacy.audit.shifts`), also with each of its parameters at another value; by the answers of
+(`pipeline.exact_shifts`), also with each of its parameters at another value; by the answers of
 the wall; and by the released table. Schemes with bounds of their own (`bayes`) use these; all
 others the bound that is asked for. Schemes that spread towers over zones are given zones: one
 tower reaches into three of them, one lies inside a zone, one partly outside all.
 
-Crowds that make one person's say in a paid choice as large as its proof allows.
-
-A noisy sum moves by what a person adds, whoever else is there. A choice does not: how far one
+**Crowds against a paid choice** make one person's say in it as large as its proof allows. A noisy
+sum moves by what a person adds, whoever else is there. A choice does not: how far one
 person moves its costs apart depends on everybody else, and on ordinary data it is far from the
 bound, so that a bound that is too small by a constant goes unseen. Here the crowd is made for the
-person.
-
-*The choice of k in `paris`* (`density.paris.cut`). The cost of keeping k coefficients is the norm
-of those that are dropped. Two costs, k1 < k2, move apart by at most sqrt(2) ||V||; the proof
-says when that is reached: the coefficients between k1 and k2 are large and point where the
+person. *The choice of k in `paris`* (`density.paris.spectrum`): the cost of keeping k coefficients
+is the norm of those that are dropped. Two costs, k1 < k2, move apart by at most sqrt(2) ||V||; the
+proof says when that is reached: the coefficients between k1 and k2 are large and point where the
 person's do, those beyond k2 are small against them and point the other way. Such a crowd is
 L times the low part of the person's own series minus S times its high part, L >> S, plus a
 constant (which lies in the first coefficient and is never dropped). What a person has in the
 first coefficient is lost, so they come to every place at once in few slots, or to each place
 seldom and without a rhythm.
 
-Everything a density release writes, for an audit: the real files of a made-up reservation.
-
-The budget is reserved once, in a ledger of its own that is thrown away, so that two outputs
-which are compared share every public fact: name, time, spend so far. What still differs between
-their files comes from the scheme.
+**The files** that are compared are everything a density release writes, the real ones of a made-up
+reservation. The budget is reserved once, in a ledger of its own that is thrown away, so that two
+outputs which are compared share every public fact: name, time, spend so far. What still differs
+between their files comes from the scheme.
 """
 
 from __future__ import annotations

@@ -1,18 +1,15 @@
-"""Contacts: two users within 50 m of each other in the same slot of 5 seconds.
+"""Contacts of moving users, and gossip over them: whom a message reaches, and when.
 
-The rule of the gossip study on Geolife: in contact if *any* fix of one and any fix of the other
+**Contacts**: two users within 50 m of each other in the same slot of 5 seconds. The rule of the
+gossip study on Geolife: in contact if *any* fix of one and any fix of the other
 in the slot are so close. Nothing is averaged and nothing thinned. Slots are cut into a grid
 of cells as wide as the distance; fixes of one slot and cell are neighbours in a sorted
-array, and each looks into the four cells after its own.
+array, and each looks into the four cells after its own (compiled).
 
-Compiled: pairs of close fixes in a slot, and who has heard of whom.
-
-Gossip over contacts: how many users a message from each source reaches, and when.
-
-Temporal reachability from all sources at once, each user's set of sources a row of bits: the
-mean over sources is exact, where published studies average 1,000 random runs. Two meanings
-of a slot: `component` (the default), in which a message passes through any chain of contacts
-within the five seconds, and `one-hop`, in which pairs exchange what they knew when the
+**Gossip** is temporal reachability from all sources at once, each user's set of sources a row of
+bits: the mean over sources is exact, where published studies average 1,000 random runs. Two
+meanings of a slot: `component` (the default), in which a message passes through any chain of
+contacts within the five seconds, and `one-hop`, in which pairs exchange what they knew when the
 slot began. Neither depends on the order of contacts in a slot.
 """
 

@@ -1,14 +1,13 @@
-"""Exact earth mover's distance between two maps, in metres (Rubner et al. 2000).
-
-The cost of moving mass is a metric, so mass that both maps share stays where it is and
-only the difference of the two maps has to be transported: the surplus zones on one side
-against the short zones on the other, about a quarter of the full problem.
-
-How far a released density is from the truth. Tables are zone x slot.
+"""Metrics of a released density: how far it is from the truth. Tables are zone x slot.
 
 All of these read the true counts, so their results are internal. Definitions follow
 Acs & Castelluccia (2014, section 3.3) and Chen et al. (section 7); where the two differ
 under one name, both are here under names of their own.
+
+The earth mover's distance between two maps is exact, in metres (Rubner et al. 2000). The cost of
+moving mass is a metric, so mass that both maps share stays where it is and
+only the difference of the two maps has to be transported: the surplus zones on one side
+against the short zones on the other, about a quarter of the full problem.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 from sfumato.attacks.recovery import Clock, Ground, Method, accuracy, recover
 
-found = recover(table, Ground(centres), Clock.of(grid), Method(), seed=0)
-accuracy(truth, found.cells, ground, clock)        # internal: it reads the truth
+recovered = recover(table, Ground(centres), Clock.of(grid), Method(), seed=0)
+accuracy(truth, recovered.cells, ground, clock)        # internal: it reads the truth
 """
 
 from sfumato.attacks.recovery.attack import Method, Recovered, Solver, recover

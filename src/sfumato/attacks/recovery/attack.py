@@ -1,17 +1,16 @@
-"""The user-level solver: one row a person, one column a place to be filled.
-
-A dense linear assignment (Jonker & Volgenant's algorithm as SciPy has it), cubic in people: for
-some thousands. It is the oracle that `transport` is checked against.
-
-`recover`: trajectories from nothing but counts (Xu et al. 2017).
+"""`recover`: trajectories from nothing but counts (Xu et al. 2017), and the fragments of each day.
 
 The adversary sees a table of place x slot and knows where the places are. Output: one
 trajectory for each counted person, without names.
 
-Phase one: the fragments of a day, by matching each slot with the next (Xu et al. 2017).
+Phase one makes the fragments of a day by matching each slot with the next. By night the cost of a
+step is its distance. By day it is the distance from where the last step, taken once more, would
+lead. A day's first step has no step before it and is judged by distance. (Phases two and three are
+in `linking`.)
 
-By night the cost of a step is its distance. By day it is the distance from where the last step,
-taken once more, would lead. A day's first step has no step before it and is judged by distance.
+Two solvers: flows between cells (`transport`), and the user-level one here, one row a person, one
+column a place to be filled: a dense linear assignment (Jonker & Volgenant's algorithm as SciPy has
+it), cubic in people, for some thousands. It is the oracle that `transport` is checked against.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ def assign_people(
     metres = ground.metres(here[:, None], there[None, :])
     cost = metres[back[:, None], forth[None, :]]
     one, other = linear_sum_assignment(cost)
-    found = np.empty_like(expected)
-    found[rows[one]] = columns[other]
-    return found, float(cost[one, other].sum())
+    moved = np.empty_like(expected)
+    moved[rows[one]] = columns[other]
+    return moved, float(cost[one, other].sum())
 
 
 PEOPLE_LIMIT = 3_000

@@ -1,16 +1,6 @@
-"""Baselines: what comes out without linking anybody. An accuracy means something beside these.
+"""Accuracy of a recovery, and the baselines that it is judged by. INTERNAL.
 
-* *random*: the table's own people, linked by lot in every slot;
-* *stay*: the table's first slot of each day, held all day, days linked by lot;
-* *map*: the true average map of these very people, which a release is meant to tell, and nobody's
-  way: people held for the whole period at cells in proportion to it. An attack that is no better
-  has found no more than the map;
-* *average*: people held for the whole period at cells drawn from the average map of *other*
-  people of the same town, the kind of thing a census tells.
-
-Accuracies are judged by a fifth one, which has a file of its own: `everybody_else`.
-
-How much of the truth a recovery found: every definition in use, by name.
+**Accuracy**: how much of the truth a recovery tells, every definition in use, by name.
 
 * *greedy* (the code of Xu et al. 2017): people in order each take the unused recovered
   trajectory that agrees in most slots; the mean share of agreeing slots.
@@ -23,8 +13,22 @@ How much of the truth a recovery found: every definition in use, by name.
 Greedy and best pairings choose the partner *after* the fact, so they reward chance; a number
 means something only beside the same score of a baseline.
 
-The baseline that knows everybody else: what would be learned of somebody who is not in the data.
+**Baselines** (`score_baselines`) link nobody. Each is named by what it knows:
 
+* *random*: the table's own people, linked by lot in every slot;
+* *stay*: the table's first slot of each day, held all day, days linked by lot;
+* *map*: the true average map of these very people, which a release is meant to tell, and nobody's
+  way: people held for the whole period at cells in proportion to it. An attack that is no better
+  has found no more than the map;
+* *others*: the true average map of everybody else, leave-fold-out (below). It knows nothing of the
+  person who is guessed: **the baseline that accuracies are judged by**;
+* *census*, *halves*: only where a study has other people of the same town. People held for the
+  whole period at cells drawn from the average map of those, the kind of thing a census tells; and
+  from that of one half of the counted people, for the other half. The latter was this
+  package's first form of *others*: half of the people have half of the chances of a lucky guess, so
+  it understates what can be guessed.
+
+**Leave-fold-out** (`leave_fold_out_map`): what would be learned of somebody who is not in the data.
 Differential privacy promises that a release tells of a person hardly more than it would had the
 person's record been left out. This baseline is that promise without any noise: the *exact* average
 map of everybody else is known, and nothing of the person.
@@ -40,19 +44,6 @@ cells is never guessed; where all stay in one cell, everybody is.
 Nothing is needed but the holder's own people, and none of them is used up. A guess that never
 moves agrees with a person in as many slots as the person spent in its cell, so a fold costs
 one look at each person's distinct cells: 100,000 people and 48 slots take seconds.
-
-What stands beside an attack: the same score for guesses that link nobody. INTERNAL.
-
-Each baseline is named by what it knows:
-
-* *random*, *stay*: the table itself, linked by lot or not at all (see `baselines`);
-* *map*: the true average map of these very people;
-* *others*: the true average map of everybody else (see `everybody_else`). It knows nothing of the
-  person who is guessed: **the baseline that accuracies are judged by**;
-* *census*, *halves*: only where a study has other people of the same town. The average map of
-  those; and that of one half of the counted people, for the other half. The latter was this
-  package's first form of *others*: half of the people have half of the chances of a lucky guess, so
-  it understates what can be guessed.
 """
 
 from __future__ import annotations
@@ -93,27 +84,27 @@ class Accuracy:
         return {name: float(getattr(self, name)) for name in names}
 
 
-def greedy_pairing(truth: Rows, found: Rows, cells: int) -> NDArray[np.int64]:
-    """Row of `found` for each person, -1 where none was left."""
-    return _pair_up(truth, found, cells, remove=True)[0]
+def greedy_pairing(truth: Rows, recovered: Rows, cells: int) -> NDArray[np.int64]:
+    """Row of `recovered` for each person, -1 where none was left."""
+    return _pair_up(truth, recovered, cells, remove=True)[0]
 
 
 def accuracy(
     truth: Rows,
-    found: Rows,
+    recovered: Rows,
     ground: Ground,
     clock: Clock | None = None,
     *,
     assignment_limit: int = ASSIGNMENT_LIMIT,
 ) -> Accuracy:
-    """Score `found` (people in any order and number) against `truth`, both person x slot."""
-    partner = greedy_pairing(truth, found, ground.cells)
-    paired = np.where((partner >= 0)[:, None], found[partner], -1)
+    """Score `recovered` (people in any order and number) against `truth`, both person x slot."""
+    partner = greedy_pairing(truth, recovered, ground.cells)
+    paired = np.where((partner >= 0)[:, None], recovered[partner], -1)
     equal = (paired == truth) & (truth >= 0)
     by_slot = equal.mean(axis=0)
     night = clock.night if clock is not None else np.zeros(truth.shape[1], dtype=bool)
-    best = _pair_up(found, truth, ground.cells, remove=False)[1].mean() / truth.shape[1]
-    least, least_error = _by_assignment(truth, found, ground, assignment_limit)
+    best = _pair_up(recovered, truth, ground.cells, remove=False)[1].mean() / truth.shape[1]
+    least, least_error = _by_assignment(truth, recovered, ground, assignment_limit)
     return Accuracy(
         greedy=float(equal.mean()),
         assignment=least,
@@ -126,9 +117,9 @@ def accuracy(
     )
 
 
-def reusing(truth: Rows, found: Rows, ground: Ground) -> float:
+def reusing(truth: Rows, recovered: Rows, ground: Ground) -> float:
     """Greedy without using up: every person against the trajectory that agrees in most slots."""
-    return float(_pair_up(truth, found, ground.cells, remove=False)[1].mean() / truth.shape[1])
+    return float(_pair_up(truth, recovered, ground.cells, remove=False)[1].mean() / truth.shape[1])
 
 
 def uniqueness(rows: Rows, most: int = 5) -> NDArray[np.float64]:
@@ -155,11 +146,11 @@ def _error(truth: Rows, paired: Rows, ground: Ground) -> float:
     return float(ground.metres(truth.astype(np.int64), lost)[known].mean())
 
 
-def _by_assignment(truth: Rows, found: Rows, ground: Ground, limit: int) -> tuple[float, float]:
-    if max(len(truth), len(found)) > limit:
+def _by_assignment(truth: Rows, recovered: Rows, ground: Ground, limit: int) -> tuple[float, float]:
+    if max(len(truth), len(recovered)) > limit:
         return float("nan"), float("nan")
-    total = np.zeros((len(truth), len(found)))
-    lost = np.where(found < 0, ground.nowhere, found).astype(np.int64)
+    total = np.zeros((len(truth), len(recovered)))
+    lost = np.where(recovered < 0, ground.nowhere, recovered).astype(np.int64)
     for t in range(truth.shape[1]):
         known = truth[:, t] >= 0
         here, back = np.unique(truth[known, t].astype(np.int64), return_inverse=True)
@@ -168,7 +159,7 @@ def _by_assignment(truth: Rows, found: Rows, ground: Ground, limit: int) -> tupl
     i, j = linear_sum_assignment(total)
     partner = np.full(len(truth), -1)
     partner[i] = j
-    paired = np.where((partner >= 0)[:, None], found[partner], -1)
+    paired = np.where((partner >= 0)[:, None], recovered[partner], -1)
     equal = (paired == truth) & (truth >= 0)
     return float(equal.mean()), _error(truth, paired, ground)
 
@@ -221,23 +212,23 @@ def leave_fold_out_map(
 ) -> NDArray[np.int64]:
     """The cell that each person's guess is held at; of one person alone nothing is known: -1."""
     people = len(truth)
-    found = np.full(people, -1, np.int64)
+    guesses = np.full(people, -1, np.int64)
     if people < 2:
-        return found
+        return guesses
     parts = np.array_split(rng.permutation(people), min(max(folds, 2), people))
     everybody = counts_of(truth, cells).sum(axis=1)
     visits = Visits.of(truth)
     for part in parts:
         others = everybody - counts_of(truth[part], cells).sum(axis=1)
         homes = rng.choice(cells, size=people, p=others / others.sum())
-        found[part] = paired_homes(visits, homes, cells)[part]
-    return found
+        guesses[part] = paired_homes(visits, homes, cells)[part]
+    return guesses
 
 
 def paired_homes(visits: Visits, homes: NDArray[np.int64], cells: int) -> NDArray[np.int64]:
     """Greedy pairing with guesses that never move: the home that each person takes.
 
-    The same as `accuracy.greedy_pairing` with every home held in all slots, ties and all.
+    The same as `greedy_pairing` with every home held in all slots, ties and all.
     """
     order = np.argsort(homes, kind="stable")
     heads = np.zeros(cells + 1, np.int64)
@@ -277,13 +268,13 @@ def score_baselines(
             np.random.default_rng([0x3A9, seed]),
         ),
     }
-    found = {name: _shown(_scored(people, guess)) for name, guess in guesses.items()}
+    scores = {name: _shown(_scored(people, guess)) for name, guess in guesses.items()}
     rng = np.random.default_rng([0xE15E, seed])
-    found["others"], by_slot = others(people, rng)
+    scores["others"], by_slot = others(people, rng)
     if people.others is not None:
-        found["census"] = census(people, rng)
-        found["halves"] = halves(people, rng)
-    return found, by_slot
+        scores["census"] = census(people, rng)
+        scores["halves"] = halves(people, rng)
+    return scores, by_slot
 
 
 def others(people: People, rng: np.random.Generator) -> tuple[Scores, NDArray[np.float64]]:

@@ -33,7 +33,7 @@ def check_duals(
     which = np.empty(add, np.int64)
     rows = np.empty(n * add, np.int64)
     columns = np.empty(n * add, np.int64)
-    found = 0
+    violated = 0
     for i in range(n):
         held = 0
         for j in range(m):
@@ -50,9 +50,9 @@ def check_duals(
                 at -= 1
             worst[at], which[at] = excess, j
         for k in range(held):
-            rows[found], columns[found] = i, which[k]
-            found += 1
-    return rows[:found], columns[:found], best
+            rows[violated], columns[violated] = i, which[k]
+            violated += 1
+    return rows[:violated], columns[:violated], best
 
 
 @compiled
@@ -90,21 +90,21 @@ def common_mass(
 @compiled
 def pair_up(
     truth: NDArray[np.int32],
-    found: NDArray[np.int32],
+    recovered: NDArray[np.int32],
     members: Ints,
     starts: Ints,
     cells: int,
     remove: bool,
 ) -> tuple[Ints, Ints]:
-    """For each row of `truth` the row of `found` that agrees in most slots, and in how many.
+    """For each row of `truth` the row of `recovered` that agrees in most slots, and in how many.
 
-    `members[starts[k]:starts[k + 1]]` are the rows of `found` at k = slot * cells + cell. With
+    `members[starts[k]:starts[k + 1]]` are the rows of `recovered` at k = slot * cells + cell. With
     `remove` a row is taken once (greedy, in order); a row that is left none gets -1.
     """
     people, slots = truth.shape
-    equal = np.zeros(len(found), np.int64)
-    used = np.zeros(len(found), np.bool_)
-    touched = np.empty(len(found), np.int64)
+    equal = np.zeros(len(recovered), np.int64)
+    used = np.zeros(len(recovered), np.bool_)
+    touched = np.empty(len(recovered), np.int64)
     match = np.full(people, -1, np.int64)
     agree = np.zeros(people, np.int64)
     free = 0
@@ -130,9 +130,9 @@ def pair_up(
         if best >= 0:
             agree[i] = equal[best]
         else:
-            while remove and free < len(found) and used[free]:
+            while remove and free < len(recovered) and used[free]:
                 free += 1
-            best = free if free < len(found) else -1
+            best = free if free < len(recovered) else -1
         for s in range(seen):
             equal[touched[s]] = 0
         match[i] = best

@@ -1,6 +1,7 @@
-"""Phase two: which fragment of the next day is the same person, by information gain.
+"""Linking fragments of days into trajectories, and identifying a person among them.
 
-The gain of merging two sets of visits is H(both) - (n1 H(one) + n2 H(other)) / (n1 + n2), small
+**Phase two**: which fragment of the next day is the same person, by information gain. The gain of
+merging two sets of visits is H(both) - (n1 H(one) + n2 H(other)) / (n1 + n2), small
 where the same places are visited as often; with equal lengths it is the Jensen-Shannon
 divergence. Only common cells have to be looked at:
 
@@ -12,9 +13,8 @@ before (*adjacent*). Above `DENSE_LIMIT` people the problem is split by home, th
 cell, as its authors did; who finds no partner at home is matched with the others in blocks of
 neighbours. The split is a heuristic: it may miss the least total gain.
 
-Phase three: whose trajectory is it? A few known places single a person out.
-
-The adversary knows a few of somebody's slots and cells (a post, a receipt, a glance) and looks
+**Phase three**: whose trajectory is it? A few known places single a person out. The adversary knows
+a few of somebody's slots and cells (a post, a receipt, a glance) and looks
 for the recovered trajectory that agrees with most of them. Two figures say what that is worth:
 how often one trajectory agrees best (*singled out*), and how many of the person's *other* slots
 it then tells (*learned*), beside what the most popular cell of each slot would tell anybody.
@@ -92,7 +92,7 @@ def match_fragments(one: Visits, other: Visits) -> NDArray[np.int64]:
     people = one.starts.size - 1
     if people <= DENSE_LIMIT:
         return np.asarray(linear_sum_assignment(information_gain(one, other))[1], dtype=np.int64)
-    found = np.full(people, -1, np.int64)
+    partner = np.full(people, -1, np.int64)
     by_home = np.argsort(other.home, kind="stable")
     mine = np.argsort(one.home, kind="stable")
     homes = np.intersect1d(one.home, other.home)
@@ -102,15 +102,15 @@ def match_fragments(one: Visits, other: Visits) -> NDArray[np.int64]:
         for side in ("left", "right")
     ]
     for low, high, start, end in zip(*edges, strict=True):
-        _match_block(one, other, mine[low:high], by_home[start:end], found)
+        _match_block(one, other, mine[low:high], by_home[start:end], partner)
     # The rest, neighbours together: homes are numbered row by row on a grid.
-    rows = mine[found[mine] < 0]
+    rows = mine[partner[mine] < 0]
     taken = np.zeros(people, dtype=bool)
-    taken[found[found >= 0]] = True
+    taken[partner[partner >= 0]] = True
     columns = by_home[~taken[by_home]]
     for low in range(0, rows.size, _BLOCK):
-        _match_block(one, other, rows[low : low + _BLOCK], columns[low : low + _BLOCK], found)
-    return found
+        _match_block(one, other, rows[low : low + _BLOCK], columns[low : low + _BLOCK], partner)
+    return partner
 
 
 def _match_block(
@@ -118,13 +118,13 @@ def _match_block(
     other: Visits,
     rows: NDArray[np.int64],
     columns: NDArray[np.int64],
-    found: NDArray[np.int64],
+    partner: NDArray[np.int64],
 ) -> None:
     """Match as many as possible in blocks; whoever is surplus stays unmatched."""
     for low in range(0, min(rows.size, columns.size), _BLOCK):
         r, c = rows[low : low + _BLOCK], columns[low : low + _BLOCK]
         i, j = linear_sum_assignment(information_gain(one, other, r, c))
-        found[r[i]] = c[j]
+        partner[r[i]] = c[j]
 
 
 def link_days(days: list[NDArray[np.int32]], link: Link = Link.ACCUMULATE) -> NDArray[np.int32]:
@@ -154,7 +154,7 @@ class Identified:
 
 def identify(
     truth: NDArray[np.int32],
-    found: NDArray[np.int32],
+    recovered: NDArray[np.int32],
     rng: np.random.Generator,
     *,
     points: int = 4,
@@ -171,11 +171,11 @@ def identify(
     singled = learned = chance = 0.0
     for person in people:
         known = rng.choice(slots, size=points, replace=False)
-        agree = (found[:, known] == truth[person, known]).sum(axis=1)
+        agree = (recovered[:, known] == truth[person, known]).sum(axis=1)
         best = np.flatnonzero(agree == agree.max())
         other = np.setdiff1d(np.arange(slots), known)
         singled += best.size == 1
-        learned += float((found[rng.choice(best), other] == truth[person, other]).mean())
+        learned += float((recovered[rng.choice(best), other] == truth[person, other]).mean())
         chance += float((popular[other] == truth[person, other]).mean())
     n = people.size
     return Identified(points, n, singled / n, learned / n, chance / n)

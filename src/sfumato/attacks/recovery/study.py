@@ -125,7 +125,7 @@ def attack_table(
 ) -> Outcome:
     """Recover with each seed from `first` on, score, and put the baselines beside."""
     truth, ground, clock = people.cells, people.ground, people.clock
-    found: Rows = np.empty((0, truth.shape[1]), np.int32)
+    recovered: Rows = np.empty((0, truth.shape[1]), np.int32)
     scores, by_slot, gap = [], [], 0.0
     for seed in range(seeds):
 
@@ -134,25 +134,25 @@ def attack_table(
                 progress((seed + share) / seeds)
 
         got = recover(table, ground, clock, method, seed=first + seed, progress=tell)
-        found, gap = got.cells, max(gap, got.gap)
-        score = accuracy(truth, found, ground, clock, assignment_limit=limit)
+        recovered, gap = got.cells, max(gap, got.gap)
+        score = accuracy(truth, recovered, ground, clock, assignment_limit=limit)
         scores.append(score.as_dict())
         by_slot.append(score.by_slot)
     rng = np.random.default_rng([0xBA5E, first])
-    partner = greedy_pairing(truth, found, ground.cells)
+    partner = greedy_pairing(truth, recovered, ground.cells)
     shown = np.sort(rng.choice(len(truth), size=min(_SHOWN, len(truth)), replace=False))
-    paired = np.where((partner[shown] >= 0)[:, None], found[partner[shown]], -1)
+    paired = np.where((partner[shown] >= 0)[:, None], recovered[partner[shown]], -1)
     points = min(4, truth.shape[1] - 1)
     guessing, others = score_baselines(people, table, method, first)
     return Outcome(
         name,
-        len(found),
+        len(recovered),
         {key: Spread.of([score[key] for score in scores]) for key in scores[0]},
         guessing,
         np.mean(by_slot, axis=0),
         others,
-        uniqueness(found),
-        identify(truth, found, rng, points=points) if points else None,
+        uniqueness(recovered),
+        identify(truth, recovered, rng, points=points) if points else None,
         gap,
         (truth[shown], paired.astype(np.int32)),
     )

@@ -85,9 +85,9 @@ def deal(expected: Cells, plan: Transport, rng: np.random.Generator) -> NDArray[
     order = rng.permutation(expected.size)
     order = order[np.argsort(expected[order], kind="stable")]
     flows = np.argsort(plan.source, kind="stable")
-    found = np.empty_like(expected)
-    found[order] = np.repeat(plan.sink[flows], plan.people[flows])
-    return found
+    moved = np.empty_like(expected)
+    moved[order] = np.repeat(plan.sink[flows], plan.people[flows])
+    return moved
 
 
 def _solve(s: Cells, a: Cells, k: Cells, b: Cells, ground: Ground) -> Transport:
@@ -147,11 +147,11 @@ def _first_arcs(
     ]
     if real.size and goal.size:
         near = min(_NEIGHBOURS, goal.size)
-        found = cKDTree(there[goal]).query(here[real], near)[1].reshape(real.size, near)
-        parts.append((real[:, None] * m + goal[found]).ravel())
+        nearest = cKDTree(there[goal]).query(here[real], near)[1].reshape(real.size, near)
+        parts.append((real[:, None] * m + goal[nearest]).ravel())
         near = min(_NEIGHBOURS, real.size)
-        found = cKDTree(here[real]).query(there[goal], near)[1].reshape(goal.size, near)
-        parts.append((real[found] * m + goal[:, None]).ravel())
+        nearest = cKDTree(here[real]).query(there[goal], near)[1].reshape(goal.size, near)
+        parts.append((real[nearest] * m + goal[:, None]).ravel())
     # Filling sinks in the order of a curve through the map moves everybody somewhere.
     one, other = np.argsort(_curve(here)), np.argsort(_curve(there))
     sent, taken = np.cumsum(a[one]), np.cumsum(b[other])

@@ -9,19 +9,17 @@ open forget gates, clipped gradients, Adam with a rate that rises to 0.003 and f
 hundred trips last. All this was chosen on made-up commuters, and the number of steps on one
 split of real traces that no figure is reported for.
 
-Accuracy alone says little where classes are uneven. Beside it stand what always guessing the
-largest class gets, the mean over classes, and the class of the training window whose mean place
-is nearest, which needs no training.
-
-Trips as sequences of numbers: what the recurrent classifier reads.
-
-Ten users are drawn as targets, all others are class 0. A trip is cut into windows of equal
-length; the split into training and test is by *trip*, so that no test window has neighbours
-that were trained on. Features of a fix: east and north of the middle of all reports and the
-step from the fix before, in units of their spread, hour of the day as sine and cosine,
+*What it reads.* Ten users are drawn as targets, all others are class 0. A trip is cut into windows
+of equal length; the split into training and test is by *trip*, so that no test window has
+neighbours that were trained on. Features of a fix: east and north of the middle of all reports and
+the step from the fix before, in units of their spread, hour of the day as sine and cosine,
 whether it is a weekend, and the place once more as sines and cosines of four wavelengths from
 four spreads down to half of one. Without these a network has to bend a plane around every home,
 and a few hundred trips do not teach it to.
+
+*What stands beside it.* Accuracy alone says little where classes are uneven. Beside it stand what
+always guessing the largest class gets, the mean over classes, and the class of the training window
+whose mean place is nearest, which needs no training.
 """
 
 from __future__ import annotations
@@ -85,12 +83,12 @@ def windows_of(
     at = starts[:-1][trip][:, None] + number[:, None] * length + np.arange(length)[None, :]
     at = np.minimum(at, starts[1:][trip][:, None] - 1)  # a short trip repeats its last fix
     user = reports.user[starts[:-1]][trip]
-    found = np.searchsorted(targets, user)
-    known = (found < targets.size) & (targets[np.minimum(found, targets.size - 1)] == user)
+    rank = np.searchsorted(targets, user)
+    known = (rank < targets.size) & (targets[np.minimum(rank, targets.size - 1)] == user)
     training = np.random.default_rng(seed + 1).random(sizes.size) < _TRAINED
     return Windows(
         _features(reports)[at],
-        np.where(known, found + 1, 0).astype(np.int64),
+        np.where(known, rank + 1, 0).astype(np.int64),
         training[trip],
         targets,
     )

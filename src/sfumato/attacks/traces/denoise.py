@@ -1,19 +1,17 @@
-"""Moving averages: take the noise off by the smoothness of a path.
+"""Taking the noise off traces: moving averages, interpolation, and the most likely place of a stay.
 
-*As printed* the mean of k samples replaces the next one, the oldest is discarded and the
-*replaced* one enters: a recursion on its own outputs, which after k steps has forgotten the
-trace and stands still. The *plain* average of k reports around each is what removes noise.
-Means are of unit vectors, so neither the date line nor a pole is special.
+*Moving averages* use the smoothness of a path. As printed the mean of k samples replaces the next
+one, the oldest is discarded and the *replaced* one enters: a recursion on its own outputs, which
+after k steps has forgotten the trace and stands still. The *plain* average of k reports around each
+is what removes noise. Means are of unit vectors, so neither the date line nor a pole is special.
 
-Geodesic interpolation between the windows' noisy points.
+*Geodesic interpolation* between the windows' noisy points: whoever knows that a report stands for a
+whole window draws the missing movement, on the great circle from the first point of each window to
+that of the next of the same trip, in proportion to time. In the last window of a trip the point
+stays.
 
-Whoever knows that a report stands for a whole window draws the missing movement: on the great
-circle from the first point of each window to that of the next of the same trip, in
-proportion to time. In the last window of a trip the point stays.
-
-Where somebody stayed: the most likely place given independent reports of it.
-
-Planar Laplace reports z_i of one place x have the likelihood e^(-epsilon sum |x - z_i|): the
+*Where somebody stayed*: the most likely place given independent reports of it. Planar Laplace
+reports z_i of one place x have the likelihood e^(-epsilon sum |x - z_i|): the
 geometric median. Its error falls with the root of their number, from 95 m at one report
 to 2.7 m at 1,000 for an expected noise of 100 m.
 """
@@ -114,8 +112,8 @@ def most_likely_place(lon: Floats, lat: Floats) -> tuple[float, float]:
     plane = Cells(float(np.median(lon)), middle, 1, 1, 1.0, middle)
     at = np.column_stack(plane.metres(lon, lat))
     # A posterior with equal weights everywhere is the plain cloud of reports.
-    found = posterior_centres(np.zeros((1, 2)), at, np.ones(lon.size), 0.0, True)[0]
-    place = plane.degrees(found[:1], found[1:])
+    centre = posterior_centres(np.zeros((1, 2)), at, np.ones(lon.size), 0.0, True)[0]
+    place = plane.degrees(centre[:1], centre[1:])
     return float(place[0][0]), float(place[1][0])
 
 

@@ -87,7 +87,7 @@ def matching_users(points: Ints, offsets: Ints, users: Ints, most: int) -> Ints:
 
     `users[offsets[p] : offsets[p + 1]]` are the users of point p, ascending.
     """
-    found = np.zeros(points.shape[0], np.int64)
+    matches = np.zeros(points.shape[0], np.int64)
     for row in range(points.shape[0]):
         shortest, size = 0, np.int64(1 << 62)
         for k in range(points.shape[1]):
@@ -109,10 +109,10 @@ def matching_users(points: Ints, offsets: Ints, users: Ints, most: int) -> Ints:
                     everywhere = False
                     break
             if everywhere:
-                found[row] += 1
-                if found[row] >= most:
+                matches[row] += 1
+                if matches[row] >= most:
                     break
-    return found
+    return matches
 
 
 @compiled

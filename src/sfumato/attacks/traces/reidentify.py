@@ -1,15 +1,13 @@
-"""Heat-map linkage, the AP-attack (Maouche, Ben Mokhtar & Bouchenak 2017).
+"""Re-identification of traces: heat-map linkage, shared top places, unicity.
 
-A user's profile is the share of fixes in cells of 800 m. An anonymous trace is linked to the
-profile at the smallest Topsøe divergence, sum p ln(2p/(p+q)) + q ln(2q/(p+q)). The first half
-of the period is what the adversary knows, the second half is attacked.
-
-Top places (Zang & Bolot 2011): how many users share somebody's N most visited cells.
-
-Unicity (de Montjoye et al. 2013): how often p points of somebody's trace fit nobody else.
-
-Points are (slot, cell) pairs; p of a user's own are drawn without replacement. Users with
-fewer than p points are left out and their share is reported.
+* *Heat-map linkage*, the AP-attack (Maouche, Ben Mokhtar & Bouchenak 2017). A user's profile is the
+  share of fixes in cells of 800 m. An anonymous trace is linked to the profile at the smallest
+  Topsøe divergence, sum p ln(2p/(p+q)) + q ln(2q/(p+q)). The first half of the period is what the
+  adversary knows, the second half is attacked.
+* *Top places* (Zang & Bolot 2011): how many users share somebody's N most visited cells.
+* *Unicity* (de Montjoye et al. 2013): how often p points of somebody's trace fit nobody else.
+  Points are (slot, cell) pairs; p of a user's own are drawn without replacement. Users with fewer
+  than p points are left out and their share is reported.
 """
 
 from __future__ import annotations

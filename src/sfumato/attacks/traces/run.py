@@ -1,8 +1,6 @@
-"""All attacks on a set of traces at a given noise, as plain data for the internal page.
+"""All attacks on a set of traces at a given noise, and the internal page about them.
 
-What the internal pages about traces are built of: a head with its warning, and tables.
-
-The internal page of the attacks on traces.
+`attack_traces` gives plain data; the page is a head with its warning, and tables.
 """
 
 from __future__ import annotations
@@ -55,49 +53,49 @@ def percent(value: float | None) -> str:
     return "" if value is None else f"{100 * value:.1f} %"
 
 
-def page(found: dict[str, Any]) -> str:
+def page(results: dict[str, Any]) -> str:
     """Every table of `attack_traces`, in words a holder can act on."""
     errors = [
         [name, f"{row['mean']:.0f} m", f"{row['median']:.0f} m"]
-        for name, row in found["position_error_m"].items()
+        for name, row in results["position_error_m"].items()
     ]
-    still = [[n, f"{metres:.1f} m"] for n, metres in found["stationary_error_m"].items()]
-    linked = [[name, f"{rate:.1%}"] for name, rate in found["linkage"].items()]
+    still = [[n, f"{metres:.1f} m"] for n, metres in results["stationary_error_m"].items()]
+    linked = [[name, f"{rate:.1%}"] for name, rate in results["linkage"].items()]
     parts = [
         head("attacks on traces"),
-        f"<h1>Attacks at {found['noise_m']:g} m of expected noise</h1>",
-        f"<p>{found['users']:,} users, {found['fixes']:,} fixes.</p>",
+        f"<h1>Attacks at {results['noise_m']:g} m of expected noise</h1>",
+        f"<p>{results['users']:,} users, {results['fixes']:,} fixes.</p>",
         "<h2>Where people were</h2>",
         table(["an adversary's guess", "mean error", "median error"], errors),
         "<h2>Somebody who stays in one place</h2>",
         table(["independent reports of it", "error of the most likely place"], still),
         "<h2>Who they are</h2><p>Second half of the period linked to heat maps of the first; "
-        f"guessing gets {found['linkage_by_chance']:.1%}.</p>",
+        f"guessing gets {results['linkage_by_chance']:.1%}.</p>",
         table(["reports", "linked to their user"], linked),
         "<p>Trials in which so many known points of a trace (cell of 800 m, hour) fit one user "
         "only:</p>",
-        _shares(found["unicity"], "points"),
+        _shares(results["unicity"], "points"),
         "<p>Users whose most visited cells are nobody else's:</p>",
-        _shares(found["unique_top_places"], "places"),
+        _shares(results["unique_top_places"], "places"),
         "</html>",
     ]
-    if "classifier" in found:
-        parts.insert(-1, _classifier(found["classifier"]))
+    if "classifier" in results:
+        parts.insert(-1, _classifier(results["classifier"]))
     return "\n".join(parts) + "\n"
 
 
-def _classifier(found: dict[str, Any]) -> str:
+def _classifier(results: dict[str, Any]) -> str:
     rows = [
         [name, *(f"{row[key]:.1%}" for key in ("accuracy", "balanced", "nearest", "majority"))]
-        for name, row in found.items()
+        for name, row in results.items()
     ]
     columns = ["reports", "accuracy", "mean over classes", "nearest window", "largest class"]
     return "<h2>The recurrent classifier</h2>" + table(columns, rows)
 
 
-def _shares(found: dict[str, dict[str, float]], what: str) -> str:
-    first = next(iter(found.values()))
-    rows = [[name, *(f"{share:.1%}" for share in row.values())] for name, row in found.items()]
+def _shares(by_reports: dict[str, dict[str, float]], what: str) -> str:
+    first = next(iter(by_reports.values()))
+    rows = [[name, *(f"{share:.1%}" for share in row.values())] for name, row in by_reports.items()]
     return table(["reports", *(f"{n} {what}" for n in first)], rows)
 
 

@@ -32,7 +32,9 @@ from sfumato.density.refine.temporal import components, effective_noise, rhythm_
 from sfumato.model.time_grid import HourCalendar
 
 _LEVEL_SPREAD, _LEAST_LEVEL = 0.3, 0.2
-"""How far the weight that the bound leaves may lie from what was expected of it."""
+"""How far the weight that the bound leaves may lie from what was expected of it, and its least
+value. With a few hundred people the least-squares level can come out near zero, and everything is
+divided by it (docs/decisions/bayes.md, "Weak signals")."""
 
 Table = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -188,25 +190,26 @@ def infer(
     size = np.sqrt(ground.places / ground.places.mean())
     places = SpatialFilter(ground.centres, size)
     envelope = np.sqrt(ground.slots / ground.slots.mean())
-    found, variance, basis = _rhythms(rest, sigma, places, ground.calendar, envelope)
+    layers, variance, basis = _rhythms(rest, sigma, places, ground.calendar, envelope)
     rest = rest - (rest @ basis) @ basis.T
     noise = max(sigma, effective_noise(rest, rest.shape[1] - basis.shape[1]))
     free = rest.shape[1] - basis.shape[1]
     left, values, right = components(rest, noise, free)
     for k in range(values.size):
         factor = places.apply(left[:, k] * values[k], _chosen(sigma, free, rest.shape[0]))
-        found += factor.mean[:, None] * right[:, k]
+        layers += factor.mean[:, None] * right[:, k]
         variance += factor.variance[:, None] * np.square(right[:, k])
     rest = rest - (left * values) @ right.T
     white = 0.0
     if rich:
         removed = np.column_stack((basis, right))
         smoothed = wiener(rest, sigma**2, ground.calendar, removed, places.apply)
-        found += smoothed.mean
+        layers += smoothed.mean
         variance += smoothed.variance
         white = float(smoothed.mixture[-1])
     scale = scale * level
-    table = np.maximum((level * prior + found) / scale, 0.02 * field)
+    # Kept positive: raking and shares are of a positive table.
+    table = np.maximum((level * prior + layers) / scale, 0.02 * field)
     table *= ground.places.sum() / table.sum()
     crowds = temper_crowds(
         table,
@@ -261,12 +264,12 @@ def _rhythms(
         axes = np.linalg.svd(strength, full_matrices=False)[2]
         basis = basis @ axes.T
         strength = rest @ basis
-    found, variance = np.zeros(rest.shape), np.zeros(rest.shape)
+    layers, variance = np.zeros(rest.shape), np.zeros(rest.shape)
     for k in range(basis.shape[1]):
         field = places.apply(strength[:, k], noise)
-        found += field.mean[:, None] * basis[:, k]
+        layers += field.mean[:, None] * basis[:, k]
         variance += field.variance[:, None] * np.square(basis[:, k])
-    return found, variance, basis
+    return layers, variance, basis
 
 
 def _deviation(

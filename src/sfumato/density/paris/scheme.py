@@ -157,6 +157,7 @@ def _chosen_before(
 
 
 COVERAGE = 0.90
+"""Of the intervals. What they hold of true counts: docs/decisions/paris-tuning.md, "Intervals"."""
 _WIDTH = 1.6448536269514722
 """Half-width of the central 90 % of a normal law, in standard deviations."""
 _DECIMALS = 3

@@ -109,6 +109,10 @@ class Settings:
         pure = noise is Noise.LAPLACE
         keep = Keep(word(facts, "keep", Keep.EXPONENTIAL if pure else Keep.SHRINK, list(Keep)))
         histogram = Histogram.ONE_VISIT if pure else Histogram.CLIPPED
+        # Every default below is a row of the grid in docs/decisions/paris-tuning.md (two cities of
+        # 300,000 users, seeds 101 and 102; none of the cities that figures are reported for):
+        # tolerance 0.005, histogram clipped at 8 with share 0.1, grand total share 0.02 and cap
+        # 250, shrinkage after the noise, nights smoothed, noise at towers, DCT.
         found = cls(
             space=Space(word(facts, "space", Space.TOWERS, list(Space))),
             histogram=Histogram(word(facts, "histogram", histogram, list(Histogram))),

@@ -92,7 +92,8 @@ def add_up(table: NDArray[np.float64], parents: NDArray[np.int64]) -> NDArray[np
 Vector = NDArray[np.float64]
 PLACE_FLOOR = 0.02
 SLOT_FLOOR = 0.001
-"""Least total of a place and of a slot, as a share of the mean."""
+"""Least total of a place and of a slot, as a share of the mean: powers of these totals are taken.
+The price is that nearly empty places are lifted (docs/decisions/bayes.md, "Left")."""
 
 
 def clean_places(

@@ -9,17 +9,13 @@ Two passages can be read in two ways, and the defaults are argued here:
   fifth of them negative; what is meant is the part of the tower that no chosen zone covers.
   Default: what is meant; `CoverForm.PRINTED` follows the text.
 
-What the printed calibrations do not guarantee, in plain words for manifests and tables.
+*Fourier perturbation as printed*, for many series at once: FPA is Rastogi & Nath (2010); EFPA is
+Acs, Chen & Castelluccia (2012); EFPAG is Acs & Castelluccia (2014, Alg. 4). k counts real
+coefficients, so it means the same for both transforms. Reproduction only: floating-point noise,
+per-cluster accounting. The schemes work on opened counts and public geometry.
 
-The arguments and counterexamples stand in docs/guarantees.md.
-
-Opened counts and public geometry, as the printed schemes need them.
-
-Fourier perturbation as printed: FPA, EFPA and EFPAG, for many series at once.
-
-FPA is Rastogi & Nath (2010); EFPA is Acs, Chen & Castelluccia (2012); EFPAG is Acs &
-Castelluccia (2014, Alg. 4). k counts real coefficients, so it means the same for both
-transforms. Reproduction only: floating-point noise, per-cluster accounting.
+What the printed calibrations do not guarantee stands below in plain words, for manifests and
+tables; the arguments and counterexamples are in docs/guarantees.md.
 """
 
 from __future__ import annotations

@@ -1,19 +1,20 @@
-"""Direct and threshold perturbation as printed (Chen et al., Algorithms 1 and 2).
+"""Stream schemes as printed (Chen et al., Algorithms 1, 2, 4 and 5).
 
-NOT GUARANTEED: floating-point Laplace noise (its low bits give values away). Algorithm 1
-is otherwise sound; its loop from 0 to S would release S + 1 histograms, here it is S.
+NOT GUARANTEED, all of them: floating-point Laplace noise (its low bits give values away).
+
+*Direct and threshold perturbation* (Algorithms 1 and 2). Algorithm 1 is otherwise sound; its loop
+from 0 to S would release S + 1 histograms, here it is S.
 Algorithm 2 is right by two errors that cancel: the distance to the *noisy* last histogram
 has sensitivity 1 and not 2, and both scales are half of what a refreshed sparse vector needs.
 Its experiments take the threshold from the day's own raw distances, which nothing pays for.
 
-Static and dynamic hybrid perturbation as printed (Chen et al., Algorithms 4 and 5).
-
-NOT GUARANTEED: the time division. Its utility's sensitivity is claimed to be 2 log_a S, which
+*Static and dynamic hybrid perturbation* (Algorithms 4 and 5). NOT GUARANTEED: the time division.
+Its utility's sensitivity is claimed to be 2 log_a S, which
 needs simVar >= 1; one more person can move it by up to S log_a S, so a claimed epsilon of 0.3
 is really 0.7 to 1.1 (and without any bound if the means were taken over j - i). The dynamic
 form also takes H past days for the price of one: "parallel" composition over days, though the
 same people live through all of them; a user pays (H + 1) epsilon. The threshold is a quarter
-of the day's own mean distance, raw. Floating-point noise.
+of the day's own mean distance, raw.
 
 The split of the budget is not printed. Taken here: division 0.1, day 0.5, night 0.4; the
 dynamic form divides without the division's share, in the same ratio.

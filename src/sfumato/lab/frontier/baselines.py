@@ -1,42 +1,32 @@
-"""Grouping and smoothing (Kellaris & Papadopoulos 2013) by hours, with Gaussian noise.
+"""Outside baselines of the frontier: matrix mechanism, quadtree, grouping by hours. Gaussian noise.
 
-A rough guide, one random visit of each user by place, puts places of like size side by side;
-they are cut into groups of w, each group's hours are measured, and a place gets the mean of
-its group. `density.grouping` groups cells of different hours and pays for it with the L1 norm
-of a whole record; here a group never crosses an hour.
+**The matrix mechanism for every hour**: zones as the workload, the best linear strategy there is,
+and its exact integer form. The matrix mechanism (Li et al. 2010) measures S x instead of x and
+answers W x by least squares; its squared error is sigma^2 tr(W X^-1 W'), X = S'S. HDMM (McKenna et
+al. 2018) seeks a good S among parametrised ones. Under Gaussian noise with columns of norm at most
+one the problem is convex, and its optimum satisfies X D X = W'W with a diagonal D that a fixed
+point finds (Denisov et al. 2022): nothing that measures each hour by itself and is linear does
+better in total squared error for this workload. It stands for HDMM per hour, and is at least as
+good in squared error. Sensitivity of the integer form: columns M_p of norm at most `units` (checked
+in integers), so ||M x_t||_2 <= sum_p x_pt ||M_p||_2 <= units m_t for the mass m_t of a user in slot
+t, and over slots units * C: one Gaussian measurement of all rows and slots with L2 C.
 
-Sensitivity: the guide moves by one in one place. Groups are a partition of the places made
-from noisy numbers, so a user's mass per slot goes through and the sums move by at most C in L2.
-
-The best linear strategy for a workload under Gaussian noise, and its exact integer form.
-
-The matrix mechanism (Li et al. 2010) measures S x instead of x and answers W x by least
-squares; its squared error is sigma^2 tr(W X^-1 W'), X = S'S. HDMM (McKenna et al. 2018) seeks a
-good S among parametrised ones. Under Gaussian noise with columns of norm at most one the
-problem is convex, and its optimum satisfies X D X = W'W with a diagonal D that a fixed point
-finds (Denisov et al. 2022): nothing that measures each hour by itself and is linear does better
-in total squared error for this workload.
-
-Sensitivity of the integer form: columns M_p of norm at most `units` (checked in integers), so
-||M x_t||_2 <= sum_p x_pt ||M_p||_2 <= units m_t for the mass m_t of a user in slot t, and over
-slots units * C.
-
-The matrix mechanism for every hour: zones as the workload, the best strategy there is.
-
-Stands for HDMM (McKenna et al. 2018) per hour: under Gaussian noise its search has a convex
-optimum, which `strategy` computes, so this is at least as good in squared error. Sensitivity:
-see `strategy`; one Gaussian measurement of all rows and slots with L2 C.
-
-A quadtree over space for every hour, made consistent: the textbook spatial baseline.
-
-Cormode et al. (2012) cut the map into four again and again and count every node; Hay et al.
+**A quadtree over space for every hour**, made consistent: the textbook spatial baseline. Cormode et
+al. (2012) cut the map into four again and again and count every node; Hay et al.
 (2010) make parents agree with their children by least squares, which is the best linear
 unbiased use of all levels. The tree is cut by the public positions of the counted places,
-never by data, so its shape costs nothing.
-
-Sensitivity: a level is a partition of the places, so a user's mass per slot, whose L2 norm
+never by data, so its shape costs nothing. Sensitivity: a level is a partition of the places, so a
+user's mass per slot, whose L2 norm
 over slots is at most C, stays what it is; each level is one Gaussian measurement with L2 C and
 its own share of the budget, growing geometrically towards the leaves.
+
+**Grouping and smoothing** (Kellaris & Papadopoulos 2013) by hours. A rough guide, one random visit
+of each user by place, puts places of like size side by side;
+they are cut into groups of w, each group's hours are measured, and a place gets the mean of
+its group. `density.grouping` groups cells of different hours and pays for it with the L1 norm
+of a whole record; here a group never crosses an hour. Sensitivity: the guide moves by one in one
+place. Groups are a partition of the places made
+from noisy numbers, so a user's mass per slot goes through and the sums move by at most C in L2.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""The kinds of city that schemes are compared on, each with a seed that tuned nothing.
+"""The cities that schemes are compared on: made-up kinds, and a population of real aggregates.
 
-Defaults of the schemes were settled on the cities of seeds 1 to 4 (`bayes` on 1), so these
-begin at 11. The second is larger and cut into more zones than it has towers; in the third
-how much people use their phones hangs on where they live; in the fourth one crowd gathers
-for a match and most commuters stay at home for a day. A fifth is tiny.
+Each has a seed that tuned nothing. Defaults of the schemes were settled on the cities of seeds 1 to
+4 (`bayes` on 1), so these begin at 11. The second is larger and cut into more zones than it has
+towers; in the third how much people use their phones hangs on where they live; in the fourth one
+crowd gathers for a match and most commuters stay at home for a day. A fifth is tiny.
 
-Real aggregates: a population whose visits add up to counts that an operator measured.
-
-The C2TM set (Chen et al. 2015) holds the active users of the zones of a Chinese city by hour.
+*Real aggregates*: a population whose visits add up to counts that an operator measured. The C2TM
+set (Chen et al. 2015) holds the active users of the zones of a Chinese city by hour.
 Nobody's record is in it, so a population is made up around it: users with the heavy-tailed
 activity of Acs & Castelluccia (2014), each with a favourite zone, get the real visits of a week
 dealt out among them. Rhythms, sizes and surprises are the city's own; who went where is not.

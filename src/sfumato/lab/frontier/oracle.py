@@ -1,35 +1,28 @@
-"""The linear oracle: how well any linear filter could read the measurement that `bayes` takes.
+"""The linear oracle of the frontier, and what all outside methods share.
 
-A Wiener filter on the very same noisy matrix that is told what nobody may know: the temporal
+**The oracle**: how well any linear filter could read the measurement that `bayes` takes. A Wiener
+filter on the very same noisy matrix that is told what nobody may know: the temporal
 eigenbasis of the clean residual, its spectrum, and for each component the likeliest spatial
 kernel. The margins stay the noisy ones, and the way back (weights, level, raking) is that of
 `bayes`, but for what it does about crowds, which is not linear. It protects nobody and exists
-for made-up people only: the line of the possible.
+for made-up people only: the line of the possible. It sees the clean side of a measurement through
+a wall that remembers what it measured (`BoxKeepingWall`); the boxes stay closed there, and whoever
+opens them answers for it. Its bank of spatial kernels is fitted, in their eigenbases, to clean
+fields and used on noisy ones: each kernel is D (r exp(-distance / L) + (1 - r) I) D with D the size
+of a place or one, the family that `density.refine.spatial` chooses from, on a finer grid, fitted by
+likelihood to a field without noise, which only an oracle has.
 
-A source whose random samples hang on the repetition alone, so that methods share them.
-
-Sampling a large city takes a pass over its records. Within one repetition all methods and
-every epsilon see the same sample of a bound, which also makes their comparison a paired one;
-noise is drawn apart for each.
-
-What all outside baselines share: one budget, a weight bound, and a level that is paid for.
-
-Weighting busy users down keeps the shape of the counts and loses their level, so every
+**What all outside baselines share** (`Purse`): one budget, a weight bound, and a level that is paid
+for. Weighting busy users down keeps the shape of the counts and loses their level, so every
 baseline spends a small share on a capped grand total and scales to it, as `paris` does.
 Without it each would be worse by a third. The rest goes to the baseline's own measurements.
 Claim: (epsilon, delta)-DP for one user's whole record; `GaussianPart.l2` of each is argued
 where it is made. The limit C is a constant tuned on other cities (docs/frontier.md).
 
-A wall that remembers what it measured: how an oracle sees the clean side of a measurement.
-
-For studies on made-up people alone. The boxes stay closed here; whoever opens them answers
-for it.
-
-A bank of spatial kernels in their eigenbases, fitted to clean fields and used on noisy ones.
-
-Each kernel is D (r exp(-distance / L) + (1 - r) I) D with D the size of a place or one, the
-family that `density.refine.spatial` chooses from, on a finer grid. Fitted by likelihood to a
-field without noise, which only an oracle has.
+**Shared samples**: a source whose random samples hang on the repetition alone. Sampling a large
+city takes a pass over its records. Within one repetition all methods and
+every epsilon see the same sample of a bound, which also makes their comparison a paired one;
+noise is drawn apart for each.
 """
 
 from __future__ import annotations

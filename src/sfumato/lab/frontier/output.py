@@ -1,8 +1,8 @@
-"""Results on disk, one JSON line for each draw of a method: a killed run goes on from there.
+"""Results of the frontier: on disk, in Markdown, and as one picture.
 
-The frontier in Markdown: figures of all methods, ratios with their bars, the crowd.
-
-The frontier as one picture: error against epsilon, a panel for each city and size.
+One JSON line for each draw of a method: a killed run goes on from there. The Markdown has figures
+of all methods, ratios with their bars, and the crowd; the picture is error against epsilon, a panel
+for each city and size.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`sfumato reproduce frontier`: all methods, cities, sizes and epsilons, drawn and judged.
 
-How well a one-off crowd is told: the cells that a match fills, released over true.
-
-Our schemes on the population of real aggregates, judged apart by the size of zones.
+Also judged: how well a one-off crowd is told (the cells that a match fills, released over true),
+and our schemes on the population of real aggregates, apart by the size of zones.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The six figures as PNG files, where matplotlib is installed (`plots` extra).
+"""The study of geo-indistinguishable traces as an internal page and six figures.
 
-The internal page of the study: our figures beside the paper's.
+The page has our figures beside the paper's; the figures are PNG files, where matplotlib is
+installed (`plots` extra).
 """
 
 from __future__ import annotations

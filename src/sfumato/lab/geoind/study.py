@@ -1,8 +1,8 @@
-"""Data of the study: a Geolife folder, San Francisco cabs, phones of São Paulo.
+"""The study of geo-indistinguishable traces: its data, what the paper prints, two uses, an attack.
 
-What the paper prints about Geolife, to stand beside our figures. Shares, from its text.
-
-The two uses and the attack, over a range of noise. Seeds are fixed: this is a study.
+Data: a Geolife folder, San Francisco cabs, phones of São Paulo. What the paper prints about
+Geolife stands beside our figures: shares, from its text. The two uses and the attack go over a
+range of noise. Seeds are fixed: this is a study.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What is studied: a crowd and a fleet as raw counts, day x slot x cell. Left of the wall.
+"""What is studied: crowds and fleets as raw counts, day x slot x cell. Left of the wall.
 
-Other data sets as streams, so that a default is not judged on the data it was built with.
+Beside the paper's crowd and fleet, other data sets as streams, so that a default is not judged on
+the data it was built with:
 
 * C2TM (Chen et al. 2015): active users an hour at 127 clusters of masts of a Chinese city, as
   aggregates; eight whole days of August 2012. Taken as the truth.

@@ -1,19 +1,18 @@
-"""How far a published stream is from the truth, where it counts.
+"""The studies of streams: Chen et al., section 7.3, on any city, and every scheme on one city.
 
-The studies of Chen et al., section 7.3, on any city: distances, division, utility.
-
-What the paper leaves open is fixed here: cut-off c = a quarter of the day's slots; shares of
+*The paper's figures*: distances, division, utility. What the paper leaves open is fixed here:
+cut-off c = a quarter of the day's slots; shares of
 epsilon for division, day and night 0.1, 0.5, 0.4; seven past days; comparisons take half of a
 threshold's epsilon. The Beijing box is 45 by 44.5 km around the centre, as many squares of
 500 m as the paper counts.
 
-Every scheme on one city: same unit, same (epsilon, delta), each with its better noise.
-
-The unit is `user-day`: epsilon for what one person does on one day, which is how the paper's
-experiments read. Scored on the last seven days; schemes that learn from the past see all the
+*Every scheme on one city*: same unit, same (epsilon, delta), each with its better noise. The unit
+is `user-day`: epsilon for what one person does on one day, which is how the paper's
+experiments read. Scored on the last seven days, by how far a published stream is from the truth
+where it counts; schemes that learn from the past see all the
 days before. Schemes whose only choice is Laplace or Gaussian noise take the smaller one.
 
-The plots of the studies, where matplotlib is installed. Internal, like the numbers.
+The plots are made where matplotlib is installed. Internal, like the numbers.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""The methods that are compared: printed forms with their sample size, corrected schemes.
+"""The methods compared in the study of Paris, what the papers print of them, and their scores.
 
-What the papers print: Acs & Castelluccia (2014), and the chapter of 2018 where it differs.
+Methods: printed forms with their sample size, corrected schemes. What is printed is from Acs &
+Castelluccia (2014), and from the chapter of 2018 where it differs: averages over all zones at
+epsilon 0.3 and l = 30 unless a key says otherwise. Figures that the papers only draw are not here.
 
-Averages over all zones at epsilon 0.3 and l = 30 unless a key says otherwise. Figures that the
-papers only draw are not here.
-
-Repeated draws of one method, scored against the truth: mean and spread.
-
-A score is kept in a file, so that a study that was stopped goes on where it was and several
+A score is the mean and spread of repeated draws of one method against the truth. It is kept in a
+file, so that a study that was stopped goes on where it was and several
 studies of one city can run side by side.
 """
 

@@ -1,6 +1,7 @@
-"""Figure 6: the towers' shares from one random visit of each user, or from all visits.
+"""The city that the studies of Paris are about, and its histograms of towers (Figure 6).
 
-The city that the studies are about: public geometry, counts asked once, the truth.
+The city is public geometry, counts asked once, and the truth. Figure 6: the towers' shares from one
+random visit of each user, or from all visits.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 Results are written after every epsilon of a study, and every score is kept: a run that is stopped
 leaves what it has, and goes on from there when it is started again.
 
-What moves the printed schemes' figures: one property of the study changed at a time.
-
-The city is made up, so its figures differ from those of Acs & Castelluccia (2014). Each
+*Causes*: what moves the printed schemes' figures, one property of the study changed at a time. The
+city is made up, so its figures differ from those of Acs & Castelluccia (2014). Each
 variation here changes one thing that might be the reason, at the middle epsilon, and leaves
 the rest alone:
 

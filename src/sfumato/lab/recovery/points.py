@@ -1,10 +1,9 @@
-"""Accuracy against the number of points: every reading of the attack, and chance beside it.
+"""Recovery accuracy against the number of points (Chen et al., section 7.2, Figures 5 and 6).
 
-What Chen et al. report (section 7.2, Figures 5 and 6), in percent.
+Every reading of the attack is scored, with chance beside it and what the paper reports, in percent.
 
-Taxis (Chen et al., Figure 5b): a grid of 500 m, half-hour slots, every starting hour.
-
-The paper does not say when its 5 and 10 points begin, and the hour decides the result: parked
+*Taxis* (Figure 5b): a grid of 500 m, half-hour slots, every starting hour. The paper does not say
+when its 5 and 10 points begin, and the hour decides the result: parked
 cabs are easy to follow, busy ones are not. So every hour of the day is a start here. A taxi's place
 is that of its last fix in the slot, inside a public box. Two readings of who takes part: *seen*,
 taxis with a fix in every slot of the window, nothing filled; *held*, taxis with any fix that day,

@@ -1,6 +1,10 @@
-"""The same scheme and the same attack had a person not been in the data: the promise, played out.
+"""The parts of `sfumato reproduce recovery`, one function each: plain rows, and a plot where due.
 
-Differential privacy compares a release with the one that would have been made without the person.
+INTERNAL by nature, though the crowd is synthetic: every figure compares with the truth.
+
+*Leave-fold-out* (`leave_fold_out_accuracy`): the same scheme and the same attack had a person not
+been in the data: the promise, played out. Differential privacy compares a release with the one that
+would have been made without the person.
 Here that is done: people are dealt into folds by lot; for each fold the scheme publishes everybody
 *outside* it, with noise of its own, and the attack recovers as many trajectories as there are
 people. All people pair with them greedily, the left-out ones too, and only the fold's own people
@@ -13,10 +17,6 @@ total that a fold makes smaller.
 
 This stands beside the baseline that knows everybody else and does not replace it: it explains how
 much of an accuracy is the scheme telling the map well.
-
-The parts of `sfumato reproduce recovery`, one function each: plain rows, and a plot where due.
-
-INTERNAL by nature, though the crowd is synthetic: every figure compares with the truth.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from sfumato.lab.recovery.schemes import Attacked, attacked, pooled, pooled_unpr
 FOLDS = 20
 
 
-def left_out(
+def leave_fold_out_accuracy(
     town: Attacked, scheme: str, epsilon: float, seed: int, *, folds: int = FOLDS
 ) -> float:
     """Greedy accuracy on people whom the attacked table does not count."""
@@ -202,7 +202,7 @@ def without(
         for budget in budgets:
             runs = [(town, seed) for town in towns for seed in range(size.draws)]
             inside = [taking_part(town, name, budget, seed) for town, seed in runs]
-            outside = [left_out(town, name, budget, seed) for town, seed in runs]
+            outside = [leave_fold_out_accuracy(town, name, budget, seed) for town, seed in runs]
             rows.append(
                 {
                     "scheme": name,

@@ -8,7 +8,7 @@ import pytest
 from sfumato.attacks.trajectories import Ground, People, counts_of
 from sfumato.city.crowd import CrowdPlan
 from sfumato.lab.recovery.schemes import Attacked
-from sfumato.lab.recovery.study import left_out, taking_part
+from sfumato.lab.recovery.study import leave_fold_out_accuracy, taking_part
 from sfumato.model.time_grid import Clock
 
 
@@ -36,11 +36,11 @@ class Exact(Attacked):
 
 def test_who_is_alone_is_not_found_without_taking_part() -> None:
     assert taking_part(Exact(list(range(40))), "exact", 1.0, 0) == 1.0
-    assert left_out(Exact(list(range(40))), "exact", 1.0, 0) == 0.0
+    assert leave_fold_out_accuracy(Exact(list(range(40))), "exact", 1.0, 0) == 0.0
 
 
 def test_who_is_where_all_others_are_is_found_all_the_same() -> None:
-    assert left_out(Exact([9] * 40), "exact", 1.0, 0) == 1.0
+    assert leave_fold_out_accuracy(Exact([9] * 40), "exact", 1.0, 0) == 1.0
 
 
 def test_true_counts_tell_of_those_who_take_part_and_a_guarantee_does_not() -> None:
@@ -48,7 +48,7 @@ def test_true_counts_tell_of_those_who_take_part_and_a_guarantee_does_not() -> N
     town = Attacked(CrowdPlan(people=100, days=1, columns=10, rows=10, seed=78), 1e-6)
     gains = {}
     for epsilon in (1e6, 1.0):
-        outside = left_out(town, "profile", epsilon, 0, folds=5)
+        outside = leave_fold_out_accuracy(town, "profile", epsilon, 0, folds=5)
         inside = np.mean([taking_part(town, "profile", epsilon, seed) for seed in range(4)])
         gains[epsilon] = inside - outside
     assert gains[1e6] > 0.15
