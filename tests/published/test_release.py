@@ -101,6 +101,7 @@ def test_a_complete_stream_is_a_release(begun: tuple[Path, Path]) -> None:
     assert found.plot("series", zone="b").axes
 
 
+@pytest.mark.privacy
 def test_a_stream_that_goes_on_is_read_as_far_as_it_is(begun: tuple[Path, Path]) -> None:
     running, whole = begun
     found = read_release(running)

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+import shapely
 from PIL import Image
 from typer.testing import CliRunner
 
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
+from sfumato.model.places import PlaceKind, Places
 from sfumato.reports.figures import plot, write_figures
 
 
@@ -33,6 +37,18 @@ def test_a_zone_and_a_slot_can_be_chosen_and_must_exist(release: Path) -> None:
     for wrong in ({"kind": "pie"}, {"slot": 168}, {"zone": "nowhere"}):
         with pytest.raises(UsageError):
             plot(release, **wrong)  # type: ignore[arg-type]
+
+
+def test_a_map_of_mostly_empty_zones_and_of_noise_around_zero(
+    make_release: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Streams publish such: most quantiles are zero, or a rounded one is above the largest."""
+    cells = [shapely.box(2 + k / 50, 48, 2 + (k + 1) / 50, 48.03) for k in range(9)]
+    places = Places.of(PlaceKind.ZONES, [str(k) for k in range(9)], cells)
+    noise = np.random.default_rng(0).normal(0, 9, (9, 24))
+    for k, counts in enumerate((np.zeros((9, 24)), np.eye(9, 24), noise, np.full((9, 24), 9.6e6))):
+        folder = make_release(tmp_path / str(k), places, days=1, counts=counts, intervals=False)
+        plot(folder, "map").savefig(tmp_path / f"{k}.svg")
 
 
 def test_the_command_writes_pages_and_figures(release: Path, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def later_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """The package has gone on since: its version is on record and keeps nothing from finishing."""
-    for module in ("stream.live", "density.request", "traces.request"):
+    for module in ("streams.live", "density.request", "traces.request"):
         monkeypatch.setattr(f"sfumato.{module}.__version__", "99.1")
 
 

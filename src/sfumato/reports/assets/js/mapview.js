@@ -142,8 +142,9 @@ export class MapView {
     const weak = map.anchors.flatMap((a, z) => {
       if (!a) return [];
       const wide = map.boxes[4 * z + 2] - map.boxes[4 * z];
-      const room = map.rings[z].length ? 1.05 * wide * view.scale : Infinity;
-      return [{ text: this.names.names[z], ...shift(a[0], a[1]), room, weight: map.km2[z], strong: false }];
+      const [room, above] = map.rings[z].length ? [1.05 * wide * view.scale, 0] : [Infinity, 2.5 * DOT]; // not on its dot
+      const at = shift(a[0], a[1]);
+      return [{ text: this.names.names[z], ...at, y: at.y - above, room, weight: map.km2[z], strong: false }];
     });
     return view.scale / this.least > 4 ? weak : [...strong, ...weak];
   }
