@@ -94,6 +94,12 @@ def _no_home_ledger(
     monkeypatch.delenv("SFUMATO_LEDGER_KEY", raising=False)
 
 
+@pytest.fixture(autouse=True)
+def _no_slow_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command prints does not depend on how busy the machine is that runs the tests."""
+    monkeypatch.setattr("sfumato.cli.telling.PATIENCE_S", 600.0)
+
+
 class DrawnBlocks:
     """Every block of random bits that was made: its key, labels and number, hashed."""
 

@@ -100,6 +100,7 @@ def _map(release: Release, slot: int) -> Figure:
     lowest = min(0.0, float(np.nanmin(dense)))
     bounds = np.unique([_round(v) for v in np.nanquantile(dense, _SHARES)])
     bounds = bounds[bounds > lowest]  # where most zones are empty, most quantiles are zero
+    # A quantile near the top may be rounded to above it.
     edges = [lowest, *bounds, max(float(np.nanmax(dense)), *bounds, lowest) + 1]
     drawn, axes = _new((6.4, 5.6))
     colours = _colours("YlGnBu", len(edges) - 1)
