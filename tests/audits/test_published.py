@@ -15,14 +15,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+import shapely
 
 from sfumato.audits.pairs import Stage
 from sfumato.audits.transcript import ListeningWall, Step
 from sfumato.density import publish as api
 from sfumato.density.request import request
 from sfumato.engine.local import LocalSource
+from sfumato.geography.overlay import Overlay, exact_shares
 from sfumato.geography.places import PlaceOptions
 from sfumato.model.counts import Counting, Counts, SampleBound
+from sfumato.model.places import PlaceKind, Places
 from sfumato.model.private import Private
 from sfumato.model.time_grid import Calendar, TimeGrid
 from sfumato.model.traces import Box, Traces
@@ -120,13 +124,25 @@ def test_a_release(
     assert one == other
 
 
+SHARES = Overlay(
+    np.array(["a", "b", "c"]),
+    np.array(["north", "south"]),
+    exact_shares(sp.csr_array(np.array([[0.5, 0.25], [0.0, 1.0], [0.75, 0.0]]))),
+)
+ZONES = Places.of(
+    PlaceKind.ZONES, ["north", "south"], [shapely.box(2, 48.5, 3, 49), shapely.box(2, 48, 3, 48.5)]
+)
+
+
+@pytest.mark.parametrize("spread", [False, True], ids=["counted", "spread over zones"])
 @pytest.mark.parametrize("how", Consistency)
-def test_a_stream(how: Consistency, tmp_path: Path, twice: Twice) -> None:
+def test_a_stream(how: Consistency, spread: bool, tmp_path: Path, twice: Twice) -> None:
     grid = TimeGrid.between(date(2024, 3, 4), date(2024, 3, 5), "6h", "UTC")
     facts = StreamFacts(3, Calendar.of(grid), 1.0, 0.0, USER_PERIOD)
     request = live.StreamRequest(
         "city", "stream", stream_scheme("direct"), facts, grid, np.array(["a", "b", "c"]),
         tmp_path / "out", fingerprint=SAME, consistency=how,
+        **({"shares": SHARES, "released": ZONES} if spread else {}),
     )  # fmt: skip
 
     def publish(ledger: Ledger, second: bool) -> None:

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 from typer.testing import CliRunner
 
 from sfumato.cli.main import app
 from sfumato.errors import SfumatoError, UsageError
+from sfumato.geography.overlay import Overlay, exact_shares
+from sfumato.model.time_grid import Calendar, TimeGrid
+from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Ledger, Status
+from sfumato.streams.facts import StreamFacts
+from sfumato.streams.live import StreamRequest
+from sfumato.streams.registry import stream_scheme
+from sfumato.streams.scheme import Publication
 from sfumato.streams.vault import packed, seal, unpacked, unseal
 
 START = datetime(2024, 3, 4, tzinfo=UTC)
@@ -175,3 +184,24 @@ def test_one_pad_never_meets_two_states() -> None:
     assert len(texts) == 3
     first, _, last = (np.frombuffer(seal(s, key)[16:-32], np.uint8) for s in states)
     assert (first ^ last).tobytes() != states[2]
+
+
+def test_towers_are_spread_over_zones_after_the_noise(tmp_path: Path) -> None:
+    """The same key with and without zones: zones hold the towers' noisy numbers by their shares."""
+    grid = TimeGrid.between(date(2024, 3, 4), date(2024, 3, 5), "6h", "UTC")
+    facts = StreamFacts(3, Calendar.of(grid), 1.0, 0.0, Unit.parse("user-period"))
+    shares = Overlay(
+        np.array(["a", "b", "c"]),
+        np.array(["north", "south"]),
+        exact_shares(sp.csr_array(np.array([[0.5, 0.25], [0.0, 1.0], [0.75, 0.0]]))),
+    )
+    made = Publication(np.array([8.0, -4.0, 12.0]), True, 2.0)
+    request = StreamRequest(
+        "city", "s", stream_scheme("direct"), facts, grid, shares.place_ids, tmp_path / "out",
+        shares=shares,
+    )  # fmt: skip
+    spread = request.spread(made)
+    assert spread.values.tolist() == [13.0, -2.0]
+    assert spread.sd == pytest.approx(2.0 * np.sqrt(1 + 0.25**2)), "of the noisiest zone"
+    assert request.released_ids.tolist() == ["north", "south"]
+    assert replace(request, shares=None).spread(made) is made
