@@ -7,6 +7,7 @@ import inspect
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 import typer
@@ -14,6 +15,8 @@ import typer
 import sfumato
 from sfumato.cli.command import built
 from sfumato.cli.main import COMMANDS
+from sfumato.privacy.events import Unit
+from sfumato.privacy.ledger import Cap
 
 VERBS = [name for name in sfumato.__all__ if name[0].islower() and not name.startswith("_")]
 NOT_COMMANDS = {"read_release"}
@@ -79,3 +82,47 @@ def test_the_door_is_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_verbs_give_shows_itself(tmp_path: Path) -> None:
+    """A line in a terminal, and HTML in a notebook; private figures say that they are."""
+    table = tmp_path / "events.csv"
+    rows = "".join(f"{k % 9},2024-03-04T{k % 24:02d}:00:00Z,{'ab'[k % 2]}\n" for k in range(96))
+    table.write_text(f"user,time,tower\n{rows}")
+    (tmp_path / "towers.csv").write_text("tower_id,lon,lat\na,2.3,48.8\nb,2.4,48.9\n")
+    book = sfumato.Ledger(tmp_path / "ledger.sqlite")
+    book.initialise()
+    book.add_dataset("town", Cap(epsilon=9, delta=1e-4))
+    book.add_dataset("town", Cap(epsilon=9, delta=1e-4), Unit.parse("user-day"))
+    place = {"towers": tmp_path / "towers.csv"}
+    day = {"start": "2024-03-04", "end": "2024-03-05", "slot": "6h", "tz": "UTC"}
+    paid = {"dataset": "town", "epsilon": 1.0, "ledger": book}
+    made = sfumato.release(
+        table, delta=1e-6, scheme="laplace", out=tmp_path / "day", **place, **day, **paid
+    )
+    public = [
+        made,
+        sfumato.plan(delta=1e-6, epsilon=1, expected_users=9, scheme="laplace", zone_count=2),
+        sfumato.stream(table, scheme="sample", out=tmp_path / "s", **place, **day, **paid),
+        sfumato.audit("laplace", epsilon=[1.0], runs=64),
+    ]
+    internal = [
+        sfumato.inspect(table),
+        sfumato.evaluate(made, table, earth_mover=False, **place),
+        sfumato.attack(made, table, seeds=1, group=0, **place),
+    ]
+    for shown in (*public, *internal):
+        assert "\n" not in repr(shown)
+        assert len(repr(shown)) < 120
+        assert "<" in shown._repr_html_()
+    for shown in internal:
+        assert "INTERNAL" in repr(shown)
+        assert "internal" in shown._repr_html_().lower()
+    assert made.plot("series")._repr_png_().startswith(b"\x89PNG")
+    assert "matplotlib.pyplot" not in sys.modules or not plt_figures()
+
+
+def plt_figures() -> list[int]:
+    from matplotlib import pyplot
+
+    return list(pyplot.get_fignums())

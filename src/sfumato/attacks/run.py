@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,16 @@ class Attacked:
     allowed: dict[str, float]
     """The success that each guarantee allows at most, where it is about a whole record."""
     remarks: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        tried = self.study
+        size = f"{tried.people} people, {tried.slots} slots, {tried.cells} places"
+        return f"<Attacked, INTERNAL: {size}>"
+
+    def _repr_html_(self) -> str:
+        from sfumato.attacks.report import as_markdown  # which draws, and loads what it draws with
+
+        return f"<pre>{escape(as_markdown(self.study, self.membership, self.allowed))}</pre>"
 
 
 def attack(

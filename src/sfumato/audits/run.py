@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 
 import numpy as np
 from scipy.special import ndtr
@@ -197,6 +198,14 @@ class Audit:
     def plus(self, exact: Sequence[Row]) -> Audit:
         """With rows that chance has no part in."""
         return replace(self, rows=(*self.rows, *exact))
+
+    def __repr__(self) -> str:
+        return f"<Audit: {len(self.rows)} rows, {len(self.violations)} above their claim>"
+
+    def _repr_html_(self) -> str:
+        from sfumato.audits.report import as_markdown  # which knows this class
+
+        return f"<pre>{escape(as_markdown(self))}</pre>"
 
 
 def audit(

@@ -7,10 +7,12 @@ internal in their file names; nothing is charged, because nothing here may be pu
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +62,24 @@ class Comparison:
     zones: Places
     published: tuple[Release, ...]
     evaluations: tuple[Evaluation, ...]
+
+    def __repr__(self) -> str:
+        errors = ", ".join(f"{e.overall['mean_relative_error']:.3g}" for e in self.evaluations)
+        return f"<Comparison, INTERNAL: mean relative error {errors}>"
+
+    def _repr_html_(self) -> str:
+        """The figures of every release, a column each: for the holder's eyes."""
+        keys = dict.fromkeys(key for one in self.evaluations for key in one.overall)
+        rows = [
+            "".join(f"<td>{one.overall.get(key, math.nan):.4g}</td>" for one in self.evaluations)
+            for key in keys
+        ]
+        head = "".join(f"<th>{escape(one.name)}</th>" for one in self.evaluations)
+        body = "".join(
+            f"<tr><td>{key.replace('_', ' ')}</td>{row}</tr>"
+            for key, row in zip(keys, rows, strict=True)
+        )
+        return f"<b>internal: do not publish</b><table><tr><th></th>{head}</tr>{body}</table>"
 
 
 def true_density(

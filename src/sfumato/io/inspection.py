@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from html import escape
 from typing import Any
 
 from sfumato.engine.local import DropReason
@@ -55,6 +56,12 @@ class Inspection:
             first, last = (_instant(edge) for edge in self.span)
             told.append(f"  from {first} to {last} (UTC); the period is yours to choose")
         return told + [f"  note: {remark}" for remark in self.remarks]
+
+    def __repr__(self) -> str:
+        return f"<Inspection, INTERNAL: {self.source}, {self.files} files>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>internal: do not publish\n{escape(chr(10).join(self.lines()))}</pre>"
 
     @property
     def usable(self) -> bool:

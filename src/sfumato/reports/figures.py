@@ -8,7 +8,9 @@ Drawn with matplotlib from the release folder alone; the same folder gives the s
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,10 +164,22 @@ def _strip(release: Release) -> Figure:
 
 
 def _new(size: tuple[float, float]) -> tuple[Figure, Any]:
+    drawn = _shown()(figsize=size, layout="constrained")
+    return drawn, drawn.subplots()
+
+
+@cache
+def _shown() -> type[Figure]:
+    """A figure that a notebook shows without pyplot, whose registry would keep it for ever."""
     from matplotlib.figure import Figure
 
-    drawn = Figure(figsize=size, layout="constrained")
-    return drawn, drawn.subplots()
+    class Shown(Figure):
+        def _repr_png_(self) -> bytes:
+            sink = io.BytesIO()
+            self.savefig(sink, format="png", dpi=144)
+            return sink.getvalue()
+
+    return Shown
 
 
 def _signed(drawn: Figure, release: Release) -> Figure:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from html import escape
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -29,6 +30,7 @@ from sfumato.model.time_grid import Calendar, TimeGrid, day_of, parse_step
 from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.transaction import names_of_input
+from sfumato.published.release import read_release
 from sfumato.streams.facts import (
     StreamFacts,
     begins_window,
@@ -56,6 +58,13 @@ class Published:
     folder: Path
     finished: bool
     next_slot: int
+
+    def __repr__(self) -> str:
+        how = "finished" if self.finished else "more may come"
+        return f"<stream {self.folder.name!r}: {self.next_slot} slots are out, {how}>"
+
+    def _repr_html_(self) -> str:
+        return read_release(self.folder)._repr_html_() if self.next_slot else escape(repr(self))
 
 
 @dataclass(frozen=True, slots=True)

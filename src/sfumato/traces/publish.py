@@ -23,6 +23,7 @@ from sfumato.privacy.noise.planar import parse_seconds
 from sfumato.privacy.transaction import digests, publish
 from sfumato.privacy.wall import Wall
 from sfumato.published.manifest import MANIFEST_NAME, Manifest, manifest_text, read_manifest
+from sfumato.published.release import read_release
 from sfumato.published.statement import check_claim
 from sfumato.traces.bounds import TraceSource, eligible
 from sfumato.traces.mechanisms import draw_reports
@@ -43,6 +44,12 @@ class Sanitised:
     """`new`, `resumed` after an interruption, or `already` there."""
     withheld: int
     """Fixes left out by the public bounds and the rolling budget; for the holder's eyes."""
+
+    def __repr__(self) -> str:
+        return f"<Sanitised {self.folder.name!r}: {self.manifest.privacy.unit}, {self.how}>"
+
+    def _repr_html_(self) -> str:
+        return read_release(self.folder)._repr_html_()
 
 
 def sanitise(

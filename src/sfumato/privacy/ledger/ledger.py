@@ -75,6 +75,9 @@ class Ledger:
         self.database = Database(location if location is not None else default_location())
         self.keyring = Keyring(_key_path(self.database, key))
 
+    def __repr__(self) -> str:
+        return f"<Ledger {self.database}>"
+
     def initialise(self) -> None:
         """Make the ledger and its key where there is none; otherwise change nothing."""
         noted = self.keyring.noted()
