@@ -28,7 +28,7 @@ from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.geography.places import PlaceOptions
 from sfumato.io.events import FORMATS, all_rows, format_of, read_events, resolved
 from sfumato.io.files import Located
-from sfumato.io.inspect import inspect
+from sfumato.io.inspect import look as inspect
 from sfumato.io.traces import read_traces
 from sfumato.model.time_grid import period_of
 

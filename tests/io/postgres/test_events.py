@@ -19,7 +19,7 @@ from sfumato.engine.fingerprint import fingerprint
 from sfumato.engine.local import LocalSource
 from sfumato.errors import InputError, UsageError
 from sfumato.io.events import read_events
-from sfumato.io.inspect import inspect
+from sfumato.io.inspect import look as inspect
 from sfumato.io.postgres.events import condition
 from sfumato.io.traces import read_traces
 from sfumato.model.counts import Counting, SampleBound
