@@ -18,6 +18,7 @@ from typing import Any
 
 from sqlalchemy import Column, Integer, LargeBinary, MetaData, String, Table, delete, insert, select
 
+from sfumato.errors import SfumatoError
 from sfumato.privacy.ledger import Ledger
 from sfumato.streams.vault import altered, packed, seal, unpacked, unseal
 
@@ -67,6 +68,11 @@ def _index(standing: Standing, digests: Mapping[str, bytes]) -> dict[str, Any]:
     return {"next": standing.next_slot, "at": standing.offset, "out": output, "parts": parts}
 
 
+SCHEMA = 1
+"""Of the state's form. Streams begun before it was written down are of the first."""
+_SCHEMA = "schema"
+
+
 class Store:
     """The rows of one stream."""
 
@@ -95,11 +101,19 @@ class Store:
         index = plain.pop(_INDEX, b"")
         if index != packed(_index(standing, self._digests)):
             raise altered()
-        return standing, {name: unpacked(data) for name, data in plain.items()}
+        state = {name: unpacked(data) for name, data in plain.items()}
+        version = state.pop(_SCHEMA, {"version": 1})["version"]
+        if version > SCHEMA:
+            raise SfumatoError(
+                f"This stream was last run by a newer version of sfumato (state {version}).",
+                remedy="Go on with that version or a newer one; nothing was published.",
+            )
+        return standing, state
 
     def save(self, standing: Standing, state: Mapping[str, Any]) -> None:
         """One slot: its output and the state after it, together and on the disk."""
-        plain = {name: packed(value) for name, value in state.items()}
+        named = {**state, _SCHEMA: {"version": SCHEMA}}
+        plain = {name: packed(value) for name, value in named.items()}
         digests = {name: hashlib.sha256(data).digest() for name, data in plain.items()}
         plain[_INDEX] = packed(_index(standing, digests))
         digests[_INDEX] = hashlib.sha256(plain[_INDEX]).digest()
