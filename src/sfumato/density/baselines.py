@@ -36,11 +36,10 @@ from sfumato.density.common import (
     user_period,
 )
 from sfumato.density.scheme import Declaration, Density, Plan, PlannedMeasurement, PublicFacts
-from sfumato.model.counts import Counts, SampleBound
-from sfumato.model.private import Private
+from sfumato.model.counts import SampleBound
 from sfumato.model.source import Source
 from sfumato.privacy.calibration import gaussian_sigma2_for, laplace_scale
-from sfumato.privacy.events import GaussianEvent, LaplaceEvent
+from sfumato.privacy.events import GaussianEvent, LaplaceEvent, Measurement
 from sfumato.privacy.exact import rounded_up
 from sfumato.privacy.mechanisms.additive import laplace_variance
 from sfumato.privacy.wall import Wall
@@ -89,23 +88,14 @@ class Gaussian:
         event = planned.event
         assert isinstance(event, GaussianEvent)
         measured = wall.gaussian(
-            self._counts(source, wall, facts),
+            bounded_counts(source, wall, facts, LABEL),
             sigma2=event.sigma2,
             touched=event.touched,
             label=LABEL,
         )
-        ids, values = _released(facts, measured.estimate())
+        ids, values = released(facts, measured.estimate())
         half = _WIDTH * self._deviations(facts, measured.sd)[:, None]
-        lower, upper = values - half, values + half
-        if facts.parameters.get("clip", True):
-            values, lower, upper = (np.maximum(a, 0.0) for a in (values, lower, upper))
-        values, lower, upper = (np.round(a, _DECIMALS) + 0.0 for a in (values, lower, upper))
-        return Density(ids, values, lower, upper, COVERAGE, (measured,))
-
-    def _counts(self, source: Source, wall: Wall, facts: PublicFacts) -> Private[Counts]:
-        if isinstance(facts.bound, SampleBound):
-            return source.sampled(facts.bound, wall.sampling_key(LABEL))
-        return source.weighted(facts.bound, facts.counting)
+        return _density(facts, ids, values, half, measured)
 
     @staticmethod
     def _deviations(facts: PublicFacts, sd: float) -> NDArray[np.float64]:
@@ -115,18 +105,6 @@ class Gaussian:
             return np.asarray(sd * np.sqrt(squares.T @ np.ones(facts.places)), dtype=np.float64)
         _, rows = np.unique(facts.place_ids, return_counts=True)
         return np.asarray(sd * np.sqrt(rows), dtype=np.float64)
-
-
-def _released(
-    facts: PublicFacts, table: NDArray[np.float64]
-) -> tuple[NDArray[np.str_], NDArray[np.float64]]:
-    """The table of the places released: zones by area shares, or each tower id once."""
-    if facts.overlay is not None:
-        return facts.overlay.zone_ids, facts.overlay.to_zones(table)
-    ids, row = np.unique(facts.place_ids, return_inverse=True)
-    added = np.zeros((ids.size, table.shape[1]))
-    np.add.at(added, row, table)
-    return ids, added
 
 
 _NORMAL_WIDTH = 1.6448536269514722
@@ -163,11 +141,7 @@ class Laplace:
         measured = wall.laplace(counts, scale=event.scale, label=LABEL)
         ids, values = released(facts, measured.estimate())
         half = _half_width(facts, measured.sd)
-        lower, upper = values - half, values + half
-        if facts.parameters.get("clip", True):
-            values, lower, upper = (np.maximum(a, 0.0) for a in (values, lower, upper))
-        values, lower, upper = (np.round(a, _DECIMALS) + 0.0 for a in (values, lower, upper))
-        return Density(ids, values, lower, upper, COVERAGE, (measured,))
+        return _density(facts, ids, values, half, measured)
 
     @staticmethod
     def _event(facts: PublicFacts) -> LaplaceEvent:
@@ -187,3 +161,18 @@ def _half_width(facts: PublicFacts, sd: float) -> Table:
     """
     wide = max(math.log(1 / (1 - COVERAGE)) / math.sqrt(2), _NORMAL_WIDTH)
     return wide * np.sqrt(released_variance(facts, np.full((facts.places, 1), sd * sd)))
+
+
+def _density(
+    facts: PublicFacts,
+    ids: NDArray[np.str_],
+    values: NDArray[np.float64],
+    half: NDArray[np.float64] | float,
+    measured: Measurement,
+) -> Density:
+    """The released table with intervals of this half-width. Post-processing."""
+    lower, upper = values - half, values + half
+    if facts.parameters.get("clip", True):
+        values, lower, upper = (np.maximum(a, 0.0) for a in (values, lower, upper))
+    values, lower, upper = (np.round(a, _DECIMALS) + 0.0 for a in (values, lower, upper))
+    return Density(ids, values, lower, upper, COVERAGE, (measured,))
