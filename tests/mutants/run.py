@@ -9,7 +9,7 @@ A fault is one entry of a TOML file beside this one:
 
     [[fault]]
     name = "the cap of the grand total is not applied"
-    file = "engine/tally/kernels.py"
+    file = "engine/tally.py"
     old = "out[0] += min(mass, cap)"
     new = "out[0] += mass"
     tests = ["tests/engine/test_bounds.py"]      # none: every privacy test

@@ -1,8 +1,7 @@
 """`sfumato attack`: what an adversary makes of a release, before one does. INTERNAL.
 
-`sfumato attack RELEASE --events …` is short for `sfumato attack recovery RELEASE --events …`.
-
-`sfumato attack traces`: what an adversary makes of sanitised traces. Internal results.
+`sfumato attack RELEASE --events …` is short for `sfumato attack recovery RELEASE --events …`;
+`sfumato attack traces` says what an adversary makes of sanitised traces. All results are internal.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""`sfumato reproduce`: the published studies, made again. Each study lives in a file of its own.
+"""`sfumato reproduce`: the published studies, made again. Each study is a package of `sfumato.lab`.
 
-`sfumato reproduce frontier`: every scheme and outside baseline against the possible.
-
-`sfumato reproduce paris`: the figures of the Paris release, the paper's numbers beside ours.
-
-`sfumato reproduce recovery`: Figures 5 and 6 of Chen et al., ours beside the paper's.
-
-Internal by nature, though the crowd is synthetic: every figure compares with the truth. The
-crowd was fitted on seed 1; figures are of other seeds.
+* `frontier`: every scheme and outside baseline against the possible.
+* `paris`: the figures of the Paris release, the paper's numbers beside ours.
+* `recovery`: Figures 5 and 6 of Chen et al., ours beside the paper's. Internal by nature, though
+  the crowd is synthetic: every figure compares with the truth. The crowd was fitted on seed 1;
+  figures are of other seeds.
+* `moving`, `geoind`: `sfumato.cli.reproduce_moving`.
 """
 
 from __future__ import annotations

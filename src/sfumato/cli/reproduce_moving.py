@@ -1,6 +1,7 @@
-"""`sfumato reproduce moving`: publishing while people move, as printed and as it should be.
+"""`sfumato reproduce moving` and `geoind`: the studies of people who move.
 
-`sfumato reproduce geoind`: Figures 1 to 6 of the study of sanitised traces on Geolife.
+* `moving`: publishing while people move, as printed and as it should be.
+* `geoind`: Figures 1 to 6 of the study of sanitised traces on Geolife.
 """
 
 from __future__ import annotations

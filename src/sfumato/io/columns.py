@@ -1,13 +1,12 @@
-"""How a time column stores an instant: by its type, its name and the holder's options.
+"""Columns of events: which play a part, whether their types let them, how a time column is read.
 
-No value is looked at: if the first rows decided, one person's record could change how everybody
-else's times are read. An epoch number says nothing about its unit; the name may (`t_utc_s`) or
-the holder (`--time-unit`), and where neither does, a column of numbers is refused. A column of
-text is ISO 8601 unless name or option say that numbers are written in it.
+Everything here follows from names, types and the holder's options. No value is looked at: if the
+first rows decided, one person's record could change how everybody else's times are read.
 
-The columns of events: which ones play a part, whether their types let them, how they are read.
-
-Everything here follows from names, types and options: no value is looked at.
+How a time column stores an instant follows from its type, its name and the options. An epoch number
+says nothing about its unit; the name may (`t_utc_s`) or the holder (`--time-unit`), and where
+neither does, a column of numbers is refused. A column of text is ISO 8601 unless name or option say
+that numbers are written in it.
 """
 
 from __future__ import annotations

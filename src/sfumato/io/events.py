@@ -9,7 +9,8 @@ themselves lack is judged row by row (`sfumato.io.rows`).
 `FORMATS` holds every format there is. A source, or each file of a folder by itself, is read by the
 first that recognises it, or by the one that the holder names.
 
-`Inputs`: what a release needs, found in a pipeline's own places. Events are opened last.
+`Inputs` is what a release needs where another pipeline keeps it in places of its own
+(`sfumato.io.flowkit`, `sfumato.io.multimno`): towers, zones, and events, which are opened last.
 """
 
 from __future__ import annotations

@@ -1,27 +1,25 @@
-"""A DuckDB connection of our own: bounded memory, private spill folder, nothing left behind.
+"""Files of events: which ones a source means, how they are opened, and what their first bytes say.
 
-Spill files hold records, so they live in a folder that only this user can enter and that
-goes when the connection does. The session's zone is UTC: no reading may depend on where the
-process happens to run. Insertion order is kept, because row numbers in messages need it;
-no count depends on it.
+**Which files.** What the holder points at (file, folder, glob, list) becomes files, in order. A
+file is *named* where the holder points at it and *found* where a folder or a pattern holds it. Of
+files that are found none decides about another, nor about whether there is a release: one that
+cannot be read gives no rows, and so does an empty folder.
 
-From what the holder points at (file, folder, glob, list) to files, in order.
+**The header of a CSV file** gives delimiter and column names; nothing is guessed about types. The
+first line is the file's schema; no line behind it is looked at. A file without a header begins with
+a record, so its first line must not appear in a message. It counts as a header only if at least one
+of its fields is a known column name or one that the holder named, and none looks like a number or a
+date.
 
-A file is *named* where the holder points at it and *found* where a folder or a pattern holds it.
-Of files that are found none decides about another, nor about whether there is a release: one
-that cannot be read gives no rows, and so does an empty folder.
+**Members of NDJSON objects**, those of a file's first ones, are for `inspect` alone and
+**internal**. The reader looks members up by their names and never decides by what a file holds.
+Here names are gathered, so that the holder can be told which `--column` lines would find them.
 
-The header of a CSV file: delimiter and column names, and nothing guessed about types.
-
-The first line is the file's schema; no line behind it is looked at. A file without a header
-begins with a record, so its first line must not appear in a message. It counts as a header only
-if at least one of its fields is a known column name or one that the holder named, and none looks
-like a number or a date.
-
-Members of the first objects of an NDJSON file, for `inspect` alone. **Internal.**
-
-The reader looks members up by their names and never decides by what a file holds. Here names are
-gathered, so that the holder can be told which `--column` lines would find them.
+**A DuckDB connection of our own** has bounded memory and a private spill folder, and leaves nothing
+behind. Spill files hold records, so they live in a folder that only this user can enter and that
+goes when the connection does. The session's zone is UTC: no reading may depend on where the process
+happens to run. Insertion order is kept, because row numbers in messages need it; no count depends
+on it.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
-"""`open_flowkit`: events, antennas and regions of a FlowDB or of an export of it.
+"""FlowKit: events, antennas and admin regions of a FlowDB or of an export of it (`open_flowkit`).
 
-Antennas with their dates of service, and admin regions, as places.
+Antennas and regions are small public tables, read from the server or from an export: a folder with
+a Parquet file for each table, `infrastructure/cells.parquet`. Geometry is well-known binary there
+(GeoParquet, or what PostGIS calls EWKB, also in hexadecimal); from the server it is asked for with
+`ST_AsBinary`, which PostGIS brings.
 
-FlowKit takes an antenna's version as valid on the days from `date_of_first_service` to
-`date_of_last_service`, both included, open where one is missing; so does this, with days of the
-release's time zone.
-
-Small public tables of FlowDB (antennas, regions), from the server or from an export.
-
-An export is a folder with a Parquet file for each table, `infrastructure/cells.parquet`. Geometry
-is well-known binary there (GeoParquet, or what PostGIS calls EWKB, also in hexadecimal); from the
-server it is asked for with `ST_AsBinary`, which PostGIS brings.
+Antennas are places with their dates of service. FlowKit takes an antenna's version as valid on the
+days from `date_of_first_service` to `date_of_last_service`, both included, open where one is
+missing; so does this, with days of the release's time zone.
 """
 
 from __future__ import annotations

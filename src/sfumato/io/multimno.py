@@ -1,20 +1,17 @@
-"""Where multimno keeps its data objects, and which of their files belong to a period.
+"""multimno: events, network topology and zones of a lakehouse, for a period (`open_multimno`).
 
 Folders are those of its general configuration; older releases put silver objects one level higher.
-Days are UTC days, as in its Spark session.
+Days are UTC days, as in its Spark session; they say which files of a data object belong to a
+period.
 
-Network topology: a table of cells for every day, as antennas that are valid from until.
-
+The network topology is a table of cells for every day, read as antennas that are valid from until.
 A day without a table takes the last one before it (or the first after it). A cell that stays where
 it is over consecutive days is one row; one that moves, comes or goes has a row for each stay.
 
-`open_multimno`: events, cells and zones of a lakehouse, for the days of a period.
-
-Geographic zones of a data set and level, and the tiles of the INSPIRE grid.
-
-`nuts:3` is level 3 of the zoning data set `nuts`, in its latest version that is not after the
-period; `INSPIRE_100m` and `INSPIRE_1km` are the reserved names of the grid. All of multimno's
-geometry is EPSG:3035 unless a file says otherwise.
+Zones are those of a data set and level, or the tiles of the INSPIRE grid. `nuts:3` is level 3 of
+the zoning data set `nuts`, in its latest version that is not after the period; `INSPIRE_100m` and
+`INSPIRE_1km` are the reserved names of the grid. All of multimno's geometry is EPSG:3035 unless a
+file says otherwise.
 """
 
 from __future__ import annotations

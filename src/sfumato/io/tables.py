@@ -1,20 +1,18 @@
-"""Tables that are already in memory, as Arrow: pandas, geopandas, polars, DuckDB, Arrow itself.
+"""Arrow tables: of frames in memory and small public files; column types, and coordinates in them.
 
-Anything that speaks the Arrow C stream interface (polars, a DuckDB relation) is taken through
-it, so none of these packages is imported here but pandas, which geopandas brings anyway.
+**Schema.** Column names and types decide how a source's rows are read. Types go by DuckDB's names
+on every path (Arrow's, PostgreSQL's and Spark's are translated), so that one set of rules judges
+them. Only footers and headers are read for it.
 
-A pandas column of Python objects has no type: it is text, and each object becomes the text of
-itself. If Arrow guessed, one person's odd value would change the type of everybody's column.
+**Frames.** pandas, geopandas, polars, DuckDB and Arrow itself are taken as Arrow. Anything that
+speaks the Arrow C stream interface (polars, a DuckDB relation) is taken through it, so none of
+these packages need be imported for its frames but pandas, which geopandas brings anyway. A pandas
+column of Python objects has no type: it is text, and each object becomes the text of itself. If
+Arrow guessed, one person's odd value would change the type of everybody's column.
 
-Longitude and latitude: reading, reprojecting and judging them.
-
-Everything in memory is WGS84 degrees. A coordinate system that is not stated is taken for
-WGS84 only where the numbers can be degrees.
-
-Column names and types of a source: what decides how its rows are read.
-
-Types go by DuckDB's names on every path (Arrow's, PostgreSQL's and Spark's are translated), so
-that one set of rules judges them. Only footers and headers are read here.
+**Longitude and latitude** are read, reprojected and judged here. Everything in memory is WGS84
+degrees. A coordinate system that is not stated is taken for WGS84 only where the numbers can be
+degrees.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """`read_towers`: points with ids and, where they are given, the time in which each is valid.
 
 A tower that moved has several rows with one id and disjoint validity. Two rows of one id that
-say the same are merged with a note; two that contradict each other are an error. A validity
+say the same are merged with a note; two that contradict each other are an error.
+
+Dates, timestamps or text say between which instants a row holds, in epoch microseconds. A validity
 ends *before* its `valid_to`; a plain date means its local midnight; an empty one is open.
 
-Between which instants a tower's row holds: dates, timestamps or text to epoch microseconds.
-
-Do towers and zones lie in the same part of the world? A swapped pair of columns does not.
+Towers and zones must lie in the same part of the world (`check_same_region`): where a pair of
+columns was swapped, they do not.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""`read_traces`: the fixes of any source of events that has coordinates, as traces.
+"""Traces: the fixes of any source of events that has coordinates, and traces as others' frames.
 
-A source is described by `read_events`, by the same formats and rules; each part counts by its
-coordinates, and what the format itself calls a trip (a Geolife file, a segment of GPX) stays one.
-No file decides how another is read; what cannot be read gives no rows and is counted, and no fix at
-all are empty traces.
+`read_traces` reads a source described by `read_events`, by the same formats and rules; each part
+counts by its coordinates, and what the format itself calls a trip (a Geolife file, a segment of
+GPX) stays one. No file decides how another is read; what cannot be read gives no rows and is
+counted, and no fix at all are empty traces.
 
-Sanitised traces as the frames other packages work with, without importing those packages.
+`to_frame` gives sanitised traces as the frames other packages work with, without importing those
+packages.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ and fraction may be left out, a space may stand for the T), or plain decimal num
 schema or an option says that numbers are written. Every result is exact: instants are whole
 microseconds, rounded down; coordinates are the double nearest to what is written.
 
-Arrow columns as the plain arrays the compiled loops read, without a copy where possible.
+The compiled loops read plain arrays; Arrow columns become these without a copy where possible.
 """
 
 from __future__ import annotations

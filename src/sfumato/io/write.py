@@ -1,20 +1,18 @@
-"""Scratch folders: what an engine spills holds records, and must not outlive its run.
+"""Writing: files that are whole or not there, scratch folders, places as GeoJSON and GeoParquet.
 
-A folder is for its owner alone and goes when it is closed. A run that is killed cannot close
-it, so every folder is locked by the process that made it, and whoever makes the next one
-removes those whose lock is free. The kernel frees the lock of a dead process.
+**Atomic files.** A file is written under a temporary name in the folder where it will stand,
+readable by its owner alone, synced, given its final mode, renamed, and the folder is synced.
+Whoever looks, at any instant, sees the old file or the new one. What a killed run leaves behind
+starts with `.sfumato-` and is removed by `sweep_temporaries`.
 
-Writing files that are either whole or not there.
+**Scratch folders.** What an engine spills holds records, and must not outlive its run. A folder is
+for its owner alone and goes when it is closed. A run that is killed cannot close it, so every
+folder is locked by the process that made it, and whoever makes the next one removes those whose
+lock is free. The kernel frees the lock of a dead process.
 
-A file is written under a temporary name in the folder where it will stand, readable by its
-owner alone, synced, given its final mode, renamed, and the folder is synced. Whoever looks, at
-any instant, sees the old file or the new one. What a killed run leaves behind starts with
-`.sfumato-` and is removed by `sweep_temporaries`.
-
-Places as GeoJSON and GeoParquet: seven decimals, outer rings counter-clockwise, ids in order.
-
-The same places give the same bytes. GeoJSON follows RFC 7946; reading it back gives the same
-ids and names, the same validity to a millisecond (GDAL keeps no more) and the same shapes to a
+**Places** are written as GeoJSON and GeoParquet: seven decimals, outer rings counter-clockwise, ids
+in order. The same places give the same bytes. GeoJSON follows RFC 7946; reading it back gives the
+same ids and names, the same validity to a millisecond (GDAL keeps no more) and the same shapes to a
 centimetre.
 """
 

@@ -1,11 +1,11 @@
-"""`read_zones`: polygons in WGS84 with ids, valid, not overlapping.
+"""`read_zones`: polygons in WGS84 with ids, valid, not overlapping; and the districts they are in.
 
 A self-crossing outline has no agreed inside, and two zones that overlap would count people
 twice, so both are errors that name the zones. `repair` lets GEOS choose an inside
 (`shapely.make_valid`); overlaps below half a percent of the smaller zone are the seams of
 separately drawn maps and pass with a note.
 
-Which district each zone belongs to: a table of its own, or a column of the zones' file.
+Which district each zone belongs to is said by a table of its own or by a column of the zones' file.
 """
 
 from __future__ import annotations

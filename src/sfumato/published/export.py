@@ -1,17 +1,18 @@
-"""A release as FlowKit's aggregates: `pcod,date,hour,value`, and GeoJSON for each slot.
+"""Export: a release in the form in which FlowKit or multimno publishes; the pipelines by name.
 
-The columns are those of its counts by location and interval: `date`, then `hour` for slots below a
-day and `min` for slots below an hour, on the clock of the release. Every region and interval has a
-row; none was dropped for being 15 or fewer. An hour that the clock repeats is one row, the sum of
-both, as FlowKit's grouping by hour has it. Antennas are `location_id` instead of `pcod`.
+For each pipeline this says how it is opened (`open_pipeline`) and how a release is written for it
+(`export`).
 
-Present population per zone, as multimno's own last step writes it.
+**FlowKit's aggregates** are `pcod,date,hour,value`, and GeoJSON for each slot. The columns are
+those of its counts by location and interval: `date`, then `hour` for slots below a day and `min`
+for slots below an hour, on the clock of the release. Every region and interval has a row; none was
+dropped for being 15 or fewer. An hour that the clock repeats is one row, the sum of both, as
+FlowKit's grouping by hour has it. Antennas are `location_id` instead of `pcod`.
 
-Columns `zone_id` (text), `population` (32-bit float), `timestamp` (UTC), partitioned by
-`dataset_id`, `level`, `year`, `month`, `day` (of UTC). Every zone and slot has a row: nothing was
-deleted or set to -1. The manifest travels as `_sfumato-NAME.json`, which Spark does not read.
-
-The pipelines by name: how each is opened, and how a release is written for it.
+**multimno's present population** per zone is written as its own last step writes it: columns
+`zone_id` (text), `population` (32-bit float), `timestamp` (UTC), partitioned by `dataset_id`,
+`level`, `year`, `month`, `day` (of UTC). Every zone and slot has a row: nothing was deleted or set
+to -1. The manifest travels as `_sfumato-NAME.json`, which Spark does not read.
 """
 
 from __future__ import annotations

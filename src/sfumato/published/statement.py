@@ -1,11 +1,13 @@
-"""The manifest in words, for a reader without training. Short, and nothing it cannot keep.
+"""The privacy statement: the manifest in words, and whether its measurements add up to its claim.
 
-Does a manifest's own list of measurements add up to what it claims?
+The words are for a reader without training. They are short, and promise nothing that cannot be
+kept.
 
 A reader has the manifest alone: every measurement that was paid for must stand in it, and
 the list must give the rho and the epsilon beside it by the method that is named. The claim comes
 from the ledger's row, and so does what may be measured: a reservation refuses anything else. A list
-that left out a paid choice would not give the claim. Publishers ask before the manifest is written.
+that left out a paid choice would not give the claim. Publishers ask (`check_claim`) before the
+manifest is written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Counts and intervals in few bytes: whole multiples of a stated step, predicted, deflated.
+"""Data of the page in few bytes: quantised counts and intervals, and outlines as shared arcs.
 
-The page shows every number rounded to a step of 1, 0.1 or 0.01 (`step_for`), and holds exactly
-what it shows. Per zone and slot three integers are stored as residuals:
+**Counts and intervals** are whole multiples of a stated step, predicted, deflated. The page shows
+every number rounded to a step of 1, 0.1 or 0.01 (`step_for`), and holds exactly what it shows. Per
+zone and slot three integers are stored as residuals:
 
     count   minus the count of the zone's slot before (or nothing, whichever is smaller),
     up      = upper - count, minus that of the slot before,
@@ -11,19 +12,17 @@ Symmetric intervals of constant width, also cut off at zero, thus cost nearly no
 are zigzag-coded and split into byte planes before raw deflate; browsers undo that themselves. Where
 no interval is stated, up and low are absent.
 
-Zones as shared arcs: every border is held once, simplified once, and drawn once.
+**Topology.** Every border between zones is held once, simplified once, and drawn once. Rings on an
+integer lattice are cut at junctions, the points where borders part. A piece between two junctions
+is an arc, stored in one direction and referred to by both neighbours (the other way round as
+~index). Because an arc is simplified by itself and its ends stay, neighbours keep sharing it: no
+slivers and no gaps appear.
 
-Rings on an integer lattice are cut at junctions, the points where borders part. A piece
-between two junctions is an arc, stored in one direction and referred to by both neighbours
-(the other way round as ~index). Because an arc is simplified by itself and its ends stay,
-neighbours keep sharing it: no slivers and no gaps appear.
-
-Shapes for the screen: an equal-area plane, a lattice of 16,384 steps, shared arcs as varints.
-
-The plane is Lambert's azimuthal equal-area one on a sphere around the middle of the zones, so
-that equal areas look equal and the page can turn lattice points back into degrees with four
-lines. Areas in km² are computed here on the ellipsoid, because people per km² is what a map
-of zones of unequal size should show.
+**Outlines** for the screen lie in an equal-area plane, on a lattice of 16,384 steps, their shared
+arcs written as varints. The plane is Lambert's azimuthal equal-area one on a sphere around the
+middle of the zones, so that equal areas look equal and the page can turn lattice points back into
+degrees with four lines. Areas in km² are computed here on the ellipsoid, because people per km² is
+what a map of zones of unequal size should show.
 """
 
 from __future__ import annotations

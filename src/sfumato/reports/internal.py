@@ -3,7 +3,7 @@
 The page shows true counts, so it says INTERNAL in its title, on a banner that stays in sight
 and across every printed sheet. It works offline like the public page and from the same parts.
 
-`InternalEvaluation`: what an evaluation hands to the internal page. It holds the truth.
+An evaluation hands it an `InternalEvaluation`, which holds the truth:
 
     InternalEvaluation(
         title="Week 37, three schemes", zone_ids=ids, zone_names=names, geometry=shapes,
@@ -13,10 +13,9 @@ and across every printed sheet. It works offline like the public page and from t
 
 Tables are zone x slot. The report only averages and draws; what an error is, the evaluation says.
 
-What `sfumato attack` leaves for the internal page: figures, and some people's trajectories.
-
-INTERNAL: `true` is where real people were. The file lies beside the evaluation's own, readable
-by its owner alone, and the page that shows it says what it is.
+`sfumato attack` leaves it an `AttackPanel`: figures, and some people's trajectories. INTERNAL:
+`true` is where real people were. The file lies beside the evaluation's own, readable by its owner
+alone, and the page that shows it says what it is.
 """
 
 from __future__ import annotations

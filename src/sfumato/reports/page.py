@@ -6,18 +6,16 @@
 The same folders give the same bytes. The manifest's list of file digests is left out, so that
 the page's own digest can be added to that list afterwards.
 
-The scripts as one inline module: each file becomes a closure, in order of its imports.
+The page is one HTML file: a template, the style, the data as inert JSON, the script, and a policy.
+The content-security policy allows this style and this script by their hashes and nothing else: no
+network, no other script, not even one that a hostile zone name would bring along. The data is a
+JSON block in which every `<`, `>` and `&` is escaped, so no text can end it, and the script puts
+texts on the page as text only.
 
-The files are ordinary ES modules, so that editors, type checkers and test runners read them
-as they are. Only two forms are allowed, and checked: `import { a, b } from "./file.js";` and
+The script is one inline module in which each source file becomes a closure, in order of its
+imports. The files are ordinary ES modules, so that editors, type checkers and test runners read
+them as they are. Only two forms are allowed, and checked: `import { a, b } from "./file.js";` and
 `export` before `function`, `async function`, `class` or `const`.
-
-One HTML file: a template, the style, the data as inert JSON, the script, and a policy.
-
-The content-security policy allows this style and this script by their hashes and nothing
-else: no network, no other script, not even one that a hostile zone name would bring along.
-The data is a JSON block in which every `<`, `>` and `&` is escaped, so no text can end it, and
-the script puts texts on the page as text only.
 """
 
 from __future__ import annotations

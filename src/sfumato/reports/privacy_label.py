@@ -1,14 +1,13 @@
-"""All words of the pages, from one JSON file; a translation is another file beside it.
-
-Slots for the page: instants, and the offset and name of local time wherever they change.
-
-The page formats times from these alone. It does not ask the browser for a time zone, so an
-old file in a new browser, or the other way round, still shows the hours of the release.
-
-The privacy label: what a manifest says, as rows of plain words.
+"""The privacy label: what a manifest says, as rows of plain words; the pages' words and clock.
 
 Missing fields give fewer rows, never an invented value. Epsilon in words: with or without one
 person's data, any outcome has at most e^epsilon times the probability, plus delta.
+
+All words of the pages come from one JSON file; a translation is another file beside it.
+
+The clock of a page is its slots' instants, and the offset and name of local time wherever they
+change. The page formats times from these alone. It does not ask the browser for a time zone, so an
+old file in a new browser, or the other way round, still shows the hours of the release.
 """
 
 from __future__ import annotations

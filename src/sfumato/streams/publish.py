@@ -1,7 +1,7 @@
 """`sfumato.stream`: publish slot after slot, from a history, a folder that fills, or a pipe.
 
 Killed at any instant and run again with `resume`, it goes on with the same numbers and pays once
-(`stream.live`). A finished history is bound to the reservation by its fingerprint; events that
+(`streams.live`). A finished history is bound to the reservation by its fingerprint; events that
 are yet to come cannot be.
 
 Towers that are spread over zones: positions are counted and measured at towers, and every

@@ -1,4 +1,6 @@
-"""`Address`: where a table is. The connection is a secret, the table's name is not.
+"""The address of tables in PostgreSQL, and a driver's failures; neither gives the connection away.
+
+**Address.** The connection is a secret, a table's name is not.
 
     postgresql://user@host:5432/database/schema.table
     postgresql://user@host/database/events.calls,events.sms
@@ -8,15 +10,14 @@ An address is what libpq reads (host, port, user, password, options; `PGPASSWORD
 services work), with the tables or views as a second part of the path or as `table=`. Several are
 read as one, in one snapshot. Names are taken as they are, upper and lower case too; a dot, comma,
 slash or @ inside a name is written %2E, %2C, %2F or %40. So are these letters inside a password:
-what follows the database is shown, and must not be the end of one.
+what follows the database is shown, and must not be the end of one. Nothing in here shows the
+connection: not the `repr` of an `Address`, not an error.
 
-Nothing in here shows the connection: not its `repr`, not an error.
-
-What a driver complains about, in our words: no host, user, password, query or record in them.
-
-A driver's message names the server and the user and may quote a value, so nothing of it is passed
-on but the five letters of its SQLSTATE. An error raised while another is handled carries that one
-along as its context; `guarded` therefore raises only after the handler has been left.
+**Failures.** What a driver complains about is said in our words, with no host, user, password,
+query or record in them. A driver's message names the server and the user and may quote a value, so
+nothing of it is passed on but the five letters of its SQLSTATE. An error raised while another is
+handled carries that one along as its context; `guarded` therefore raises only after the handler has
+been left.
 """
 
 from __future__ import annotations

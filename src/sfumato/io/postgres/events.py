@@ -2,25 +2,22 @@
 
 How the rows of each table are read is decided as for files, by its columns' names, the server's
 types and the options, each table by itself. Rows outside the period stay on the server. That
-nobody was there is a private answer like any other, so an empty table is no error.
+nobody was there is a private answer like any other, so an empty table is no error. No value of a
+table stops the reading (`sfumato.io.postgres.table`). A view that computes is the holder's own:
+where its expression fails for one row, the server gives none.
 
-No value of a table stops the reading (`sfumato.io.postgres.table`). A view that computes is the
-holder's own: where its expression fails for one row, the server gives none.
+**The period** is a condition for the server, so that only rows that can count travel. It keeps
+every row whose time the engine would put inside the period, and may keep a few more: for wall
+clocks, an hour at a change of the clock; for floating-point epochs, a second. Text is not compared
+on the server (its order is not that of time), so a text column travels whole. Timestamps and
+numbers are compared as they are stored with constants, which no value makes fail: the server puts
+infinity and NaN above all others, and so outside.
 
-The period as a condition for the server, so that only rows that can count travel.
-
-The condition keeps every row whose time the engine would put inside the period, and may keep a few
-more: for wall clocks, an hour at a change of the clock; for floating-point epochs, a second. Text
-is not compared on the server (its order is not that of time), so a text column travels whole.
-Timestamps and numbers are compared as they are stored with constants, which no value makes fail:
-the server puts infinity and NaN above all others, and so outside.
-
-Rows of a table as a Parquet file in a scratch folder: the engine reads it as any other file.
-
-Once read, the rows cannot change under a release, and asking for several margins or for the
-fingerprint does not ask the server again. The file holds the columns that play a part and the rows
-that can count, nothing else; the folder is for its owner alone, and is removed with the run, or by
-the next run where this one is killed.
+**The snapshot** of a table is a Parquet file in a scratch folder, which the engine reads as any
+other file. Once read, the rows cannot change under a release, and asking for several margins or for
+the fingerprint does not ask the server again. The file holds the columns that play a part and the
+rows that can count, nothing else; the folder is for its owner alone, and is removed with the run,
+or by the next run where this one is killed.
 """
 
 from __future__ import annotations

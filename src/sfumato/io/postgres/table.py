@@ -1,12 +1,12 @@
-"""The server's types as the reader knows them, and how a column is asked for.
+"""Columns of a PostgreSQL table: their types, their encodings, and the transaction that reads them.
 
 A column is asked for as it is stored, or by an expression that no value can make fail: one row must
 not stop the others, so nothing is converted on the server that has values without a result. What a
-value means is judged here, by `sfumato.io.rows`, as for files.
+value means is judged on our side, by `sfumato.io.rows`, as for files.
 
 ========================  =========================================================================
 text, enumerations, UUID  their text; in a database that is not UTF-8, its bytes as they are stored
-                          (`sfumato.io.postgres.table`). Above a megabyte: nothing
+                          (see below). Above a megabyte: nothing
 `bytea`                   as it is; above a megabyte: nothing
 `numeric`, up to 18       64-bit integers; `NaN`: nothing
 digits, no fraction
@@ -18,19 +18,17 @@ numbers                   as they are
 
 Domains are what they stand on. Other types keep the server's name, which no rule knows.
 
-Texts of a database that is not UTF-8, value by value.
+**Texts of a database that is not UTF-8.** A server that converts to UTF-8 stops at the first value
+that has no letters there (byte 81 in Windows-1252, any odd byte in SQL_ASCII), and with it
+everybody's rows. So texts of such databases travel as the bytes that are stored, and each is
+converted here by itself; one that cannot be is missing. SQL_ASCII says nothing about its bytes:
+they are taken for UTF-8, which `sfumato.io.rows` judges. From a UTF-8 database texts come as they
+are and are judged there too.
 
-A server that converts to UTF-8 stops at the first value that has no letters there (byte 81 in
-Windows-1252, any odd byte in SQL_ASCII), and with it everybody's rows. So texts of such databases
-travel as the bytes that are stored, and each is converted here by itself; one that cannot be is
-missing. SQL_ASCII says nothing about its bytes: they are taken for UTF-8, which
-`sfumato.io.rows` judges. From a UTF-8 database texts come as they are and are judged there too.
-
-A read-only, repeatable-read transaction, and Arrow batches out of it.
-
-The driver is ADBC's for PostgreSQL: it wraps libpq, asks by `COPY … (FORMAT binary)` and hands
-over Arrow batches, so no value becomes a Python object. All tables of an address are read in one
-transaction and so at one moment; nothing is written on the server, not even a temporary table.
+**The transaction** is read-only and repeatable-read, and gives Arrow batches. The driver is ADBC's
+for PostgreSQL: it wraps libpq, asks by `COPY … (FORMAT binary)` and hands over Arrow batches, so no
+value becomes a Python object. All tables of an address are read in one transaction and so at one
+moment; nothing is written on the server, not even a temporary table.
 """
 
 from __future__ import annotations

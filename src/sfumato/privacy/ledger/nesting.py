@@ -202,7 +202,7 @@ def _windows(
 ) -> Ints:
     """Windows that cover [first, last), cut at most at its two ends: see the module.
 
-    Where slots are not all of one length the span is no whole number of them (`stream.windows`).
+    Where slots are not all of one length the span is no whole number of them (`streams.facts`).
     Their edges are not known here then, only that one comes at least every `slot`, and every
     window lasts at least `span`: a plain row of windows, the first and the last of them cut, is
     all that is sure.
