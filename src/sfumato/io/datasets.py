@@ -107,8 +107,8 @@ class Geolife(FixedLines):
         time = pc.binary_join_element_wise(date, clock, _BLANK)
         columns = {"time": time, "lon": lon, "lat": lat}
         columns |= constants(dict(file.keys), rules, cut.rows)
-        found = rules.positions(columns, unreadable=cut.malformed + skipped)
-        return replace(found, trip=np.zeros(cut.rows, np.int64))
+        positions = rules.positions(columns, unreadable=cut.malformed + skipped)
+        return replace(positions, trip=np.zeros(cut.rows, np.int64))
 
 
 _GEOLIFE_WANTED = [Geolife.header.index(name) for name in ("lat", "lon", "date", "clock")]
@@ -173,7 +173,7 @@ def _time(point: ElementTree.Element) -> str | None:
     return next((child.text for child in point if _local(child) == "time"), None)
 
 
-def _texts(found: Iterable[str | None]) -> Any:
+def _texts(texts: Iterable[str | None]) -> Any:
     return pa.array(
-        [None if text is None else text.strip().encode() for text in found], pa.binary()
+        [None if text is None else text.strip().encode() for text in texts], pa.binary()
     )

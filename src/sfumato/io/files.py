@@ -127,21 +127,21 @@ def locate(source: object, is_data: Callable[[Path], bool] = is_table) -> tuple[
     `is_data`: which files of a folder are meant, by their paths.
     """
     parts: Iterable[object] = source if isinstance(source, (list, tuple)) else [source]
-    found: list[Located] = []
+    files: list[Located] = []
     for part in parts:
         paths, root, named = _expand(os.fspath(part), is_data)  # type: ignore[call-overload]
-        found += [Located(path, named, partition_keys(path, root)) for path in paths]
-    if not found and not isinstance(source, (str, os.PathLike)) and not list(parts):
+        files += [Located(path, named, partition_keys(path, root)) for path in paths]
+    if not files and not isinstance(source, (str, os.PathLike)) and not list(parts):
         raise UsageError("No file was given.", remedy="Name a file, a folder or a pattern.")
     seen: set[str] = set()
-    for file in found:
+    for file in files:
         real = os.path.realpath(file.path)
         if real in seen and file.named:
             raise InputError(
                 "the file is given twice.", file=str(file.path), remedy="Give it once."
             )
         seen.add(real)
-    return tuple({os.path.realpath(file.path): file for file in reversed(found)}.values())[::-1]
+    return tuple({os.path.realpath(file.path): file for file in reversed(files)}.values())[::-1]
 
 
 def partition_keys(path: Path, root: Path) -> tuple[tuple[str, str | None], ...]:
@@ -177,12 +177,12 @@ def _expand(text: str, is_data: Callable[[Path], bool]) -> tuple[list[Path], Pat
     except OSError as error:
         raise unreadable(path, error) from None
     if any(letter in text for letter in _GLOB):
-        found = sorted(Path(name) for name in glob.glob(text, recursive=True))
+        matches = sorted(Path(name) for name in glob.glob(text, recursive=True))
         fixed = text[: min(text.index(letter) for letter in _GLOB if letter in text)]
         root = Path(fixed) if fixed.endswith("/") else Path(fixed).parent
         if not root.is_dir():
             raise InputError("there is no such folder.", file=str(root), remedy="Check the path.")
-        return [name for name in found if name.is_file()], root, False
+        return [name for name in matches if name.is_file()], root, False
     raise InputError("there is no such file.", file=text, remedy="Check the path.")
 
 
@@ -193,11 +193,11 @@ def _folder(folder: Path, is_data: Callable[[Path], bool]) -> list[Path]:
         # A part of the data that cannot be listed must not be left out in silence.
         raise unreadable(Path(error.filename or folder), error)
 
-    found: list[Path] = []
+    paths: list[Path] = []
     for here, folders, files in os.walk(folder, onerror=stop):
         folders[:] = [name for name in folders if name[0] not in "._"]
-        found += [Path(here) / name for name in files if name[0] not in "._"]
-    return sorted(filter(is_data, found))
+        paths += [Path(here) / name for name in files if name[0] not in "._"]
+    return sorted(filter(is_data, paths))
 
 
 class Unreadable(InputError):
@@ -336,27 +336,27 @@ def members(path: Path) -> tuple[list[str], list[str]]:
     nested: dict[str, None] = {}
     for line in lines[: 1 if len(lines) == 1 else -1]:  # the last one may be cut
         try:
-            found = json.loads(line)
+            record = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(found, dict):
-            names |= dict.fromkeys(found)
-            nested |= dict.fromkeys(key for key, value in found.items() if isinstance(value, dict))
+        if isinstance(record, dict):
+            names |= dict.fromkeys(record)
+            nested |= dict.fromkeys(key for key, value in record.items() if isinstance(value, dict))
     return list(names), list(nested)
 
 
 def roles_of(names: list[str], chosen: Mapping[str, str]) -> dict[str, str]:
     """Members that a usual name gives a part, where the part's own name is not among them."""
-    found = {}
+    roles = {}
     for role in (aliases.USER, aliases.TIME, aliases.PLACE, aliases.LON, aliases.LAT):
         if role.key in chosen or role.key in names:
             continue
         named = [name for name in names if aliases.plays(name, role)]
         if len(named) == 1:
-            found[role.key] = named[0]
-    if "lon" in found or "lon" in names:
-        found.pop("place", None)  # coordinates are there: which of the two is the holder's to say
-    return found
+            roles[role.key] = named[0]
+    if "lon" in roles or "lon" in names:
+        roles.pop("place", None)  # coordinates are there: which of the two is the holder's to say
+    return roles
 
 
 _DATABASE = re.compile(r"\s*postgres(ql)?:/", re.IGNORECASE)

@@ -137,16 +137,16 @@ def read_antennas(tables: Tables, tz: str) -> Places:
     for name in ("cells", "sites"):
         table = Table(name, "infrastructure")
         if tables.has(table):
-            found = tables.read(table, ("id", *_DATES), "geom_point")
-            if found.num_rows:
-                return _antennas(found, table.label, tz)
+            antennas = tables.read(table, ("id", *_DATES), "geom_point")
+            if antennas.num_rows:
+                return _antennas(antennas, table.label, tz)
     raise InputError(
         "there are no antennas in infrastructure.cells or infrastructure.sites.", file=tables.label
     )
 
 
-def _antennas(found: pa.Table, label: str, tz: str) -> Places:
-    points = shapes_of(found["geom_point"], label)
+def _antennas(antennas: pa.Table, label: str, tz: str) -> Places:
+    points = shapes_of(antennas["geom_point"], label)
     lost = shapely.is_missing(points)
     if lost.any():
         raise InputError(
@@ -155,10 +155,10 @@ def _antennas(found: pa.Table, label: str, tz: str) -> Places:
             column="geom_point",
             row=int(np.argmax(lost)) + 1,
         )
-    first, last = (found[name].to_pylist() for name in _DATES)
+    first, last = (antennas[name].to_pylist() for name in _DATES)
     frame = pa.table(
         {
-            "tower": [str(key) for key in found["id"].to_pylist()],
+            "tower": [str(key) for key in antennas["id"].to_pylist()],
             "lon": shapely.get_x(points),
             "lat": shapely.get_y(points),
             "valid_from": pa.array(first, pa.date32()),
@@ -182,19 +182,19 @@ def read_regions(tables: Tables, zoning: str) -> Places:
     own, every = Table(zoning, "geography"), Table("geoms", "geography")
     if tables.has(own):
         names = (f"{zoning}pcod", f"{zoning}name")
-        found = tables.read(own, names, "geom")
+        regions = tables.read(own, names, "geom")
     elif tables.has(every):
         names = ("short_name", "long_name")
-        found = tables.read(every, (*names, "spatial_resolution"), "geom")
-        found = found.filter(pa.compute.equal(found["spatial_resolution"], int(match[1])))
+        regions = tables.read(every, (*names, "spatial_resolution"), "geom")
+        regions = regions.filter(pa.compute.equal(regions["spatial_resolution"], int(match[1])))
     else:
         raise InputError(
             f"there are no regions in {own.label} or {every.label}.", file=tables.label
         )
-    if not found.num_rows:
+    if not regions.num_rows:
         raise InputError("there are no regions of this level.", file=own.label)
-    columns = dict(zip(("zone_id", "name"), (found[n].to_pylist() for n in names), strict=True))
-    shapes = shapes_of(found["geom"], own.label)
+    columns = dict(zip(("zone_id", "name"), (regions[n].to_pylist() for n in names), strict=True))
+    shapes = shapes_of(regions["geom"], own.label)
     return read_zones(
         geopandas.GeoDataFrame(columns, geometry=list(shapes), crs=_WGS84), "zone_id", "name"
     )

@@ -62,31 +62,31 @@ def look(
     """
     options = ReadOptions(dict(columns or {}), tz, time_unit)
     chosen = dict(options.columns)
-    found = Inspection(_label(source))
+    inspection = Inspection(_label(source))
     if chosen:
-        found.suggested["column"] = chosen
+        inspection.suggested["column"] = chosen
     if time_unit is not None:
-        found.suggested["time-unit"] = time_unit
+        inspection.suggested["time-unit"] = time_unit
     if tz is not None:
-        found.suggested["events-tz"] = tz
+        inspection.suggested["events-tz"] = tz
     if format is not None:
-        found.suggested["format"] = format
+        inspection.suggested["format"] = format
     zones = places is not None and places.kind is PlaceKind.ZONES
-    look = _Look(found, chosen, tz, time_unit, zones, places)
-    for part in _parts(source, options, format, found):
+    look = _Look(inspection, chosen, tz, time_unit, zones, places)
+    for part in _parts(source, options, format, inspection):
         look.at(part)
-    found.people = look.people.count
+    inspection.people = look.people.count
     if len(look.id_kinds) > 1:
-        found.remarks.append(
+        inspection.remarks.append(
             "ids are numbers in some files and text in others, and an id is its text: 7 and 007 "
             "are two people, each with a share of their own. Write ids alike in all files"
         )
-    if found.rows[UNREADABLE]:
-        found.remarks.append(
+    if inspection.rows[UNREADABLE]:
+        inspection.remarks.append(
             "some lines are no records. A field with a line break is cut into lines, and a line is "
             "read as a record of the id that it names: write files without such fields"
         )
-    return found
+    return inspection
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _fixed(part: EventFile | EventTable) -> _Part:
 
 
 def _parts(
-    source: object, options: ReadOptions, format: str | None, found: Inspection
+    source: object, options: ReadOptions, format: str | None, inspection: Inspection
 ) -> Iterator[_Part]:
     if is_address(source) or is_spark_frame(source):
         events = read_events(
@@ -144,7 +144,7 @@ def _parts(
         return
     said = None if format is None else format_named(format)
     for file in located(source, said):
-        found.files += 1
+        inspection.files += 1
         label = str(file.path)
         try:
             kind = said or format_of(file)
@@ -154,10 +154,10 @@ def _parts(
             schema = kind.schema(file.path, options.columns.values())
         except SfumatoError as error:
             problem = error.problem.removeprefix(f"{label}: ")
-            found.unfit.append((label, f"{problem} {error.remedy}".strip()))
+            inspection.unfit.append((label, f"{problem} {error.remedy}".strip()))
             continue
         if schema is None:
-            found.unfit.append((label, "it is empty"))
+            inspection.unfit.append((label, "it is empty"))
             continue
         columns = tuple(with_keys(schema.columns, file))
         described = kind.part(file, schema, _UNKNOWN)
@@ -168,7 +168,7 @@ def _parts(
 class _Look:
     """Goes through the parts and writes down what it sees."""
 
-    found: Inspection
+    inspection: Inspection
     chosen: dict[str, str]
     tz: str | None
     unit: str | None
@@ -187,14 +187,14 @@ class _Look:
             self._known[kind] = self._reading(part)
         reading = self._known[kind]
         if reading is None:
-            self.found.unfit.append((part.label, "its columns leave open how it is read"))
+            self.inspection.unfit.append((part.label, "its columns leave open how it is read"))
             return
         try:
             self.id_kinds.add(reading.user)
             for rows in self._rows(part, reading):
                 self._count(rows)
         except Damaged as error:
-            self.found.unfit.append((part.label, error.problem))
+            self.inspection.unfit.append((part.label, error.problem))
 
     def _rows(self, part: _Part, reading: Reading) -> Iterator[Positions]:
         return rows_of(Events((part.read_as(reading),)))
@@ -209,7 +209,7 @@ class _Look:
             return reading
         described = self._described(part)
         if described is None:
-            self.found.columns += [(c.name, c.type, "") for c in part.columns]
+            self.inspection.columns += [(c.name, c.type, "") for c in part.columns]
             return None
         reading = self._timed(part, self._placed(part, described))
         self._roles(part, reading)
@@ -217,20 +217,20 @@ class _Look:
 
     def _by_members(self, part: _Part) -> Reading:
         """NDJSON: the members of the first objects, and the parts that their names suggest."""
-        self.found.remarks.append(
+        self.inspection.remarks.append(
             "NDJSON has no header: members are looked up by the parts' names or `column`"
         )
         names, nested = ([], []) if part.file is None else members(part.file.path)
         if names:
-            self.found.remarks.append(f"members of the first objects: {aliases.listed(names)}")
+            self.inspection.remarks.append(f"members of the first objects: {aliases.listed(names)}")
         if nested:
-            self.found.remarks.append(
+            self.inspection.remarks.append(
                 f"members inside of {aliases.listed(nested)} are not found: write the parts that "
                 "are needed as members of the line itself"
             )
         meant = roles_of(names, self.chosen)
         if meant:
-            self.found.suggested["column"] = self.chosen | meant
+            self.inspection.suggested["column"] = self.chosen | meant
         return open_names(self.chosen | meant, self.tz, self.unit)
 
     def _described(self, part: _Part) -> Reading | None:
@@ -244,18 +244,18 @@ class _Look:
                     raise
                 except SfumatoError as error:
                     problem = problem or f"{error.problem} {error.remedy}".strip()
-        self.found.remarks.append(problem)
+        self.inspection.remarks.append(problem)
         return None
 
     def _roles(self, part: _Part, reading: Reading) -> None:
         columns = reading.columns
-        if self.found.columns:
-            self.found.columns.append((part.label, "has other columns:", ""))
+        if self.inspection.columns:
+            self.inspection.columns.append((part.label, "has other columns:", ""))
         parts = {columns.user: "user", columns.time: f"time ({reading.time})"}
         for name, what in ((columns.place, "place"), (columns.lon, "lon"), (columns.lat, "lat")):
             if name is not None:
                 parts[name] = what
-        self.found.columns += [
+        self.inspection.columns += [
             (column.name, column.type, parts.get(column.name, "")) for column in part.columns
         ]
 
@@ -268,7 +268,7 @@ class _Look:
         try:
             return replace(reading, columns=placed(columns, self.zones))
         except SfumatoError as error:
-            self.found.remarks.append(error.problem)
+            self.inspection.remarks.append(error.problem)
         if columns.place is None or columns.lon is None:  # coordinates, and towers to be named
             return replace(reading, columns=placed(_sure(columns, False), True))
         matched = {}
@@ -276,11 +276,11 @@ class _Look:
             way = replace(reading, columns=placed(_sure(columns, by_place), True))
             matched[by_place] = sum(self._matching(rows) for rows in self._some(part, way))
         best = matched[True] >= matched[False]
-        self.found.remarks.append(
+        self.inspection.remarks.append(
             f"of the first rows {matched[True]:,} match by name, {matched[False]:,} by position"
         )
         names = {"place": columns.place} if best else {"lon": columns.lon, "lat": columns.lat}
-        self.found.suggested["column"] = self.chosen | {k: str(v) for k, v in names.items()}
+        self.inspection.suggested["column"] = self.chosen | {k: str(v) for k, v in names.items()}
         return replace(reading, columns=placed(_sure(columns, best), True))
 
     def _timed(self, part: _Part, reading: Reading) -> Reading:
@@ -289,7 +289,7 @@ class _Look:
         named = aliases.TimeName.of(time.name)
         if self.unit is None and named.unit is None and _is_number(time.type):
             best = self._best_unit(part, reading)
-            self.found.suggested["time-unit"] = best
+            self.inspection.suggested["time-unit"] = best
             return replace(reading, time=EPOCHS[best], time_is_text=False)
         if reading.time is TimeEncoding.NAIVE and self.tz is None and not named.utc:
             self._ask_clock("the times carry no zone")
@@ -302,14 +302,14 @@ class _Look:
             best = self._best_unit(part, replace(reading, time_is_text=True))
             way = replace(reading, time=EPOCHS[best], tz=None)
             if sum(_plausible(rows.time) for rows in self._some(part, way)) > dates:
-                self.found.suggested["time-unit"] = best
+                self.inspection.suggested["time-unit"] = best
                 return way
-            self.found.remarks.append(
+            self.inspection.remarks.append(
                 f"most of the texts in {time.name!r} are neither ISO 8601 nor numbers"
             )
         with_offset = sum(_plausible(r.time) for r in self._some(part, replace(reading, tz=None)))
         if with_offset < dates:
-            self.found.remarks.append(
+            self.inspection.remarks.append(
                 f"{dates - with_offset:,} of the first {total:,} times have no offset"
             )
             if self.tz is None and not named.utc:
@@ -317,8 +317,8 @@ class _Look:
         return replace(reading, tz=reading.tz or "UTC")
 
     def _ask_clock(self, why: str) -> None:
-        self.found.clock_is_open = True
-        self.found.remarks.append(f"{why}: say whose clock they are on with `events_tz`")
+        self.inspection.clock_is_open = True
+        self.inspection.remarks.append(f"{why}: say whose clock they are on with `events_tz`")
 
     def _best_unit(self, part: _Part, reading: Reading) -> str:
         fits = {
@@ -328,7 +328,7 @@ class _Look:
             )
             for unit, encoding in EPOCHS.items()
         }
-        self.found.remarks.append(
+        self.inspection.remarks.append(
             "time stamps of the first rows that would lie between 1980 and 2100: "
             + ", ".join(f"{number:,} as {unit}" for unit, number in fits.items())
         )
@@ -347,7 +347,7 @@ class _Look:
             return
 
     def _count(self, rows: Positions) -> None:
-        counted = self.found.rows
+        counted = self.inspection.rows
         counted["read"] += rows.rows + rows.unreadable
         counted[UNREADABLE] += rows.unreadable
         counted["no user"] += rows.user.null_count
@@ -359,8 +359,8 @@ class _Look:
         counted["a time outside the years 1980 to 2100"] += int((there & ~bad & ~good).sum())
         if good.any():
             low, high = int(rows.time[good].min()), int(rows.time[good].max())
-            before = self.found.span or (low, high)
-            self.found.span = min(low, before[0]), max(high, before[1])
+            before = self.inspection.span or (low, high)
+            self.inspection.span = min(low, before[0]), max(high, before[1])
         if rows.lon is not None and rows.lat is not None:
             off = ~((np.abs(rows.lon) <= 180) & (np.abs(rows.lat) <= 90))
             counted["missing or impossible coordinates"] += int(off.sum())

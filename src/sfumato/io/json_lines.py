@@ -92,14 +92,14 @@ def _slowly(
 ) -> list[tuple[bytes | None, bool]] | None:
     """Value and whether it is a number, for each key of one line; nothing if it is no object."""
     try:
-        found = json.loads(
+        record = json.loads(
             line.decode("utf-8"), parse_int=_Token, parse_float=_Token, parse_constant=_refuse
         )
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict):
+    if not isinstance(record, dict):
         return None
-    return [_value(found.get(key), key in ids) for key in keys]
+    return [_value(record.get(key), key in ids) for key in keys]
 
 
 def _refuse(name: str) -> object:

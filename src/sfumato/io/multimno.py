@@ -80,10 +80,10 @@ def find(lakehouse: Path, places: tuple[str, ...], what: str) -> Path:
 
 def parts(folder: Path) -> list[Part]:
     """All Parquet files of a public data object; there is one at least."""
-    found = listed(folder)
-    if not found:
+    files = listed(folder)
+    if not files:
         raise InputError("the data object holds no Parquet file.", file=str(folder))
-    return found
+    return files
 
 
 def listed(folder: Path) -> list[Part]:
@@ -124,19 +124,19 @@ Stays = tuple[NDArray[np.str_], NDArray[np.float64], NDArray[np.int64]]
 
 def read_network(folder: Path, grid: TimeGrid) -> Places:
     """The cells of every day of the period."""
-    found = parts(folder)
-    known = sorted({part.day for part in found if part.day is not None})
+    tables = parts(folder)
+    known = sorted({part.day for part in tables if part.day is not None})
     days = days_of(grid)
     stays: list[Stays] = []
     if not known:
-        stays = [_stays([part.path for part in found], ALWAYS_FROM, ALWAYS_TO)]
+        stays = [_stays([part.path for part in tables], ALWAYS_FROM, ALWAYS_TO)]
     for source, some in groupby(days, key=lambda day: day_for(day, known) if known else day):
         if not known:
             break
         span = list(some)
         first = ALWAYS_FROM if span[0] == days[0] else midnight(span[0])
         last = ALWAYS_TO if span[-1] == days[-1] else midnight(span[-1]) + _DAY
-        paths = [part.path for part in found if part.day == source]
+        paths = [part.path for part in tables if part.day == source]
         stays.append(_stays(paths, first, last))
     return _merged(stays)
 
@@ -216,18 +216,18 @@ def read_zoning(lakehouse: Path, zoning: Zoning, grid: TimeGrid) -> Places:
     if zoning.dataset in _INSPIRE:
         return _tiles(find(lakehouse, GRID, "grid tiles"), *_INSPIRE[zoning.dataset])
     folder = find(lakehouse, ZONES, "geographic zones")
-    found = [part for part in parts(folder) if part.keys.get("dataset_id") == zoning.dataset]
-    if not found:
+    chosen = [part for part in parts(folder) if part.keys.get("dataset_id") == zoning.dataset]
+    if not chosen:
         raise InputError(
             f"there is no zoning data set {zoning.dataset!r}.",
             file=str(folder),
             remedy="Name one of its dataset_id= folders.",
         )
-    known = [part.day for part in found if part.day is not None]
+    known = [part.day for part in chosen if part.day is not None]
     if known:
         latest = day_for(days_of(grid)[-1], known)
-        found = [part for part in found if part.day == latest]
-    frames = [_frame(part, zoning.level) for part in found]
+        chosen = [part for part in chosen if part.day == latest]
+    frames = [_frame(part, zoning.level) for part in chosen]
     whole = geopandas.GeoDataFrame(pa.concat_tables([f[0] for f in frames]).to_pandas())
     shapes = np.concatenate([f[1] for f in frames])
     if not shapes.size:
@@ -321,6 +321,6 @@ def _events(folder: Path, grid: TimeGrid) -> Events:
     these days is nobody.
     """
     wanted = set(days_of(grid))
-    found = {part.path for part in listed(folder) if part.day is None or part.day in wanted}
+    files = {part.path for part in listed(folder) if part.day is None or part.day in wanted}
     tz = grid.tz if folder.parent.name == "bronze" else "UTC"
-    return read_events(folder, columns=COLUMNS, tz=tz, only=found.__contains__)
+    return read_events(folder, columns=COLUMNS, tz=tz, only=files.__contains__)

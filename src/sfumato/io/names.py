@@ -155,15 +155,15 @@ def named(wanted: str, names: Sequence[str], role: Role, file: str | None) -> st
 def find(names: Sequence[str], role: Role, file: str | None) -> str | None:
     """The column recognised for a role, `None` if there is none, an error if there are two."""
     for known in (role.plain, role.weak):
-        found = [name for name in names if _base(name, role) in known]
-        if len(found) > 1:
+        candidates = [name for name in names if _base(name, role) in known]
+        if len(candidates) > 1:
             raise InputError(
-                f"the columns {listed(found)} could all be the {role.key}.",
+                f"the columns {listed(candidates)} could all be the {role.key}.",
                 file=file,
                 remedy=f"Say which one with {role.option}.",
             )
-        if found:
-            return found[0]
+        if candidates:
+            return candidates[0]
     return None
 
 

@@ -80,7 +80,7 @@ def _swelling(path: Path, names: Sequence[str]) -> list[str]:
     with _Parquet(path) as file:
         kinds = {c.path: c.physical_type for c in map(file.schema.column, range(len(file.schema)))}
     texts = [name for name in names if kinds.get(name) == "BYTE_ARRAY"]
-    found: set[str] = set()
+    swollen: set[str] = set()
     with _Parquet(path, texts) as file:
         for group in range(file.num_row_groups):
             named = _with_dictionary(file.metadata.row_group(group), texts)
@@ -92,8 +92,8 @@ def _swelling(path: Path, names: Sequence[str]) -> list[str]:
             except (pa.ArrowException, OSError, ValueError, EOFError):
                 raise _damaged(path) from None
             if first is not None:
-                found |= {n for n in named if longest_entry(first.column(n)) > SWOLLEN // BATCH}
-    return [name for name in texts if name in found]
+                swollen |= {n for n in named if longest_entry(first.column(n)) > SWOLLEN // BATCH}
+    return [name for name in texts if name in swollen]
 
 
 def _with_dictionary(group: Any, names: Sequence[str]) -> list[str]:

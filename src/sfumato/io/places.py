@@ -62,10 +62,10 @@ def load_places(source: object, layer: str | None = None) -> PlaceTable:
 
 
 def _one_file(text: str) -> Path:
-    found = locate(text)
-    if not found:
+    files = locate(text)
+    if not files:
         raise InputError("no file matches the pattern.", file=text)
-    return found[0].path
+    return files[0].path
 
 
 def _load(source: object, layer: str | None) -> PlaceTable:

@@ -354,9 +354,9 @@ def _epochs(column: Any, multiply: int, divide: int) -> NDArray[np.int64]:
     """Epoch numbers of a typed column; what stands at a null is arbitrary."""
     kind = column.type
     if pa.types.is_floating(kind):
-        found = numbers(column.cast(pa.float64()), np.float64)
-        inside = np.abs(found) <= (FAR - 1) // multiply  # false for NaN and infinities
-        scaled = np.floor(np.where(inside, found, 0.0) * multiply).astype(np.int64)
+        epochs = numbers(column.cast(pa.float64()), np.float64)
+        inside = np.abs(epochs) <= (FAR - 1) // multiply  # false for NaN and infinities
+        scaled = np.floor(np.where(inside, epochs, 0.0) * multiply).astype(np.int64)
         return np.where(inside, scaled // divide, FAR)
     if kind == pa.uint64():
         raw = numbers(column, np.uint64)

@@ -66,10 +66,10 @@ def _instants(
     empty: int,
     rows: int,
 ) -> NDArray[np.int64]:
-    found = np.full(rows, empty, np.int64)
+    instants = np.full(rows, empty, np.int64)
     name = names.pick(table.names, role, chosen, table.label)
     if name is None:
-        return found
+        return instants
     column = table.attributes[name]
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
@@ -79,8 +79,8 @@ def _instants(
             continue
         if value not in known:
             known[value] = _instant(value, tz, table.label, name, row + 1)
-        found[row] = known[value]
-    return found
+        instants[row] = known[value]
+    return instants
 
 
 def _instant(value: Any, tz: str | None, label: str, name: str, row: int) -> int:

@@ -94,15 +94,15 @@ def fixes_of(events: Events) -> Fixes:
 
 def _trips(parts: Sequence[Sequence[Positions]]) -> NDArray[np.int64]:
     """Trips of the formats, told apart across files; `NO_TRIP` where a format has none."""
-    found = [np.empty(0, np.int64)]
+    trips = [np.empty(0, np.int64)]
     behind = 0
     for part in parts:
         own = [np.full(some.rows, NO_TRIP) if some.trip is None else some.trip for some in part]
         numbers = np.concatenate([np.empty(0, np.int64), *own])
         real = numbers[numbers != NO_TRIP]
-        found.append(np.where(numbers == NO_TRIP, NO_TRIP, numbers + behind))
+        trips.append(np.where(numbers == NO_TRIP, NO_TRIP, numbers + behind))
         behind += int(real.max() - real.min()) + 1 if real.size else 0
-    return np.concatenate(found)
+    return np.concatenate(trips)
 
 
 def _located(events: Events) -> Events:

@@ -74,20 +74,20 @@ def read_parent_column(
 def _in_order(
     zones: list[str], parents: list[str], wanted: NDArray[np.str_], label: str
 ) -> NDArray[np.str_]:
-    found: dict[str, str] = {}
+    parent_of: dict[str, str] = {}
     for zone, parent in zip(zones, parents, strict=True):
-        if found.setdefault(zone, parent) != parent:
+        if parent_of.setdefault(zone, parent) != parent:
             raise UsageError(
                 f"{label}: zone {zone!r} has two parents.",
                 remedy="A zone belongs to one district, so that levels add up.",
             )
-    missing = [str(zone) for zone in wanted if str(zone) not in found]
+    missing = [str(zone) for zone in wanted if str(zone) not in parent_of]
     if missing:
         raise UsageError(
             f"{label}: zone {missing[0]!r} has no parent ({len(missing)} zones have none).",
             remedy="Give every zone a parent.",
         )
-    return np.array([found[str(zone)] for zone in wanted], dtype=np.str_)
+    return np.array([parent_of[str(zone)] for zone in wanted], dtype=np.str_)
 
 
 SEAM = 5e-3

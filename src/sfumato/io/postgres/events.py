@@ -170,8 +170,8 @@ def read_database(
     return Events(tuple(parts), notes, label=address.label, unordered=True, keeper=scratch)
 
 
-def _picked(table: Table, found: Sequence[ServerColumn], reading: Reading) -> list[ServerColumn]:
-    by_name = {column.name: column for column in found}
+def _picked(table: Table, columns: Sequence[ServerColumn], reading: Reading) -> list[ServerColumn]:
+    by_name = {column.name: column for column in columns}
     used = reading.columns.used
     refuse_repeated(
         [name for name in by_name if name.lower() in {u.lower() for u in used}], table.label
@@ -200,11 +200,11 @@ def _take(
     progress: Progress | None,
 ) -> tuple[EventFile, tuple[str, ...]]:
     """One table as a file, and how it is read."""
-    found = session.columns(table)
+    columns = session.columns(table)
     reading, notes = describe(
-        [column.column for column in found], chosen, table.label, tz=tz, unit=unit
+        [column.column for column in columns], chosen, table.label, tz=tz, unit=unit
     )
-    picked = _picked(table, found, reading)
+    picked = _picked(table, columns, reading)
     time = next(column for column in picked if column.name == reading.columns.time)
     selected = ", ".join(f"{column.expression} AS c{k}" for k, column in enumerate(picked))
     where = condition(time.name, time.type, reading, period)

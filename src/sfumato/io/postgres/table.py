@@ -203,13 +203,13 @@ class Session:
         """The columns of a table or view, in its own order."""
         rows = self.rows(columns_sql(table), table.label)
         check_encoding(self.encoding, table.label)
-        found = [
+        columns = [
             server_column(row["name"], row["type"], row["kind"], row["modifier"], self.encoding)
             for row in rows
         ]
-        if not found:
+        if not columns:
             raise no_such_table(table.label)
-        return found
+        return columns
 
     @property
     def encoding(self) -> str:
