@@ -15,8 +15,8 @@ demo: $(STAMP)   ## a synthetic city from records to the table, and where to loo
 	$(BIN)/sfumato demo --out out/demo --again
 
 lint: $(STAMP)   ## ruff, mypy (strict) and the import rules
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks tools
+	$(BIN)/ruff format --check src tests benchmarks tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
