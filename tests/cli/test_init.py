@@ -41,7 +41,7 @@ FLAGS = ("--towers", "towers.csv", "--zones", "zones.geojson", "--from", "2024-0
 def test_the_written_file_makes_a_ledger_a_plan_and_a_release(shop: Shop) -> None:
     del shop
     said = run(
-        *("init", "--yes", "--events", "events.csv", "--dataset", "the town"),
+        *("init", "--yes", "--look", "--events", "events.csv", "--dataset", "the town"),
         *(*FLAGS, "--to", "2024-03-06", "--slot", "6h", "--expected-users", "1000"),
         *("--epsilon", "0.5", "--ledger", "mine/ledger.sqlite"),
     )

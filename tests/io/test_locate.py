@@ -143,3 +143,14 @@ def test_no_permission_is_said_so() -> None:
         locked.parent.chmod(0o700)
         for path in (locked, locked.parent, secret, folder):
             path.rmdir() if path.is_dir() else path.unlink()
+
+
+@pytest.mark.privacy
+def test_what_lies_beside_a_file_does_not_decide_how_it_is_read(tmp_path: Path) -> None:
+    """Links, pipes and links to nowhere in a folder: each file is known by its own name."""
+    mine = tmp_path / "people.csv"
+    mine.write_text("user,time,tower\n7,2024-03-04T00:00:00Z,a\n")
+    (tmp_path / "a-link.txt").symlink_to(mine)
+    (tmp_path / "nowhere.csv").symlink_to(tmp_path / "gone")
+    os.mkfifo(tmp_path / "eve.csv")
+    assert [file.path.name for file in locate(tmp_path)] == ["a-link.txt", "people.csv"]

@@ -14,6 +14,7 @@ import pickle
 import pprint
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ import pytest
 from sfumato.errors import PrivateNumbers, UsageError
 from sfumato.model.counts import Counting, Counts
 from sfumato.model.private import Private
+from sfumato.privacy.door import open_private
 
 pytestmark = pytest.mark.privacy
 
@@ -213,3 +215,12 @@ def test_identity_is_the_one_question_a_box_answers(box: Private[Any]) -> None:
     assert box is not None
     assert isinstance(box, Private)
     assert box.label == "tower x hour counts"
+
+
+def test_a_thread_is_nobodys_way_around_the_door() -> None:
+    """What calls on behalf of somebody is looked through; where nobody is behind it, refused."""
+    box = Private([1, 2, 3], "numbers")
+    with ThreadPoolExecutor(1) as pool, pytest.raises(PrivateNumbers):
+        pool.submit(box._through_the_door).result()
+    with ThreadPoolExecutor(1) as pool, pytest.raises(PrivateNumbers):
+        pool.submit(open_private, box).result()

@@ -305,3 +305,16 @@ def test_a_release_fits_on_a_line(tmp_path: Path) -> None:
         "<density 'A very long name of a r…': 2 towers × 8 slots, 2024-03-30 to 2024-04-01, ε 0.3>"
     )
     assert len(said) < 100
+
+
+def test_a_manifest_that_contradicts_itself_is_refused(
+    begun: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """No digest protects the manifest; its own list of measurements does."""
+    folder = tmp_path / "copy"
+    shutil.copytree(begun[1], folder)
+    said = json.loads((folder / "manifest.json").read_text())
+    said["privacy"]["epsilon"] /= 10
+    (folder / "manifest.json").write_text(json.dumps(said))
+    with pytest.raises(InputError, match="does not give the loss"):
+        read_release(folder)

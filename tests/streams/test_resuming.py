@@ -180,3 +180,46 @@ def test_a_state_of_a_newer_version_is_not_read(
     monkeypatch.setattr(state, "SCHEMA", 1)
     with pytest.raises(SfumatoError, match="newer version"):
         state.Store(ledger, "r", bytes(32)).load()
+
+
+def test_a_line_that_was_changed_is_not_vouched_for(tmp_path: Path) -> None:
+    """Published lines are chained in the sealed state; a manifest is written for these alone."""
+    from sfumato.streams.output import Outputs
+    from sfumato.streams.state import chained
+
+    (tmp_path / "stream.ndjson").write_bytes(b"one\ntwo\n")
+    assert Outputs(tmp_path).chain() == chained(chained(b"", b"one\n"), b"two\n")
+    (tmp_path / "stream.ndjson").write_bytes(b"One\ntwo\n")
+    assert Outputs(tmp_path).chain() != chained(chained(b"", b"one\n"), b"two\n")
+
+
+@pytest.mark.privacy
+def test_a_history_that_changes_while_it_is_read_is_not_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sfumato
+    from sfumato.errors import ReservationRefused
+    from sfumato.privacy.events import Unit
+    from sfumato.privacy.ledger import Cap, Ledger
+    from sfumato.streams import publish
+
+    rows = "".join(f"{k},2024-03-04T0{k % 9}:00:00Z,a\n" for k in range(40))
+    (tmp_path / "e.csv").write_text(f"user,time,tower\n{rows}")
+    (tmp_path / "t.csv").write_text("tower_id,lon,lat\na,2.3,48.8\nb,2.4,48.9\n")
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.initialise()
+    ledger.add_dataset("town", Cap(epsilon=9, delta=0.0), Unit.parse("user-day"))
+
+    class Swapping(publish.SlotSource):
+        def __init__(self, *given: object) -> None:
+            super().__init__(*given)  # type: ignore[arg-type]
+            (tmp_path / "e.csv").write_text(f"user,time,tower\n{rows}8,2024-03-04T08:00:00Z,b\n")
+
+    monkeypatch.setattr(publish, "SlotSource", Swapping)
+    with pytest.raises(ReservationRefused, match="changed while they were read"):
+        sfumato.stream(
+            tmp_path / "e.csv", towers=tmp_path / "t.csv", start="2024-03-04", end="2024-03-05",
+            tz="UTC", slot="6h", dataset="town", epsilon=1.0, out=tmp_path / "s", ledger=ledger,
+            scheme="sample",
+        )  # fmt: skip
+    assert not (tmp_path / "s" / "stream.ndjson").exists()

@@ -169,7 +169,8 @@ def recovery(
     --bound is the one that the releases were made with.
 
     Example:
-        sfumato attack releases/week-37 --events events.parquet --zones zones.geojson
+        sfumato attack releases/week-37 --events events.parquet
+        --towers towers.csv --zones zones.geojson
     """
     options = dict(locals())
     from rich.console import Console

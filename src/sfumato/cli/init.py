@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
@@ -56,13 +58,13 @@ def init(
     cap_epsilon: CapEpsilon = None,
     ledger: Where = None,
     look: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             "--look/--no-look",
             help="Look at the events to write down how they are read (internal).",
             rich_help_panel=DATA,
         ),
-    ] = True,
+    ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Ask nothing: take flags and defaults.")
     ] = False,
@@ -92,7 +94,9 @@ def init(
     ask = _Questions(yes)
     chosen = _Settings(
         dataset=ask("Whose people are these, in your words?", dataset, "my people"),
-        events=ask("Where are the events (file, folder, address)?", events, "events.parquet"),
+        events=_no_secret(
+            ask("Where are the events (file, folder, address)?", events, "events.parquet")
+        ),
     )
     _ask_places(ask, chosen, towers, zones, grid, region)
     _ask_period(ask, chosen, start, end, slot, tz)
@@ -102,14 +106,30 @@ def init(
     small = ask.number("Delta, well below one over the people?", delta, float(f"{0.1 / users:.0e}"))
     cap = ask.number("Epsilon that all releases may never pass?", cap_epsilon, max(2.0, each))
     chosen.users, chosen.epsilon, chosen.delta, chosen.cap = int(users), each, small, cap
-    chosen.ledger = ledger
-    if look:
+    chosen.ledger = None if ledger is None else _no_secret(ledger)
+    if look or (look is None and not yes):  # nobody reads what --yes would write down from rows
         _look(chosen)
-    out.write_text(chosen.text(), "utf-8")
+    _write(out, chosen.text())
     typer.echo(f"Written: {out}. Read it; then, in this order:")
     for command in ("ledger init", "plan", "release"):
         where = " --out releases/first" if command == "release" else ""
         typer.echo(f"  sfumato {command} --config {out}{where}")
+
+
+def _no_secret(text: str) -> str:
+    """The text, refused where it is an address that holds a password."""
+    if re.match(r"\s*[a-z+]+://[^/@]*:[^/@]*@", text, re.IGNORECASE) or "password=" in text:
+        raise UsageError(
+            "An address with a password does not belong into a file.",
+            remedy="Leave the password out: PGPASSWORD, ~/.pgpass or a service hold it.",
+        )
+    return text
+
+
+def _write(path: Path, text: str) -> None:
+    """For its owner alone: it names data and ledger."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
 
 
 class _Questions:

@@ -6,6 +6,7 @@ geometry and compilers with it, seconds before a line is printed.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator, MutableMapping
@@ -187,6 +188,16 @@ def run() -> None:
         if error.remedy:
             console.print(f"[bold]do:[/] {escape(error.remedy)}", highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)
+    except Exception as error:
+        if os.environ.get("SFUMATO_TRACEBACK"):
+            raise
+        # A message or a traceback of a library may quote a record or a person's file.
+        typer.echo(f"error: sfumato stopped unexpectedly ({type(error).__name__}).", err=True)
+        typer.echo(
+            "do: Please report it. SFUMATO_TRACEBACK=1 shows where; that may show records, too.",
+            err=True,
+        )
+        sys.exit(1)
 
 
 if __name__ == "__main__":

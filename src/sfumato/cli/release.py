@@ -152,7 +152,7 @@ def release(
     if as_json:
         print_json(_summary(made), told.counts)
     elif not quiet:
-        _tell(made)
+        _tell(made, str(open_ledger(ledger, ledger_key).database))
 
 
 def _price(options: dict[str, Any]) -> Price:
@@ -207,7 +207,7 @@ def _summary(made: Release) -> dict[str, Any]:
     }
 
 
-def _tell(made: Release) -> None:
+def _tell(made: Release, ledger: str) -> None:
     privacy = made.manifest.privacy
     total, life = privacy.cumulative, privacy.cumulative.lifetime
     how = {
@@ -216,6 +216,7 @@ def _tell(made: Release) -> None:
         "already": "Published before and intact; nothing was done or charged",
     }[made.how]
     typer.echo(f"{how}: {made.folder}")
+    typer.echo(f"Charged to {ledger}.")
     typer.echo(f"This release: epsilon {privacy.epsilon:.4g} at delta {privacy.delta:g}.")
     typer.echo(
         f"All {life.releases} about these people, at the cap's delta: epsilon {life.epsilon:.4g} "

@@ -29,6 +29,7 @@ from sfumato.model.counts import Counting
 from sfumato.model.places import Places
 from sfumato.model.source import Progress
 from sfumato.privacy.door import open_private
+from sfumato.published.manifest import MANIFEST_NAME
 from sfumato.published.release import Release, as_release
 from sfumato.reports.internal import (
     INTERNAL_NAME,
@@ -285,6 +286,10 @@ def _distances(places: Places, published: Release) -> Table:
 
 def write_comparison(found: Comparison, folder: Path) -> list[Path]:
     """Internal tables (JSON, Parquet) and the internal page, which shows them."""
+    if any((folder / name).exists() for name in (MANIFEST_NAME, "stream.json")):
+        raise UsageError(
+            "Internal results do not go into a published folder.", remedy="Choose another `out`."
+        )
     folder.mkdir(parents=True, exist_ok=True)
     summary = {
         "internal": "True counts went into these figures. Do not publish them.",

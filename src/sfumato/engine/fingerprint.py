@@ -270,6 +270,14 @@ def _meaning(reading: Reading) -> tuple[str | None, ...]:
     )
 
 
+def _size(path: Path) -> int:
+    """For the progress alone: a file that is gone says so where it is read."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 def fingerprint(
     events: Events, places: Places, grid: TimeGrid, key: bytes, progress: Progress | None = None
 ) -> str:
@@ -283,7 +291,7 @@ def fingerprint(
         digest.update(repr(readings).encode() + _multiset(events, key))
         return digest.hexdigest()
     files = _files(events)
-    whole, done = sum(part.path.stat().st_size for part in files), 0
+    whole, done = max(1, sum(_size(part.path) for part in files)), 0
 
     def read(size: int) -> None:
         nonlocal done

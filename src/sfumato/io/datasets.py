@@ -149,7 +149,8 @@ def _segments(path: Path) -> list[list[ElementTree.Element]]:
         raw = path.read_bytes()
     except OSError as error:
         raise unreadable(path, error) from None
-    if b"<!DOCTYPE" in raw or b"<!ENTITY" in raw:
+    # In UTF-16 and UTF-32 the words below would not be found, and entities would be expanded.
+    if b"\0" in raw or b"<!DOCTYPE" in raw or b"<!ENTITY" in raw:
         raise Damaged("a GPX file with a document type is not read.", file=str(path))
     try:
         root = ElementTree.fromstring(raw)

@@ -135,13 +135,16 @@ def locate(source: object, is_data: Callable[[Path], bool] = is_table) -> tuple[
         raise UsageError("No file was given.", remedy="Name a file, a folder or a pattern.")
     seen: set[str] = set()
     for file in files:
-        real = os.path.realpath(file.path)
+        # What was found in a folder is known by its own name: a link that somebody puts beside
+        # another's file would otherwise decide by which name, and so how, that one is read.
+        real = os.path.realpath(file.path) if file.named else os.path.abspath(file.path)
         if real in seen and file.named:
             raise InputError(
                 "the file is given twice.", file=str(file.path), remedy="Give it once."
             )
         seen.add(real)
-    return tuple({os.path.realpath(file.path): file for file in reversed(files)}.values())[::-1]
+    once = {os.path.abspath(file.path): file for file in reversed(files)}
+    return tuple(once.values())[::-1]
 
 
 def partition_keys(path: Path, root: Path) -> tuple[tuple[str, str | None], ...]:
@@ -197,7 +200,8 @@ def _folder(folder: Path, is_data: Callable[[Path], bool]) -> list[Path]:
     for here, folders, files in os.walk(folder, onerror=stop):
         folders[:] = [name for name in folders if name[0] not in "._"]
         paths += [Path(here) / name for name in files if name[0] not in "._"]
-    return sorted(filter(is_data, paths))
+    # A pipe, or a link to nowhere, holds no rows: one of them must not hold up the others.
+    return sorted(path for path in paths if is_data(path) and path.is_file())
 
 
 class Unreadable(InputError):

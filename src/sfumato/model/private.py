@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, Generic, NoReturn, TypeVar
 
 from sfumato.errors import PrivateNumbers, SfumatoError
@@ -18,7 +19,23 @@ S = TypeVar("S")
 R = TypeVar("R")
 
 _DOOR = "sfumato.privacy.door"
+_LIBRARY = sys.stdlib_module_names - {"__main__"}
 _PACKAGE = "sfumato."
+
+
+def calling_module() -> str:
+    """Name of the module whose code called the caller of this; empty where there is none.
+
+    Code of the standard library (a thread pool, `functools`) is looked through: it calls on
+    behalf of somebody. A thread that nobody's code is behind has no name, and gets nothing.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if name.partition(".")[0] not in _LIBRARY:
+            return name
+        frame = frame.f_back
+    return ""
 
 
 class Private(Generic[T]):
@@ -55,8 +72,8 @@ class Private(Generic[T]):
 
     def _through_the_door(self) -> T:
         """For `sfumato.privacy.door` alone: any other module of the package is refused."""
-        caller = str(sys._getframe(1).f_globals.get("__name__", ""))
-        if caller.startswith(_PACKAGE) and caller != _DOOR:
+        caller = calling_module()
+        if not caller or (caller.startswith(_PACKAGE) and caller != _DOOR):
             self._refuse()
         return self.__content
 

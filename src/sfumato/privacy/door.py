@@ -14,7 +14,6 @@ fixed by the public keys and the bound, never by the records.
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import PrivateNumbers
 from sfumato.model.counts import Counts
-from sfumato.model.private import Private
+from sfumato.model.private import Private, calling_module
 
 T = TypeVar("T")
 
@@ -49,8 +48,8 @@ def may_open(module: str) -> bool:
 
 def open_private(box: Private[T]) -> T:
     """The content. Whoever calls this answers for where the numbers go."""
-    caller = str(sys._getframe(1).f_globals.get("__name__", ""))
-    if not may_open(caller):
+    caller = calling_module()
+    if not caller or not may_open(caller):
         raise PrivateNumbers(
             f"{caller} may not open {box!r}.",
             remedy="Take a measurement of it; the few that may open a box are named in "

@@ -38,7 +38,7 @@ from sfumato.io.multimno import Zoning, open_multimno
 from sfumato.io.write import write_bytes, write_csv
 from sfumato.model.places import PlaceKind
 from sfumato.model.time_grid import TimeGrid, zone
-from sfumato.published.manifest import MANIFEST_NAME
+from sfumato.published.manifest import manifest_text
 from sfumato.published.release import Release, as_release, vouched
 
 COUNTS, MAPS, STATEMENT = "counts.csv", "geojson", "sfumato-manifest.json"
@@ -82,7 +82,7 @@ def read_aggregates(folder: Path) -> pa.Table:
 
 def _statement(found: Release) -> bytes:
     """The manifest as it was published, to travel with every other form of the numbers."""
-    return (found.folder / MANIFEST_NAME).read_bytes()
+    return manifest_text(found.manifest).encode()  # as it was checked, whatever lies there now
 
 
 def _key(found: Release) -> str:

@@ -29,6 +29,7 @@ from pydantic import ValidationError
 from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.manifest import MANIFEST_NAME, GridFacts, Manifest
+from sfumato.published.statement import adds_up_to_claim
 
 TABLE, LINES, PLACES = "density.parquet", "stream.ndjson", "places.json"
 STATEMENT = "stream.json"
@@ -129,6 +130,12 @@ def open_folder(path: Path, tz: str | None = None) -> Folder:
         raise _no_folder(path) from None
     folder = Folder(path, _manifest(text, path))
     folder.check()
+    if not adds_up_to_claim(folder.manifest):
+        raise InputError(
+            "its manifest's list of measurements does not give the loss that it claims.",
+            file=str(path / MANIFEST_NAME),
+            remedy="Take the folder from where it was published.",
+        )
     return folder
 
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, UsageError
 from sfumato.model.time_grid import TimeGrid
+from sfumato.privacy.ledger.limits import PER_METRE
 from sfumato.published.folder import (
     TABLE,
     Folder,
@@ -222,7 +223,8 @@ class Release:
         period = f"{found.grid.start[:10]} to {found.grid.end[:10]}"
         return (
             f"<{self.kind} {name!r}: {'' if self.kind == 'traces' else what}{period}, "
-            f"ε {rounded_up(found.privacy.epsilon)}{'' if self.sealed else ', unsealed'}>"
+            f"ε {rounded_up(found.privacy.epsilon)}{_per(found)}"
+            f"{'' if self.sealed else ', unsealed'}>"
         )
 
     def _repr_html_(self) -> str:
@@ -258,6 +260,11 @@ def as_release(given: str | os.PathLike[str] | Release, tz: str | None = None) -
     return given if isinstance(given, Release) else read_release(given, tz=tz)
 
 
+def _per(manifest: Manifest) -> str:
+    """What a loss is for, where it is not for a whole unit."""
+    return " per metre" if manifest.privacy.method == PER_METRE else ""
+
+
 def vouched(release: Release, what: str) -> Release:
     """The release itself, refused where its numbers may not go on into something else.
 
@@ -267,6 +274,12 @@ def vouched(release: Release, what: str) -> Release:
     if release.manifest.tainted:
         raise InputError(
             f"{what}: its noise came from a test seed, so it protects nobody.",
+            file=str(release.folder),
+            remedy="Take a release that was charged to a ledger.",
+        )
+    if release.manifest.scheme.as_published or not release.manifest.differential_privacy:
+        raise InputError(
+            f"{what}: its manifest says that it is not differentially private.",
             file=str(release.folder),
             remedy="Take a release that was charged to a ledger.",
         )

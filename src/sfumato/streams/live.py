@@ -43,7 +43,7 @@ from sfumato.streams.output import (
 )
 from sfumato.streams.registry import settings_text
 from sfumato.streams.scheme import Finished, Meter, Publication, StreamScheme
-from sfumato.streams.state import Standing, Store
+from sfumato.streams.state import Standing, Store, chained
 
 LIVE = "live"
 
@@ -190,7 +190,10 @@ class LiveStream:
         self._outputs.check(self._standing)
         self._begin(reservation)
         self._before = None
+        self._lines = b"" if self._standing.next_slot == 0 else None
         if state:
+            said = state.pop("lines", None)  # none in streams that were begun before there was one
+            self._lines = None if said is None else bytes.fromhex(said)
             self.meter.restore(state.pop("meter"))
             self._before = state.pop("published", None)
             self._publisher.restore(state)
@@ -243,6 +246,9 @@ class LiveStream:
             self._standing.offset + len(self._standing.line),
         )
         state = dict(self._publisher.state()) | {"meter": self.meter.state()}
+        if self._lines is not None:
+            self._lines = chained(self._lines, standing.line)
+            state["lines"] = self._lines.hex()
         if self._before is not None:
             state["published"] = self._before
         self._store.save(standing, state)
@@ -256,6 +262,12 @@ class LiveStream:
             return
         if self.next_slot < self._request.grid.slots:
             raise UsageError("The stream is not at its end yet.")
+        if self._lines is not None and self._outputs.chain() != self._lines:
+            raise SfumatoError(
+                f"A line of {self._request.out / 'stream.ndjson'} was changed after it was "
+                "published, so no manifest will vouch for it.",
+                remedy="Restore the file from a copy and run the same again.",
+            )
         files = self._outputs.end(self._manifest, self._request.released)
         self._ledger.commit(self._release, files)
         self._store.forget()

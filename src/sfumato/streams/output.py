@@ -34,6 +34,7 @@ import json
 import os
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,7 @@ from sfumato.published.statement import adds_up, noise, statement
 from sfumato.published.tables import readme, write_long_tables
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.scheme import Account, Publication, Values
-from sfumato.streams.state import Standing
+from sfumato.streams.state import Standing, chained
 
 if TYPE_CHECKING:
     from sfumato.streams.live import StreamRequest
@@ -190,6 +191,11 @@ class Outputs:
             files |= self._put(PAGE_NAME, build_page(Release(self.folder, vouched)).encode())
         whole = manifest.model_copy(update={"files": files})
         return files | self._put(MANIFEST_NAME, manifest_text(whole).encode())
+
+    def chain(self) -> bytes:
+        """The hash of all lines, each on top of those before it."""
+        with (self.folder / "stream.ndjson").open("rb") as lines:
+            return reduce(chained, lines, b"")
 
     def in_use(self) -> bool:
         """Whether lines of some stream are here."""

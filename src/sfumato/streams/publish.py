@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sfumato.engine.local import DropLog, LocalSource
-from sfumato.errors import UsageError
+from sfumato.errors import ReservationRefused, UsageError
 from sfumato.geography.places import OpenedPlaces, PlaceOptions
 from sfumato.io.events import read_events
 from sfumato.io.rows import Positions
@@ -334,6 +334,12 @@ class _Desk:
             with LiveStream(self.book, named, resume=self.resume) as live:
                 if not live.finished:
                     slots = SlotSource(source, request.facts, live.sampling_key())
+                    if names_of_input(source, self.book, request.dataset, request.name)[0] != bound:
+                        # The key is bound to one input; what was counted may be another.
+                        raise ReservationRefused(
+                            "The events changed while they were read, so nothing was published.",
+                            remedy="Let nobody write to them, and run the same again.",
+                        )
                     for slot in range(live.next_slot, request.grid.slots):
                         if request.scheme.finished and begins_window(request.facts, slot):
                             stop = window_end(request.facts, slot)

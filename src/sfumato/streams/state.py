@@ -68,6 +68,11 @@ def _index(standing: Standing, digests: Mapping[str, bytes]) -> dict[str, Any]:
     return {"next": standing.next_slot, "at": standing.offset, "out": output, "parts": parts}
 
 
+def chained(head: bytes, line: bytes) -> bytes:
+    """The hash of the lines so far with one more: a change to any of them changes it."""
+    return hashlib.sha256(head + line).digest()
+
+
 SCHEMA = 1
 """Of the state's form. Streams begun before it was written down are of the first."""
 _SCHEMA = "schema"
