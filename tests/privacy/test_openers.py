@@ -184,3 +184,14 @@ def test_the_import_rules_name_every_package_that_may_not_open_a_box() -> None:
     partly = {"sfumato.lab", "sfumato.audits"}  # some of their modules are openers
     assert all(any(few.startswith(f"{name}.") for few in door.OPENERS) for name in partly)
     assert rest - partly - set(door.OPENERS) <= {"sfumato.__main__", "sfumato.errors"}
+
+
+def test_type_checking_is_what_it_says() -> None:
+    """The import rules leave out what stands under it, so nothing may make it true."""
+    for name, tree in sources():
+        for node in ast.walk(tree):
+            stored = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+            assert not (stored and node.id == "TYPE_CHECKING"), name
+            if isinstance(node, ast.ImportFrom):
+                taken = {alias.name for alias in node.names}
+                assert "TYPE_CHECKING" not in taken or node.module == "typing", name

@@ -257,6 +257,7 @@ def publish_request(
     progress: Progress | None = None,
 ) -> Release:
     """Reserve, draw, persist, commit."""
+    book.require_dataset(asked.dataset)
     scheme, facts, plan = scheme_named(asked.scheme), asked.facts, asked.plan()
     tell = progress or (lambda *_: None)
 

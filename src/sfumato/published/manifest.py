@@ -194,7 +194,11 @@ class Manifest(_Part):
     public_inputs: dict[str, bool | int | float | str | None]
     software: dict[str, str]
     ledger: LedgerHead
-    files: dict[str, str] = Field(description="SHA-256 of every other file of the release.")
+    files: dict[str, str] = Field(
+        description="SHA-256 of every other file of the release. A stream's copies of its slots "
+        "below `slots/` are not listed; its table and its lines are."
+    )
+    )
     caveats: list[str]
     not_covered: list[str]
 

@@ -228,6 +228,7 @@ def stream(
             remedy="Give it a finished history, or choose another `scheme`.",
         )
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    book.require_dataset(dataset)
     if begin is not None:
         begin(facts)
     desk = _Desk(book, request, places, reading, resume, watch, internal)

@@ -159,6 +159,7 @@ def sanitise(
     )
     pause = float(parse_seconds(gap))
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    book.require_dataset(dataset)
     stage = progress or (lambda *_: None)
     if isinstance(traces, Traces):
         source = TraceSource(traces)

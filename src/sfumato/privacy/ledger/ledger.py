@@ -112,6 +112,10 @@ class Ledger:
         """What the rows add up to."""
         return records.read(self.entries())
 
+    def require_dataset(self, dataset: str) -> None:
+        """Refuse a data set that nobody has named, before hours of reading rather than after."""
+        _known(self.book(), [dataset])
+
     def fingerprint_key(self) -> bytes:
         """The key with which the input is fingerprinted: the ledger's, for this use alone."""
         self.database.require()
