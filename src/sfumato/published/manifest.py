@@ -198,7 +198,6 @@ class Manifest(_Part):
         description="SHA-256 of every other file of the release. A stream's copies of its slots "
         "below `slots/` are not listed; its table and its lines are."
     )
-    )
     caveats: list[str]
     not_covered: list[str]
 
