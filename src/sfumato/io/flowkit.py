@@ -30,9 +30,10 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError, UsageError
 from sfumato.io.events import Inputs, read_events
 from sfumato.io.files import is_address
-from sfumato.io.postgres.connect import Address, Table, parse_address, quoted
+from sfumato.io.postgres.connect import Address, Table, parse_address
 from sfumato.io.postgres.events import read_database
 from sfumato.io.postgres.table import Session, open_session
+from sfumato.io.tables import literal, quoted
 from sfumato.io.towers import read_towers
 from sfumato.io.zones import read_zones
 from sfumato.model.events import Events
@@ -63,10 +64,8 @@ class ServerTables:
         self._session = session
 
     def has(self, table: Table) -> bool:
-        name = table.sql.replace("'", "''")
-        return bool(
-            self._session.rows(f"SELECT to_regclass('{name}') IS NOT NULL AS there")[0]["there"]
-        )
+        asked = f"SELECT to_regclass({literal(table.sql)}) IS NOT NULL AS there"
+        return bool(self._session.rows(asked)[0]["there"])
 
     def read(self, table: Table, columns: Sequence[str], shape: str) -> pa.Table:
         asked = ", ".join(quoted(name) for name in columns)

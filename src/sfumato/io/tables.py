@@ -198,8 +198,9 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield opened
 
 
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def quoted(name: str, mark: str = '"') -> str:
+    """A name as an identifier of SQL; Spark's mark is the backtick."""
+    return mark + name.replace(mark, 2 * mark) + mark
 
 
 def literal(text: str) -> str:

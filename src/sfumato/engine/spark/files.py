@@ -38,14 +38,8 @@ from sfumato.io.formats import (
     csv_schema,
 )
 from sfumato.io.parquet import Parquet, parquet_layout
-from sfumato.io.tables import Column, refuse_repeated
+from sfumato.io.tables import Column, quoted, refuse_repeated
 from sfumato.model.events import EventFile, Events, EventTable
-
-
-def quoted(name: str) -> str:
-    """A column name as an identifier."""
-    return "`" + name.replace("`", "``") + "`"
-
 
 _TYPES = {
     "int": "INTEGER",
@@ -97,7 +91,8 @@ def collected(frame: Any, options: ReadOptions) -> Events:
     described = describe(frame, options)
     (part,) = described.parts
     with without_records(part.label):
-        table = frame.select(*map(quoted, part.reading.columns.used)).toArrow()
+        used = [quoted(name, "`") for name in part.reading.columns.used]
+        table = frame.select(*used).toArrow()
     return replace(described, parts=(EventTable(table, part.reading, part.label),))
 
 

@@ -21,13 +21,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.engine.local import DropLog, DropReason, Judge
-from sfumato.engine.spark.files import NUMBER, Store, is_text, quoted, types_of
+from sfumato.engine.spark.files import NUMBER, Store, is_text, types_of
 from sfumato.engine.spark.session import guarded, without_records
 from sfumato.io.events import FORMATS
 from sfumato.io.formats import LineFormat, constants
 from sfumato.io.lines import LONGEST
 from sfumato.io.parquet import Parquet
 from sfumato.io.rows import Positions, RowRules
+from sfumato.io.tables import quoted
 from sfumato.io.values import bytes_of, numbers, validity
 from sfumato.model.events import EventFile, Events, EventTable, UserEncoding
 from sfumato.model.places import Places
@@ -80,7 +81,7 @@ class Scan:
         return self.frame.selectExpr(*picked, *([f"{NUMBER} AS file"] if self.by_file else []))
 
     def _column(self, name: str) -> str:
-        kind, column = self.types[name], quoted(name)
+        kind, column = self.types[name], quoted(name, "`")
         if is_text(kind) or kind == "void":
             return f"CAST({column} AS BINARY)"  # without a collation, and not judged yet
         if kind == "decimal(20,0)" and name == self.one.reading.columns.time:

@@ -24,9 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.engine.spark.files import NUMBER, quoted
+from sfumato.engine.spark.files import NUMBER
 from sfumato.engine.spark.rows import Part, Scan
 from sfumato.engine.spark.session import without_records
+from sfumato.io.tables import quoted
 from sfumato.model.events import EventFile, Reading, TimeEncoding, UserEncoding
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
@@ -95,7 +96,7 @@ def _hash(scan: Scan, seed: int) -> str:
     """Of the values as they are stored; a missing value is not the same as none."""
     if scan.is_lines:
         return f"xxhash64({seed}L, value)"
-    parts = [f"{quoted(name)}, {quoted(name)} IS NULL" for name in scan.stored]
+    parts = [f"{name}, {name} IS NULL" for name in (quoted(n, "`") for n in scan.stored)]
     return f"xxhash64({seed}L, {', '.join(parts)})"
 
 

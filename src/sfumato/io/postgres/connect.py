@@ -28,6 +28,7 @@ from typing import NoReturn, TypeVar
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from sfumato.errors import InputError, SfumatoError, UsageError
+from sfumato.io.tables import quoted
 
 _FORM = "Write it as postgresql://user@host/database/schema.table."
 _DEFAULTS = {"connect_timeout": "15", "fallback_application_name": "sfumato"}
@@ -62,10 +63,6 @@ class Address:
     @property
     def label(self) -> str:
         return ", ".join(table.label for table in self.tables)
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def parse_address(text: str, tables: tuple[Table, ...] | None = None) -> Address:

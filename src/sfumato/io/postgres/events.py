@@ -36,9 +36,9 @@ from sfumato.io.columns import ROLES, describe
 from sfumato.io.files import is_address
 from sfumato.io.formats import Format, ReadOptions
 from sfumato.io.parquet import Parquet
-from sfumato.io.postgres.connect import Address, Table, parse_address, quoted
+from sfumato.io.postgres.connect import Address, Table, parse_address
 from sfumato.io.postgres.table import ServerColumn, Session, as_utf8, open_session
-from sfumato.io.tables import refuse_repeated
+from sfumato.io.tables import quoted, refuse_repeated
 from sfumato.io.write import Scratch
 from sfumato.model.events import EventFile, Events, Reading, TimeEncoding
 from sfumato.model.source import Progress

@@ -41,9 +41,9 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.errors import InputError, UsageError
-from sfumato.io.postgres.connect import Address, Table, guarded, no_such_table, quoted
+from sfumato.io.postgres.connect import Address, Table, guarded, no_such_table
 from sfumato.io.rows import LONGEST_VALUE
-from sfumato.io.tables import Column, literal
+from sfumato.io.tables import Column, literal, quoted
 
 _TYPES = {
     "int2": "SMALLINT",
