@@ -36,7 +36,8 @@ from sfumato.density.common import (
     user_period,
 )
 from sfumato.density.scheme import Declaration, Density, Plan, PlannedMeasurement, PublicFacts
-from sfumato.model.counts import SampleBound
+from sfumato.model.counts import Counts, SampleBound
+from sfumato.model.private import Private
 from sfumato.model.source import Source
 from sfumato.privacy.calibration import gaussian_sigma2_for, laplace_scale
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, Measurement
@@ -88,7 +89,7 @@ class Gaussian:
         event = planned.event
         assert isinstance(event, GaussianEvent)
         measured = wall.gaussian(
-            bounded_counts(source, wall, facts, LABEL),
+            self._counts(source, wall, facts),
             sigma2=event.sigma2,
             touched=event.touched,
             label=LABEL,
@@ -96,6 +97,9 @@ class Gaussian:
         ids, values = released(facts, measured.estimate())
         half = _WIDTH * self._deviations(facts, measured.sd)[:, None]
         return _density(facts, ids, values, half, measured)
+
+    def _counts(self, source: Source, wall: Wall, facts: PublicFacts) -> Private[Counts]:
+        return bounded_counts(source, wall, facts, LABEL)
 
     @staticmethod
     def _deviations(facts: PublicFacts, sd: float) -> NDArray[np.float64]:
