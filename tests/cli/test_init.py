@@ -174,3 +174,21 @@ def test_an_extra_that_is_not_there_is_no_fault(
     code, found = checks("--ledger", str(shop.ledger))
     assert code == 0
     assert "pip install 'sfumato[plots]'" in found["extra plots"][0]["do"]
+
+
+@pytest.mark.parametrize("flag", ["--events", "--ledger"])
+def test_a_password_is_not_written_down(flag: str, tmp_path: Path) -> None:
+    out = tmp_path / "t.toml"
+    address = "postgresql://u:SECRET@db.example/d/s.t"
+    said = ["init", "--yes", flag, address, "--zones", "z.geojson", "--out", str(out)]
+    refused = CliRunner().invoke(app, said)
+    assert isinstance(refused.exception, UsageError)
+    assert "SECRET" not in str(refused.exception)
+    assert not out.exists()
+
+
+def test_what_is_written_is_for_its_owner_alone(tmp_path: Path) -> None:
+    out = tmp_path / "t.toml"
+    done = CliRunner().invoke(app, ["init", "--yes", "--zones", "z.geojson", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert out.stat().st_mode & 0o077 == 0

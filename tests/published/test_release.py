@@ -16,7 +16,7 @@ import pytest
 import shapely
 from tests.statements import seal, write_counts
 
-from sfumato.errors import InputError, UsageError
+from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.io.write import write_parquet, write_places
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import Calendar, TimeGrid
@@ -318,3 +318,31 @@ def test_a_manifest_that_contradicts_itself_is_refused(
     (folder / "manifest.json").write_text(json.dumps(said))
     with pytest.raises(InputError, match="does not give the loss"):
         read_release(folder)
+
+
+@pytest.mark.privacy
+def test_a_stream_whose_published_line_was_changed_is_not_sealed(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.initialise()
+    ledger.add_dataset("city", Cap(epsilon=1.0, delta=1e-6), Unit.parse("user-day"))
+    facts = StreamFacts(3, Calendar.of(GRID), 1.0, 0.0, Unit.parse("user-day"), 100)
+    asked = StreamRequest(
+        "city", "weekend", stream_scheme("sample"), facts, GRID, PLACES.ids, tmp_path / "out",
+        place_kind="zones", released=PLACES,
+    )  # fmt: skip
+    with LiveStream(ledger, asked) as live:
+        for slot in range(GRID.slots):
+            live.publish(slot, boxed(np.array([40, 10, slot]), facts))
+        lines = tmp_path / "out" / "stream.ndjson"
+        lines.write_bytes(lines.read_bytes().replace(b'"slot":0,', b'"slot":7,', 1))
+        with pytest.raises(SfumatoError, match="was changed after"):
+            live.close()
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_internal_results_do_not_go_into_a_published_folder(begun: tuple[Path, Path]) -> None:
+    from sfumato.density.evaluate import Comparison, write_comparison
+
+    empty = Comparison(np.zeros((1, 1)), PLACES, (), ())
+    with pytest.raises(UsageError, match="published folder"):
+        write_comparison(empty, begun[1])
