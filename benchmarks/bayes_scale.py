@@ -93,6 +93,9 @@ class ReadyCounts:
         total = np.array([self._visits.sum()])
         return Private(Counts(total, 1, cap, cap, counting, "made"), "made-up total")
 
+    def ladder(self, steps: tuple[int, ...], counting: Counting) -> Private[Counts]:
+        raise NotImplementedError
+
     def sampled(self, bound: SampleBound, key: bytes) -> Private[Counts]:
         raise NotImplementedError
 

@@ -106,6 +106,7 @@ def test_a_recalling_source_asks_once_and_gives_the_same_answers():
         lambda s: s.place_totals(WeightBound(2), Counting.PEOPLE),
         lambda s: s.slot_totals(WeightBound(2), Counting.PEOPLE),
         lambda s: s.capped_total(5, Counting.VISITS),
+        lambda s: s.ladder((1, 2, 4), Counting.VISITS),
     ]
     for _ in range(2):
         for ask in questions:

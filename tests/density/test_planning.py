@@ -105,6 +105,9 @@ def test_copies_of_a_district(town: Any) -> None:
     )
     total = open_private(town.source.capped_total(9, Counting.VISITS)).values
     assert open_private(source.capped_total(9, Counting.VISITS)).values == 3 * total
+    steps = open_private(town.source.ladder((1, 2, 5), Counting.VISITS)).values
+    tripled = open_private(source.ladder((1, 2, 5), Counting.VISITS)).values
+    assert np.array_equal(tripled, 3 * steps)
     shares = tiled_overlay(town.overlay, 3)
     assert shares.shares.shape == (18, 12)
     assert shares.to_zones(np.ones((18, 1)))[4:8].ravel().tolist() == pytest.approx(

@@ -89,6 +89,7 @@ class Town:
                 f"places {counting}": source.place_totals(WeightBound(1.3), counting),
                 f"slots {counting}": source.slot_totals(WeightBound(1.9), counting),
                 f"capped {counting}": source.capped_total(4, counting),
+                f"ladder {counting}": source.ladder((1, 2, 5, 9), counting),
             }
         return {name: self.opened(private) for name, private in found.items()}
 

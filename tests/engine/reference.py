@@ -24,6 +24,8 @@ from __future__ import annotations
 import weakref
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import pairwise
+from math import isqrt
 from typing import Any
 
 import duckdb
@@ -148,6 +150,22 @@ class Definition:
             f"(SELECT u, {each} AS total FROM visits GROUP BY u) AS s"
         )
 
+    def ladder(self, steps: tuple[int, ...], counting: Counting) -> str:
+        """Per step, the users' activity inside it. Gains are `model.ladder`'s, worked out here."""
+        each = "COUNT(DISTINCT slot)" if counting is Counting.PEOPLE else "COUNT(*)"
+        most = 1 << 48
+        parts = []
+        for k, (low, high) in enumerate(pairwise((0, *steps))):
+            gain = isqrt(most // (len(steps) * (high - low) ** 2))
+            inside = f"LEAST(GREATEST(total - {low}, 0), {high - low})"
+            parts.append(
+                f"SELECT {k} AS slot, COALESCE(SUM({gain} * {inside}), 0) AS n FROM activity"
+            )
+        return (
+            f"WITH activity AS (SELECT u, CAST({each} AS BIGINT) AS total FROM visits GROUP BY u) "
+            + " UNION ALL ".join(parts)
+        )
+
     def exact(self, counting: Counting) -> str:
         """Place x slot without any bound."""
         if counting is Counting.VISITS:
@@ -244,6 +262,10 @@ class RelationalSource(CountSource):
         found = connection.execute(sql).fetchone()
         assert found is not None
         return base.capped_total_count(int(found[0]), cap, counting)
+
+    def ladder(self, steps: tuple[int, ...], counting: Counting) -> Private[Counts]:
+        sql = self._visits()[1].ladder(steps, counting)
+        return base.ladder_counts(self._vector(sql, "slot", len(steps)), steps, counting)
 
     def exact(self, counting: Counting) -> Private[Counts]:
         values = self._table(self._visits()[1].exact(counting))

@@ -16,6 +16,7 @@ from sfumato.engine.base import BoundBroken
 from sfumato.engine.sampling import sampled
 from sfumato.errors import UsageError
 from sfumato.model.counts import WEIGHT_UNITS, Counting, SampleBound, WeightBound
+from sfumato.model.ladder import LADDER_UNITS, ladder_gains
 from sfumato.model.source import NORM_UNITS
 
 pytestmark = pytest.mark.privacy
@@ -126,6 +127,7 @@ def test_totals_of_one_user_stay_within_their_limits(
             town.opened(source.place_totals(bound, counting)),
             town.opened(source.slot_totals(bound, counting)),
             town.opened(source.capped_total(5, counting)),
+            town.opened(source.ladder((1, 3, 4, 7), counting)),
         ]
 
     whole = totals(rows)
@@ -147,6 +149,28 @@ def test_the_unit_of_a_slot_is_split_over_its_places(town: Any) -> None:
     visits = town.opened(town.local(rows, 3).exact(Counting.VISITS))
     assert visits.values[:, 0].tolist() == [1, 1, 2]
     assert math.isinf(visits.l2)
+
+
+def test_the_ladder_cuts_activity_into_steps(town: Any) -> None:
+    """Five visits in three slots; one visit, seen twice; twelve in twelve slots, above the top."""
+    rows = [(1, 0.1, "t0"), (1, 0.2, "t1"), (1, 0.3, "t1"), (1, 5.0, "t2"), (1, 5.1, "t0")]
+    rows += [(1, 9.0, "t0"), (2, 4.0, "t2"), (2, 4.5, "t2")]
+    rows += [(3, float(hour), "t1") for hour in range(12)]
+    source, steps = town.local(rows, 3), (1, 2, 4, 8)
+    for counting, sums in ((Counting.VISITS, [3, 2, 4, 5]), (Counting.PEOPLE, [3, 2, 3, 4])):
+        found = town.opened(source.ladder(steps, counting))
+        assert (found.values == np.array(sums) * ladder_gains(steps)).all()
+        assert (found.l2, found.l1) == (LADDER_UNITS, 2 * LADDER_UNITS)
+        assert found.units_per_count == LADDER_UNITS
+    assert town.opened(town.local([], 3).ladder(steps, Counting.PEOPLE)).values.tolist() == [0] * 4
+
+
+def test_gains_that_are_too_large_are_caught_on_what_was_counted() -> None:
+    cells, offsets = np.arange(9, dtype=np.int32) << 1, np.array([0, 9], np.int64)
+    steps, gains = np.array([1, 2, 4, 8], np.int64), ladder_gains((1, 2, 4, 8))
+    for more, caught in ((gains, 0), (gains + np.array([0, 0, 0, 1]), 1), (2 * gains, 1)):
+        arguments = (False, steps, more, float(LADDER_UNITS**2), np.zeros(4, np.int64))
+        assert tally.ladder((cells, offsets, 1), 0, 1, *arguments) == caught
 
 
 def test_a_user_beyond_the_exact_range_weighs_nothing(town: Any) -> None:

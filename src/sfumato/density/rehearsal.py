@@ -96,6 +96,9 @@ class TiledSource:
     def capped_total(self, cap: int, counting: Counting) -> Private[Counts]:
         return self._multiplied(self.source.capped_total(cap, counting))
 
+    def ladder(self, steps: tuple[int, ...], counting: Counting) -> Private[Counts]:
+        return self._multiplied(self.source.ladder(steps, counting))
+
     def exact(self, counting: Counting) -> Private[Counts]:
         return self._stacked(self.source.exact(counting))
 

@@ -19,6 +19,7 @@ with norms q     2^16 C sqrt(slots)           2^16 C                     of coun
 place totals     2^16 C sqrt(places)          2^16 C                     L1 only: noise first
 slot totals      2^16 C sqrt(slots)           2^16 C                     (no places)
 capped total     cap                          cap                        (no places)
+ladder           2^24 sqrt(steps)             2^24                       (no places)
 exact            infinite                     infinite                   never measured
 ===============  ===========================  =========================  ====================
 
@@ -72,6 +73,7 @@ from sfumato.model.counts import (
     norms_digest,
 )
 from sfumato.model.events import Events
+from sfumato.model.ladder import LADDER_UNITS, ladder_gains
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.private import Private
 from sfumato.model.source import NORM_UNITS, Progress
@@ -169,6 +171,14 @@ def capped_total_count(total: int, cap: int, counting: Counting) -> Private[Coun
     values = np.array([total], np.int64)
     what = f"total of {counting}, at most {cap} a user"
     return _boxed(values, 1, float(cap), float(cap), counting, what)
+
+
+def ladder_counts(
+    values: NDArray[np.int64], steps: tuple[int, ...], counting: Counting
+) -> Private[Counts]:
+    what = f"activity of {counting} in {len(steps)} steps up to {steps[-1]} a user"
+    l2 = float(LADDER_UNITS)
+    return _boxed(values, LADDER_UNITS, l2 * math.sqrt(len(steps)), l2, counting, what)
 
 
 def exact_counts(values: NDArray[np.int64], counting: Counting) -> Private[Counts]:
@@ -317,6 +327,13 @@ class Compiled(ABC):
         arguments = (counting is Counting.PEOPLE, checked_cap(cap))
         values = self._ask("capped_total", (1,), arguments)
         return capped_total_count(int(values[0]), cap, counting)
+
+    def ladder(self, steps: tuple[int, ...], counting: Counting) -> Private[Counts]:
+        gains = ladder_gains(steps)
+        ends = np.array(steps, np.int64)
+        arguments = (counting is Counting.PEOPLE, ends, gains, float(LADDER_UNITS**2))
+        values = self._ask("ladder", gains.shape, arguments)
+        return ladder_counts(values, steps, counting)
 
     def exact(self, counting: Counting) -> Private[Counts]:
         values = self._ask("exact", self._shape, (counting is Counting.PEOPLE,))

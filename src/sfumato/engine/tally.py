@@ -192,21 +192,59 @@ def slot_totals(rows: Rows, low: Int, high: Int, people: bool, rule: Rule, out: 
 
 
 @compiled
+def _activity(cells: Array, begin: Int, end: Int, bits: Int, people: bool) -> Int:
+    """Distinct cells of a user, or for `people` the slots among them."""
+    if not people:
+        return np.int64(end - begin)
+    mass = np.int64(0)
+    previous = np.int64(-1)
+    for i in range(begin, end):
+        slot = np.int64(cells[i]) >> bits
+        mass += slot != previous
+        previous = slot
+    return mass
+
+
+@compiled
 def capped_total(rows: Rows, low: Int, high: Int, people: bool, cap: Int, out: Array) -> Int:
     """Sum over users of min(total mass, cap)."""
     cells, offsets, bits = rows
     for user in range(low, high):
-        begin, end = offsets[user], offsets[user + 1]
-        mass = np.int64(end - begin)
-        if people:
-            mass = np.int64(0)
-            previous = np.int64(-1)
-            for i in range(begin, end):
-                slot = np.int64(cells[i]) >> bits
-                mass += slot != previous
-                previous = slot
+        mass = _activity(cells, offsets[user], offsets[user + 1], bits, people)
         out[0] += min(mass, cap)
     return 0
+
+
+@compiled
+def ladder(
+    rows: Rows,
+    low: Int,
+    high: Int,
+    people: bool,
+    steps: Array,
+    gains: Array,
+    most: float,
+    out: Array,
+) -> Int:
+    """Each user's activity cut into steps, times the steps' gains; squares sum to at most `most`.
+
+    They are whole and sum to at most 2^48 (`sfumato.model.ladder`), so doubles add them exactly.
+    """
+    cells, offsets, bits = rows
+    above = 0
+    for user in range(low, high):
+        mass = _activity(cells, offsets[user], offsets[user + 1], bits, people)
+        counted = 0.0
+        below = np.int64(0)
+        for k in range(steps.size):
+            if mass <= below:
+                break
+            entry = gains[k] * (min(mass, steps[k]) - below)
+            out[k] += entry
+            counted += np.float64(entry) * np.float64(entry)
+            below = steps[k]
+        above += counted > most
+    return above
 
 
 @compiled

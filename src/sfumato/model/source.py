@@ -4,7 +4,7 @@ Only the wall can open the arrays. Every query states what one user can change, 
 the same bytes on every engine for the same key, whatever the order of rows, the number of threads
 or the way the files were split.
 
-Four ways of counting, and what each estimates:
+Five ways of counting, and what each estimates:
 
 =====================  ===================================  ============  ====================
 question               mass of one user that is kept        L2            estimates
@@ -12,6 +12,7 @@ question               mass of one user that is kept        L2            estima
 `sampled(l)`           1 in each of at most l slots         sqrt(l)       `people`, thinned
 `weighted`, `visits`   w in every place and slot visited    C             `visits`, shrunk
 `weighted`, `people`   w in every slot, split over places   C             `people`, shrunk
+`ladder`               its part in each step of activity    1 in all      activity, its law
 `exact`                all of it                            infinite      the truth
 =====================  ===================================  ============  ====================
 
@@ -111,6 +112,17 @@ class Source(Protocol):
     def capped_total(self, cap: int, counting: Counting) -> Private[Counts]:
         """One number, shape (1,): the sum over users of min(total mass, cap). Sensitivity cap."""
 
+    def ladder(self, steps: tuple[int, ...], counting: Counting) -> Private[Counts]:
+        """Vector over the steps c_1 < ... < c_m of activity; L2 at most `LADDER_UNITS`.
+
+        Entry k is g_k times the sum over users of clip(a_u - c_(k-1), 0, c_k - c_(k-1)), where
+        a_u is the number of distinct (place, slot) pairs (`visits`) or of slots with any visit
+        (`people`) and g_k = floor(`LADDER_UNITS` / ((c_k - c_(k-1)) sqrt(m))). Adding or
+        removing one user's whole record moves every entry by at most LADDER_UNITS / sqrt(m),
+        so the vector by at most LADDER_UNITS in L2 and sqrt(m) times that in L1 (proof:
+        `sfumato.model.ladder`, whose `step_sums` undoes the gains of a measured ladder).
+        """
+
     def exact(self, counting: Counting) -> Private[Counts]:
         """Unbounded counts, the truth for `evaluate`. Sensitivity infinite: never measured.
 
@@ -170,6 +182,10 @@ class RememberingSource:
     def capped_total(self, cap: int, counting: Counting) -> Private[Counts]:
         question = ("capped total", cap, counting)
         return self._once(question, lambda: self._source.capped_total(cap, counting))
+
+    def ladder(self, steps: tuple[int, ...], counting: Counting) -> Private[Counts]:
+        question = ("ladder", steps, counting)
+        return self._once(question, lambda: self._source.ladder(steps, counting))
 
     def exact(self, counting: Counting) -> Private[Counts]:
         return self._once(("exact", counting), lambda: self._source.exact(counting))

@@ -57,6 +57,7 @@ def test_every_question_as_sql(town: Any, spark: Any, visits: Any) -> None:
         ),
         define.slot_totals(rule, Counting.VISITS): local.slot_totals(bound, Counting.VISITS),
         define.capped_total(9, people): local.capped_total(9, people),
+        define.ladder((1, 3, 9, 17), people): local.ladder((1, 3, 9, 17), people),
         define.exact(people): local.exact(people),
     }
     for sql, private in asked.items():

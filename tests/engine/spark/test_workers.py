@@ -37,6 +37,7 @@ def asked(town: Any, source: Any) -> dict[str, bytes]:
         "places": source.place_totals(WeightBound(1.3), Counting.PEOPLE),
         "slots": source.slot_totals(WeightBound(1.9), Counting.VISITS),
         "capped": source.capped_total(4, Counting.VISITS),
+        "ladder": source.ladder((1, 2, 4, 8, 13), Counting.PEOPLE),
         "matrix": source.weighted(WeightBound(2.3), Counting.VISITS, norms),
     }
     return {name: town.opened(private).values.tobytes() for name, private in answers.items()}

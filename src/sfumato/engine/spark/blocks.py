@@ -191,6 +191,7 @@ _KERNELS: dict[str, Callable[..., int]] = {
     "place_totals": kernels.place_totals,
     "slot_totals": kernels.slot_totals,
     "capped_total": kernels.capped_total,
+    "ladder": kernels.ladder,
     "exact": kernels.exact,
 }
 _OUT = 1 << 16
