@@ -119,6 +119,7 @@ def write_counts(
 ) -> Path:
     """A folder with a table of counts and intervals, and nothing else."""
     folder.mkdir(parents=True, exist_ok=True)
-    table = long_table(np.asarray(ids), grid, values, np.maximum(values - 2, 0), values + 2)
+    ends = {"lower": np.maximum(values - 2, 0), "upper": values + 2}
+    table = long_table(np.asarray(ids), grid, values, **ends)
     write_parquet(folder / "density.parquet", table)
     return seal(folder, {"grid": GridFacts.of(grid).model_dump(), **manifest})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -12,7 +13,8 @@ from hypothesis.extra.numpy import arrays
 
 from sfumato.density.registry import scheme_named
 from sfumato.density.scheme import Density, PublicFacts
-from sfumato.density.tables import level_table, whole_city, whole_numbers
+from sfumato.density.tables import density_table, level_table, whole_city, whole_numbers
+from sfumato.errors import UsageError
 from sfumato.model.time_grid import TimeGrid
 
 GRID = TimeGrid.between(date(2024, 3, 4), date(2024, 3, 5), "8h", "UTC")
@@ -29,6 +31,43 @@ def test_whole_numbers_keep_the_total_of_each_slot() -> None:
     assert whole.values.dtype == np.int64
     assert (whole.lower <= whole.values).all()
     assert (whole.values <= whole.upper).all()
+
+
+def test_medians_are_whole_too_and_stay_in_their_interval() -> None:
+    values = np.array([[0.4, 2.5, 0.0], [0.4, 1.5, 0.2]])
+    made = replace(density(values), median=np.array([[0.2, 2.6, 0.0], [0.3, 1.2, 0.6]]))
+    whole = whole_numbers(made)
+    assert whole.median is not None
+    assert whole.median.tolist() == [[0, 3, 0], [0, 1, 1]]
+    assert whole.median.dtype == np.int64
+    assert ((whole.lower <= whole.median) & (whole.median <= whole.upper)).all()
+
+
+def test_a_table_has_the_columns_that_the_scheme_has() -> None:
+    values = np.array([[0.4, 2.5, 0.0]])
+    made, keys = density(values), ["zone_id", "time_start", "time_end", "count"]
+    assert density_table(made, GRID).column_names == [*keys, "lower", "upper"]
+    told = replace(made, median=values)
+    assert density_table(told, GRID).column_names == [*keys, "median", "lower", "upper"]
+    bare = replace(made, lower=None, upper=None, coverage=None)
+    assert density_table(bare, GRID).column_names == keys
+    assert density_table(whole_numbers(bare), GRID).column_names == keys
+    assert level_table(told, whole_city(told), GRID, "city_id").column_names[-1] == "count"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"coverage": None},
+        {"lower": None, "upper": None},
+        {"coverage": 0.0},
+        {"median": np.zeros((2, 3))},
+        {"median": np.array([[0.0, np.nan, 0.0]])},
+    ],
+)
+def test_half_an_interval_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        replace(density(np.array([[0.4, 2.5, 0.0]])), **wrong)
 
 
 @settings(max_examples=25, deadline=None)

@@ -88,8 +88,8 @@ def write_release(
         counts = np.maximum(truth + rng.normal(0, sd, truth.shape), 0)
     half = 1.96 * sd * (0.8 + 0.4 * rng.random((len(places), 1)))
     n = len(places)
-    ends = (np.maximum(counts - half, 0), counts + half) if intervals else ()
-    write_parquet(folder / "density.parquet", long_table(places.ids, grid, counts, *ends))
+    ends = {"lower": np.maximum(counts - half, 0), "upper": counts + half} if intervals else {}
+    write_parquet(folder / "density.parquet", long_table(places.ids, grid, counts, **ends))
     if with_zones:
         features = [
             {

@@ -120,7 +120,7 @@ def density_manifest(
         scheme=SchemeFacts(
             name=plan.scheme,
             parameters=dict(facts.parameters),
-            interval_coverage=density.coverage,
+            interval_coverage=density.coverage or 0.0,
         ),
         public_inputs={
             "expected_users": facts.expected_users,

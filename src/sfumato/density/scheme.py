@@ -145,28 +145,37 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Density:
-    """The released table, place x slot, with an interval for each number.
+    """The released table, place x slot, with the median and the interval that a scheme has for it.
 
-    `lower` and `upper` bound the bounded count with probability `coverage` over the noise;
-    they say nothing about what the contribution bound left out.
+    `values` add up. `lower` and `upper` hold the count with probability `coverage`; a scheme that
+    cannot keep that gives none of the three. Whether it gives them, and a median, hangs on the
+    scheme and on public facts, never on the data: columns come and go for no person.
     """
 
     place_ids: NDArray[np.str_]
     values: NDArray[np.float64] | NDArray[np.int64]
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    coverage: float
+    lower: NDArray[np.float64] | None
+    upper: NDArray[np.float64] | None
+    coverage: float | None
     measurements: tuple[Measurement, ...]
     remarks: tuple[str, ...] = ()
     """What readers should know of these very numbers, found from noisy measurements alone."""
+    median: NDArray[np.float64] | NDArray[np.int64] | None = None
+    """The posterior median of each number, for reading single cells; medians do not add up."""
 
     def __post_init__(self) -> None:
         shape = self.values.shape
         if len(shape) != 2 or shape[0] != self.place_ids.size:
             raise UsageError("A density has one row for each place.")
-        if self.lower.shape != shape or self.upper.shape != shape:
-            raise UsageError("A density has one interval for each number.")
-        for array in (self.values, self.lower, self.upper):
+        if len({part is None for part in (self.lower, self.upper, self.coverage)}) != 1:
+            raise UsageError("A density has lower, upper and coverage, or none of them.")
+        if self.coverage is not None and not 0 < self.coverage < 1:
+            raise UsageError("The coverage of intervals lies between 0 and 1.")
+        for array in (self.values, self.lower, self.upper, self.median):
+            if array is None:
+                continue
+            if array.shape != shape:
+                raise UsageError("A density has one interval and one median for each number.")
             if not np.isfinite(array).all():
                 raise UsageError("A density holds finite numbers only.")
             array.setflags(write=False)

@@ -7,7 +7,7 @@ A density is a long table: every place and every slot, empty ones too (`publishe
 Whole numbers are made on request, and so are levels (parents of zones) that add up. Sums are exact,
 because counts have at most three decimals and are added as whole thousandths. No interval is given
 for a sum: the errors of zones hang together (shared totals, shared shapes, zones around one tower),
-and by how much is not part of the release.
+and by how much is not part of the release. Nor is a median: medians do not add up.
 """
 
 from __future__ import annotations
@@ -26,8 +26,15 @@ from sfumato.published.tables import grid_times, long_table
 
 
 def density_table(density: Density, grid: TimeGrid) -> pa.Table:
-    """zone_id, time_start, time_end, count, lower, upper; places in order, then slots."""
-    return long_table(density.place_ids, grid, density.values, density.lower, density.upper)
+    """zone_id, time_start, time_end, count, any median, lower, upper; places, then slots."""
+    return long_table(
+        density.place_ids,
+        grid,
+        density.values,
+        median=density.median,
+        lower=density.lower,
+        upper=density.upper,
+    )
 
 
 CITY = "city"
@@ -35,12 +42,17 @@ _UNITS = 10**DECIMALS
 
 
 def whole_numbers(density: Density) -> Density:
-    """Counts as integers that keep each slot's rounded total; intervals widen outwards."""
+    """Counts as integers that keep each slot's rounded total; intervals widen outwards.
+
+    A median is rounded by itself: it keeps no total.
+    """
+    lower, upper, median = density.lower, density.upper, density.median
     return replace(
         density,
         values=round_keeping_totals(np.asarray(density.values, dtype=np.float64)),
-        lower=np.floor(density.lower),
-        upper=np.ceil(density.upper),
+        lower=None if lower is None else np.floor(lower),
+        upper=None if upper is None else np.ceil(upper),
+        median=None if median is None else np.rint(median).astype(np.int64),
     )
 
 

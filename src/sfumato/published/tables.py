@@ -35,10 +35,12 @@ def long_table(
     ids: NDArray[np.str_],
     grid: TimeGrid,
     values: NDArray[Any],
+    *,
+    median: NDArray[Any] | None = None,
     lower: NDArray[Any] | None = None,
     upper: NDArray[Any] | None = None,
 ) -> pa.Table:
-    """zone_id, time_start, time_end, count, any lower and upper; places in order, then slots."""
+    """zone_id, time_start, time_end, count, any median, lower, upper; places, then slots."""
     starts, ends = grid_times(grid, ids.size)
     columns = {
         "zone_id": pa.array(np.repeat(ids, grid.slots).tolist(), type=pa.string()),
@@ -46,8 +48,9 @@ def long_table(
         "time_end": ends,
         "count": values.ravel(),
     }
-    if lower is not None and upper is not None:
-        columns |= {"lower": lower.ravel(), "upper": upper.ravel()}
+    for name, layer in (("median", median), ("lower", lower), ("upper", upper)):
+        if layer is not None:
+            columns[name] = layer.ravel()
     return pa.table(columns)
 
 

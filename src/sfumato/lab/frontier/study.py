@@ -106,15 +106,23 @@ def real_study(data: Path, record: Record, tell: Callable[[str, float], None]) -
         cpu = time.process_time() - start
         for city, rows in ((LARGE, large), (SMALL, ~large)):
             truth, table = made.truth[rows], np.asarray(found.values, dtype=np.float64)[rows]
-            held = interval_coverage(truth, found.lower[rows], found.upper[rows])
             figures = (
                 float(density.mean_relative_error(truth, table).mean()),
                 float(density.pearson(truth, table).mean()),
             )
-            coverage = held.get("coverage_from_20")
+            coverage = _coverage(truth, found, rows)
             record.add(
                 [Row(city, people, epsilon, name, draw, *figures, None, coverage, None, cpu)]
             )
+
+
+def _coverage(
+    truth: NDArray[np.float64], found: Density, rows: NDArray[np.bool_] | slice = slice(None)
+) -> float | None:
+    """Share of the counts from 20 inside their interval; `None` where the scheme gives none."""
+    if found.lower is None or found.upper is None:
+        return None
+    return interval_coverage(truth, found.lower[rows], found.upper[rows]).get("coverage_from_20")
 
 
 Tell = Callable[[str, float], None]
@@ -231,9 +239,7 @@ class Judge:
         truth, every = self._stage.truth, self._every
         table = np.asarray(found.values if isinstance(found, Density) else found, dtype=np.float64)
         moved = earth_mover_series(truth[:, ::every], table[:, ::every], self._stage.metres)
-        coverage = None
-        if isinstance(found, Density):
-            coverage = interval_coverage(truth, found.lower, found.upper).get("coverage_from_20")
+        coverage = _coverage(truth, found) if isinstance(found, Density) else None
         return Row(
             city=self._city.kind.value,
             users=self._city.users,
