@@ -64,7 +64,7 @@ def forms(
     grid: TimeGrid, sample: SampleBound, weight: WeightBound, norms_of: Callable[[int], Any]
 ) -> dict[tuple[str, str], Work]:
     """(question, form) to work."""
-    rule, fine = WeightRule.of(weight.limit), WeightRule.of(weight.limit, NORM_UNITS)
+    rule, fine = WeightRule.of(weight), WeightRule.of(weight, NORM_UNITS)
 
     def one(text: str) -> Work:
         def work(session: Any, path: Path, towers: Places) -> int:

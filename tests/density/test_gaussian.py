@@ -156,6 +156,8 @@ def test_what_it_cannot_do_is_said() -> None:
         Gaussian().plan(facts(unit=Unit.parse("user-day")))
     with pytest.raises(UsageError, match="no parameter speed"):
         Gaussian().plan(facts(parameters={"speed": 11}))
+    with pytest.raises(UsageError, match="nobody by more than 1"):
+        facts(WeightBound(3.0, 2.0))
     with pytest.raises(UsageError, match="no scheme 'magic'"):
         scheme_named("magic")
 

@@ -82,12 +82,13 @@ class Town:
             "sampled 3": source.sampled(SampleBound(3), KEY),
         }
         for counting in Counting:
+            most = {Counting.VISITS: 1.0, Counting.PEOPLE: 0.3}[counting]
             found |= {
                 f"exact {counting}": source.exact(counting),
                 f"weighted {counting}": source.weighted(WeightBound(1.7), counting),
-                f"norms {counting}": source.weighted(WeightBound(2.3), counting, norms),
-                f"places {counting}": source.place_totals(WeightBound(1.3), counting),
-                f"slots {counting}": source.slot_totals(WeightBound(1.9), counting),
+                f"norms {counting}": source.weighted(WeightBound(2.3, 1.7), counting, norms),
+                f"places {counting}": source.place_totals(WeightBound(1.3, most), counting),
+                f"slots {counting}": source.slot_totals(WeightBound(1.9, 2 * most), counting),
                 f"capped {counting}": source.capped_total(4, counting),
                 f"ladder {counting}": source.ladder((1, 2, 5, 9), counting),
             }

@@ -240,19 +240,19 @@ class RelationalSource(CountSource):
             connection.register(
                 "event_norms", pa.table({"place": place, "slot": slot, "q": norms.ravel()})
             )
-        rule = WeightRule.of(bound.limit, 1 if event_norms is None else NORM_UNITS)
+        rule = WeightRule.of(bound, 1 if event_norms is None else NORM_UNITS)
         values = self._table(definition.weighted(rule, counting, event_norms is not None))
         return base.weighted_counts(values, bound, counting, self._grid, event_norms)
 
     def place_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
         units = TOTAL_UNITS if counting is Counting.PEOPLE else 1
-        rule = WeightRule.of(bound.limit, units)
+        rule = WeightRule.of(bound, units)
         sql = self._visits()[1].place_totals(rule, counting)
         values = self._vector(sql, "place", len(self._places))
         return base.place_total_counts(values, bound, counting)
 
     def slot_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
-        sql = self._visits()[1].slot_totals(WeightRule.of(bound.limit), counting)
+        sql = self._visits()[1].slot_totals(WeightRule.of(bound), counting)
         values = self._vector(sql, "slot", self._grid.slots)
         return base.slot_total_counts(values, bound, counting)
 

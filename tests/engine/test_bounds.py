@@ -33,6 +33,8 @@ busy_row = st.tuples(
     st.integers(0, 1), st.floats(0, 8, width=32), st.sampled_from(["t0", "t1", "t2", "t3"])
 )
 records = st.one_of(st.lists(row, max_size=40), st.lists(busy_row, min_size=10, max_size=60))
+weights = st.just(1.0) | st.floats(0.01, 20)
+"""The largest weight of a user: that of a release, and others that a limit was fitted with."""
 overlay = st.integers(0, 2**32 - 1).map(
     lambda seed: np.random.default_rng(seed).multinomial(64, [1 / 8] * 8, size=TOWERS)[:, :7].T
 )
@@ -70,13 +72,14 @@ def test_a_sampled_user_adds_one_unit_a_slot_in_at_most_l_slots(
 @given(
     rows=records,
     limit=st.floats(0.05, 6),
+    most=weights,
     counting=st.sampled_from(Counting),
     shares=overlay,
 )
 def test_a_weighted_user_has_a_norm_of_at_most_c(
-    town: Any, rows: Any, limit: float, counting: Counting, shares: Any
+    town: Any, rows: Any, limit: float, most: float, counting: Counting, shares: Any
 ) -> None:
-    bound = WeightBound(limit)
+    bound = WeightBound(limit, most)
     whole = town.opened(town.local(rows, TOWERS, threads=1).weighted(bound, counting))
     for user in {r[0] for r in rows}:
         others = [r for r in rows if r[0] != user]
@@ -93,11 +96,12 @@ def test_a_weighted_user_has_a_norm_of_at_most_c(
 @given(
     rows=records,
     limit=st.floats(0.05, 6),
+    most=weights,
     counting=st.sampled_from(Counting),
     seed=st.integers(0, 2**32 - 1),
 )
 def test_event_norms_bound_every_map_with_columns_that_long(
-    town: Any, rows: Any, limit: float, counting: Counting, seed: int
+    town: Any, rows: Any, limit: float, most: float, counting: Counting, seed: int
 ) -> None:
     """A visit becomes a vector over zones; its norm, rounded up, is what the source is told."""
     rng = np.random.default_rng(seed)
@@ -105,7 +109,7 @@ def test_event_norms_bound_every_map_with_columns_that_long(
     norms = np.vectorize(lambda n: math.isqrt(n - 1) + 1 if n else 0, otypes=[np.int64])(
         (maps**2).sum(axis=0)
     )
-    bound = WeightBound(limit)
+    bound = WeightBound(limit, most)
     whole = town.opened(town.local(rows, TOWERS, threads=1).weighted(bound, counting, norms))
     for user in {r[0] for r in rows}:
         others = [r for r in rows if r[0] != user]
@@ -115,11 +119,11 @@ def test_event_norms_bound_every_map_with_columns_that_long(
 
 
 @settings(STEADY, max_examples=14)
-@given(rows=records, limit=st.floats(0.05, 6), counting=st.sampled_from(Counting))
+@given(rows=records, limit=st.floats(0.05, 6), most=weights, counting=st.sampled_from(Counting))
 def test_totals_of_one_user_stay_within_their_limits(
-    town: Any, rows: Any, limit: float, counting: Counting
+    town: Any, rows: Any, limit: float, most: float, counting: Counting
 ) -> None:
-    bound = WeightBound(limit)
+    bound = WeightBound(limit, most)
 
     def totals(some: Any) -> list[Any]:
         source = town.local(some, TOWERS, threads=1)
@@ -173,6 +177,17 @@ def test_gains_that_are_too_large_are_caught_on_what_was_counted() -> None:
         assert tally.ladder((cells, offsets, 1), 0, 1, *arguments) == caught
 
 
+def test_a_fitted_limit_only_changes_the_scale(town: Any) -> None:
+    """Limit 8 with weights up to 4 is limit 2 four times as large, in sensitivity too."""
+    rows = [(u, float(h), f"t{(u * h) % 3}") for u in range(9) for h in range(u)]
+    source, fitted, plain = town.local(rows, 3), WeightBound(8, 4), WeightBound(2)
+    for counting in Counting:
+        for ask in (source.weighted, source.place_totals, source.slot_totals):
+            four, one = town.opened(ask(fitted, counting)), town.opened(ask(plain, counting))
+            assert four.l2 == 4 * one.l2 == 8 * WEIGHT_UNITS
+            assert np.abs(four.values - 4 * one.values).max() <= 4 * len(rows)  # rounding
+
+
 def test_a_user_beyond_the_exact_range_weighs_nothing(town: Any) -> None:
     norms = np.full((2, 24), (1 << 27) - 1, np.int64)
     rows = [(1, 0.5, "t0"), (1, 1.5, "t0"), (2, 3.5, "t1"), (2, 3.6, "t0")]
@@ -196,7 +211,7 @@ def test_cells_out_of_order_are_caught_before_they_count_twice() -> None:
     offsets = np.array([0, 3], np.int64)
     cells = np.array([1 << 1, 5 << 1, 1 << 1 | 1], np.int32)  # slots 1, 5, 1
     rows = (cells, offsets, 1)
-    rule = (1, 65536.0, 65536.0)
+    rule = (1, 65536, 65536.0, 65536.0)
     out = np.zeros((2, 24), np.int64)
     assert tally.weighted(rows, 0, 1, np.zeros((1, 1), np.int64), False, False, rule, out) > 0
     assert tally.slot_totals(rows, 0, 1, False, rule, np.zeros(24, np.int64)) > 0

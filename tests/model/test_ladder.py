@@ -18,7 +18,7 @@ widths = st.lists(st.integers(1, 200) | st.integers(1, 1 << 20), min_size=1, max
 
 
 @pytest.mark.privacy
-@settings(STEADY, max_examples=300)
+@settings(STEADY, max_examples=100)
 @given(widths=widths, seed=st.integers(0, 2**32 - 1))
 def test_no_user_moves_a_ladder_by_more_than_its_units(widths: list[int], seed: int) -> None:
     """In integers; and a user at the top reaches the bound but for the rounding of gains."""
@@ -38,7 +38,7 @@ def test_no_user_moves_a_ladder_by_more_than_its_units(widths: list[int], seed: 
 
 
 @pytest.mark.privacy
-@settings(STEADY, max_examples=200)
+@settings(STEADY, max_examples=60)
 @given(widths=widths)
 def test_every_gain_is_the_largest_that_holds(widths: list[int]) -> None:
     for gain, width in zip(ladder_gains(tuple(accumulate(widths))), widths, strict=True):

@@ -71,6 +71,11 @@ class PublicFacts:
                     "users: such a promise would allow publishing somebody's whole record.",
                     remedy=f"Take `delta={0.1 / self.expected_users:.0e}` or less.",
                 )
+        if isinstance(self.bound, WeightBound) and self.bound.most != 1:
+            raise UsageError(
+                "The bound of a release weighs nobody by more than 1.",
+                remedy="Give it a limit alone; a scheme sets `most` itself where it measured.",
+            )
         ids = np.array(self.place_ids, dtype=np.str_)
         if self.overlay is not None and not np.array_equal(self.overlay.place_ids, ids):
             raise UsageError("The overlay is not about the places that are counted.")

@@ -31,11 +31,12 @@ about any map that sends a visit at (place, slot) to a vector of L2 norm at most
 Place totals: entries are rounded down from a vector scaled to C, but M may add up the entries
 of many places in one zone, which raises L2: measure first, map the noisy totals afterwards.
 
-**Weights** min(1, C / norm) in fixed point, the same integer on every engine. With n the user's
-squared norm, an exact integer in units of 1/`units`^2, the weight in units of 2^-16 is
+**Weights** min(most, C / norm) in fixed point, the same integer on every engine. With n the user's
+squared norm, an exact integer in units of 1/`units`^2, and W = floor(2^16 most) the largest weight
+(2^16 unless a limit was fitted to people), the weight in units of 2^-16 is
 
     0                                    n >= 2^53 (a double could not hold n; always valid)
-    2^16                                 n <= floor((C units)^2), compared as integers
+    W                                    n <= floor((2^16 C units / W)^2), compared as integers
     floor(fl(c / fl(sqrt(n))))           otherwise, c = fl(2^16 C units (1 - 2^-46))
 
 where fl is IEEE double rounding: square root and division are correctly rounded everywhere,
@@ -46,7 +47,15 @@ e = 2^-53. c comes from at most three roundings of exact factors, so c <= 2^16 C
 (1 - 128 e)(1 + e)^3; fl(sqrt(n)) >= sqrt(n) (1 - e), n below 2^53 being exact; the quotient
 is rounded once more. So the quotient times sqrt(n) is at most 2^16 C units times
 (1 - 128 e)(1 + e)^4 / (1 - e) < 1, and rounding down only helps. (Where c is subnormal it is
-below 1 and the weight is 0, as n >= 1.) The price is a relative 2^-46 of weight.
+below 1 and the weight is 0, as n >= 1.) The price is a relative 2^-46 of weight. On the third line
+W sqrt(n) > 2^16 C units, so the weight is below W there, and the sensitivities above hold for
+every `most`: it is in none of them.
+
+*No sum wraps.* A weight is at most 2^26 (most 2^10) and, where it is not zero, a user's mass in one
+place or slot is below 2^26.5 of its units (n < 2^53), so their product stays below 2^53. Summed
+over 2^32 users, a cell of the table stays below 2^58; so does an entry of the totals, at most 2^16
+times the slots or places, for most <= 1 and up to 1,024 of them; for more it is at most 2^16 C a
+user, where C is at most 2^14 (`WeightBound`): 2^62.
 """
 
 from __future__ import annotations
@@ -91,31 +100,34 @@ class WeightRule:
     """Limit as the two constants every engine works with."""
 
     whole_up_to: int
-    """Squared norms up to this keep weight one."""
+    """Squared norms up to this keep the whole weight."""
+    whole: int
+    """W of the module's text: 2^16 times the largest weight."""
     scale: float
     """c of the module's text: divided by the norm it gives the weight."""
 
     @classmethod
-    def of(cls, limit: float, units: int = 1) -> WeightRule:
+    def of(cls, bound: WeightBound, units: int = 1) -> WeightRule:
         """The rule for a norm held in units of 1/`units`."""
-        exact = (Fraction(limit) * units) ** 2
+        exact = (Fraction(bound.limit) * units) ** 2
         largest = Fraction(2) ** 1000
-        scale = WEIGHT_UNITS * limit * units * (1 - 2.0**-46) if exact < largest else 2.0**500
-        return cls(min(math.floor(exact), NORM_CEILING - 1), scale)
+        scale = WEIGHT_UNITS * bound.limit * units * (1 - 2.0**-46) if exact < largest else 2.0**500
+        whole_up_to = math.floor(exact * Fraction(WEIGHT_UNITS, bound.whole) ** 2)
+        return cls(min(whole_up_to, NORM_CEILING - 1), bound.whole, scale)
 
     def weight(self, norm_squared: int) -> int:
         """The weight of one user: the definition in plain numbers."""
         if norm_squared >= NORM_CEILING:
             return 0
         if norm_squared <= self.whole_up_to:
-            return WEIGHT_UNITS
+            return self.whole
         return math.floor(self.scale / math.sqrt(float(norm_squared)))
 
     def sql(self, norm_squared: str) -> str:
         """The same as SQL; the norm's column is an exact integer or decimal."""
         return (
             f"CASE WHEN {norm_squared} >= {NORM_CEILING} THEN 0 "
-            f"WHEN {norm_squared} <= {self.whole_up_to} THEN {WEIGHT_UNITS} ELSE CAST(floor("
+            f"WHEN {norm_squared} <= {self.whole_up_to} THEN {self.whole} ELSE CAST(floor("
             f"CAST('{self.scale!r}' AS DOUBLE) / sqrt(CAST({norm_squared} AS DOUBLE))"
             f") AS BIGINT) END"
         )
@@ -125,6 +137,10 @@ def _boxed(
     values: NDArray[np.int64], units: int, l1: float, l2: float, counting: Counting, what: str
 ) -> Private[Counts]:
     return Private(Counts(values, units, l1, l2, counting, what), what)
+
+
+def _at_most(bound: WeightBound) -> str:
+    return "" if bound.most == 1 else f", nobody by more than {bound.most:g}"
 
 
 def sampled_counts(
@@ -142,7 +158,7 @@ def weighted_counts(
     grid: TimeGrid,
     event_norms: NDArray[np.int64] | None,
 ) -> Private[Counts]:
-    what = f"place x slot of {counting}, weighted to norm {bound.limit:g}"
+    what = f"place x slot of {counting}, weighted to norm {bound.limit:g}{_at_most(bound)}"
     norms = ""
     if event_norms is not None:
         what += "; sensitivity of the counts multiplied by the event norms"
@@ -154,7 +170,7 @@ def weighted_counts(
 def place_total_counts(
     values: NDArray[np.int64], bound: WeightBound, counting: Counting
 ) -> Private[Counts]:
-    what = f"place totals of {counting}, scaled to norm {bound.limit:g}"
+    what = f"place totals of {counting}, scaled to norm {bound.limit:g}{_at_most(bound)}"
     l2 = bound.limit * WEIGHT_UNITS
     return _boxed(values, WEIGHT_UNITS, l2 * math.sqrt(values.size), l2, counting, what)
 
@@ -162,7 +178,7 @@ def place_total_counts(
 def slot_total_counts(
     values: NDArray[np.int64], bound: WeightBound, counting: Counting
 ) -> Private[Counts]:
-    what = f"slot totals of {counting}, scaled to norm {bound.limit:g}"
+    what = f"slot totals of {counting}, scaled to norm {bound.limit:g}{_at_most(bound)}"
     l2 = bound.limit * WEIGHT_UNITS
     return _boxed(values, WEIGHT_UNITS, l2 * math.sqrt(values.size), l2, counting, what)
 
@@ -340,6 +356,6 @@ class Compiled(ABC):
         return exact_counts(values, counting)
 
 
-def _rule(bound: WeightBound, units: int, ceiling: float) -> tuple[int, float, float]:
-    rule = WeightRule.of(bound.limit, units)
-    return rule.whole_up_to, rule.scale, ceiling
+def _rule(bound: WeightBound, units: int, ceiling: float) -> tuple[int, int, float, float]:
+    rule = WeightRule.of(bound, units)
+    return rule.whole_up_to, rule.whole, rule.scale, ceiling

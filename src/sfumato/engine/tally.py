@@ -20,8 +20,8 @@ Int = Any
 
 Rows = tuple[Array, Array, Int]
 """Cells, offsets of the users, and the bits of a cell that are its place."""
-Rule = tuple[Int, float, float]
-"""A weight rule's two constants, and 2^16 C in the norm's units, which nobody may exceed."""
+Rule = tuple[Int, Int, float, float]
+"""A weight rule's three constants, and 2^16 C in the norm's units, which nobody may exceed."""
 
 WEIGHT_UNITS = 1 << 16
 NORM_CEILING = 1 << 53
@@ -30,12 +30,12 @@ SLACK = 1.0 + 1e-9
 
 
 @compiled
-def weight_of(norm_squared: Int, whole_up_to: Int, scale: float) -> Int:
+def weight_of(norm_squared: Int, whole_up_to: Int, whole: Int, scale: float) -> Int:
     """Fixed-point weight: see `sfumato.engine.base`."""
     if norm_squared >= NORM_CEILING:
         return np.int64(0)
     if norm_squared <= whole_up_to:
-        return np.int64(WEIGHT_UNITS)
+        return np.int64(whole)
     return np.int64(np.floor(scale / np.sqrt(np.float64(norm_squared))))
 
 
@@ -74,7 +74,7 @@ def weighted(
 ) -> Int:
     """Every visit counts its user's weight."""
     cells, offsets, bits = rows
-    whole_up_to, scale, ceiling = rule
+    whole_up_to, whole, scale, ceiling = rule
     mask = (np.int64(1) << bits) - 1
     above = 0
     for user in range(low, high):
@@ -91,7 +91,7 @@ def weighted(
                 j += 1
             norm = _plus_square(norm, _slot_mass(cells, i, j, bits, norms, with_norms, people))
             i = j
-        weight = weight_of(norm, whole_up_to, scale)
+        weight = weight_of(norm, whole_up_to, whole, scale)
         if weight == 0:
             continue
         counted = 0.0
@@ -119,7 +119,7 @@ def place_totals(
 ) -> Int:
     """Each user's totals over places, scaled; `units` is the lattice of a place's total."""
     cells, offsets, bits = rows
-    whole_up_to, scale, ceiling = rule
+    whole_up_to, whole, scale, ceiling = rule
     mask = (np.int64(1) << bits) - 1
     totals = np.zeros(out.size, np.int64)
     touched = np.empty(out.size, np.int64)
@@ -144,7 +144,7 @@ def place_totals(
         norm = np.int64(0)
         for n in range(count):
             norm = _plus_square(norm, totals[touched[n]])
-        weight = weight_of(norm, whole_up_to, scale)
+        weight = weight_of(norm, whole_up_to, whole, scale)
         counted = 0.0
         for n in range(count):
             place = touched[n]
@@ -160,7 +160,7 @@ def place_totals(
 def slot_totals(rows: Rows, low: Int, high: Int, people: bool, rule: Rule, out: Array) -> Int:
     """Each user's mass over slots, scaled."""
     cells, offsets, bits = rows
-    whole_up_to, scale, ceiling = rule
+    whole_up_to, whole, scale, ceiling = rule
     above = 0
     for user in range(low, high):
         begin, end = offsets[user], offsets[user + 1]
@@ -185,7 +185,7 @@ def slot_totals(rows: Rows, low: Int, high: Int, people: bool, rule: Rule, out: 
                     counted += np.float64(weight * mass) * np.float64(weight * mass)
                 i = j
             if turn == 0:
-                weight = weight_of(norm, whole_up_to, scale)
+                weight = weight_of(norm, whole_up_to, whole, scale)
             else:
                 above += np.sqrt(counted) > ceiling * SLACK
     return above

@@ -8,6 +8,7 @@ corrected sensitivities of the contribution theorem in docs/guarantees.md):
 * `WeightBound(limit=C)`: every visit of user u counts w_u = min(1, C / norm_u), where
   norm_u is the L2 norm over slots of the user's mass per slot. In L2 one user moves the
   counts by at most C, and in L1 by at most C * sqrt(slots) (Cauchy-Schwarz over slots).
+  With `most`, w_u = min(most, C / norm_u): the same figures, as w_u * norm_u <= C either way.
 
 Both L2 figures bound the *mass per slot*, so they hold after any map of places whose
 columns sum to at most one (identity, area shares, clusters).
@@ -30,6 +31,11 @@ from sfumato.errors import UsageError
 
 WEIGHT_UNITS = 1 << 16
 """Fixed-point units of a whole weight: w_u is stored as floor(2^16 * w_u)."""
+
+LARGEST_WEIGHT = 1 << 10
+"""The most that a visit may ever count: 2^26 in fixed point, times a mass below 2^27."""
+_LARGEST_LIMIT = 1 << 14
+"""With larger weights a total is bounded by the limit alone: 2^30 a user, 2^62 of 2^32 users."""
 
 
 class Counting(StrEnum):
@@ -69,9 +75,22 @@ class SampleBound:
 
 @dataclass(frozen=True, slots=True)
 class WeightBound:
-    """Weights min(1, limit / norm) in fixed point, rounded down."""
+    """Weights min(most, limit / norm) in fixed point, rounded down.
+
+    A bound that is asked for has `most` 1: nobody counts more than once. A scheme that has
+    measured how active people are sets another one to fit the limit to them afterwards: users of
+    norm up to limit / most keep their proportions, and the counts are `most` times as large.
+    What was charged stays what it was, because `most` has no part in it.
+
+    *Claim.* Unit: a user's whole record; neighbours add or remove one; for any public `most` the
+    counts move by at most `limit` in L2. Proof: the user's vector is w_u times one of norm
+    norm_u (or less, where `people` rounds shares down), and w_u <= limit / norm_u whatever the
+    other side of the minimum is. `most` must come from public or already measured numbers; it
+    is a setting of the query, as event norms are.
+    """
 
     limit: float
+    most: float = 1.0
 
     def __post_init__(self) -> None:
         number = isinstance(self.limit, int | float) and not isinstance(self.limit, bool)
@@ -80,6 +99,22 @@ class WeightBound:
                 "The weight bound needs a finite positive limit.",
                 remedy="Give for example `bound='weight:3'`.",
             )
+        number = isinstance(self.most, int | float) and not isinstance(self.most, bool)
+        if not (number and 1 / WEIGHT_UNITS <= self.most <= LARGEST_WEIGHT):  # also NaN
+            raise UsageError(
+                f"The largest weight of a user lies between 2^-16 and {LARGEST_WEIGHT}.",
+                remedy="Leave `most` at 1 unless a limit is fitted after a measurement.",
+            )
+        if self.most > 1 and self.limit > _LARGEST_LIMIT:
+            raise UsageError(
+                f"Weights above 1 need a limit of at most {_LARGEST_LIMIT:,}.",
+                remedy="Leave `most` at 1: such a limit weighs nobody down.",
+            )
+
+    @property
+    def whole(self) -> int:
+        """Weight of a user within the limit, in units of 2^-16: what `most` is exactly."""
+        return math.floor(self.most * WEIGHT_UNITS)
 
     @property
     def units_per_count(self) -> int:

@@ -18,7 +18,8 @@ question               mass of one user that is kept        L2            estima
 
 Sampling keeps one visit per slot, so a sampled count of visits is a thinned count of people:
 only rescaling by a separately measured total (`capped_total`) brings the level back. Weights
-w = min(1, C / norm) shrink busy users and leave the others whole.
+w = min(1, C / norm) shrink busy users and leave the others whole; where a limit is fitted to
+people whose activity was measured first, whole is `WeightBound.most`, not 1, and L2 is still C.
 
 Two caches stand in front of a source, for whoever runs schemes many times on one input: counting
 is the slow part, and most answers are the same every time. The boxes stay closed in both.
@@ -84,7 +85,7 @@ class Source(Protocol):
         counting: Counting,
         event_norms: NDArray[np.int64] | None = None,
     ) -> Private[Counts]:
-        """Place x slot, user u counting w_u = min(1, C / norm_u). L2 C, L1 C sqrt(slots).
+        """Place x slot, user u counting w_u = min(most, C / norm_u). L2 C, L1 C sqrt(slots).
 
         norm_u is taken over slots, of the number of places visited in the slot (`visits`) or of
         one (`people`); `people` then splits w_u over the k places as floor(w_u / k). Both hold

@@ -46,13 +46,13 @@ def test_every_question_as_sql(town: Any, spark: Any, visits: Any) -> None:
     rows = [(int(u), float(slot) + 0.5, f"t{place}") for u, slot, place in found]
     local = LocalSource(town.events(rows), town.towers(TOWERS), town.grid())
     define = Definition(UserEncoding.INTEGER, SPARK)
-    rule, fine = WeightRule.of(1.7), WeightRule.of(1.7, NORM_UNITS)
-    bound, people = WeightBound(1.7), Counting.PEOPLE
+    bound, people = WeightBound(1.7, 1.2), Counting.PEOPLE
+    rule, fine = WeightRule.of(bound), WeightRule.of(bound, NORM_UNITS)
     asked = {
         define.sampled(3, town.key): local.sampled(SampleBound(3), town.key),
         define.weighted(rule, people, False): local.weighted(bound, people),
         define.weighted(fine, people, True): local.weighted(bound, people, norms),
-        define.place_totals(WeightRule.of(1.7, TOTAL_UNITS), people): local.place_totals(
+        define.place_totals(WeightRule.of(bound, TOTAL_UNITS), people): local.place_totals(
             bound, people
         ),
         define.slot_totals(rule, Counting.VISITS): local.slot_totals(bound, Counting.VISITS),

@@ -38,7 +38,7 @@ def asked(town: Any, source: Any) -> dict[str, bytes]:
         "slots": source.slot_totals(WeightBound(1.9), Counting.VISITS),
         "capped": source.capped_total(4, Counting.VISITS),
         "ladder": source.ladder((1, 2, 4, 8, 13), Counting.PEOPLE),
-        "matrix": source.weighted(WeightBound(2.3), Counting.VISITS, norms),
+        "matrix": source.weighted(WeightBound(2.3, 1.7), Counting.VISITS, norms),
     }
     return {name: town.opened(private).values.tobytes() for name, private in answers.items()}
 
