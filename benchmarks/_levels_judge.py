@@ -43,6 +43,8 @@ class Verdict:
     total_high: float | None
     bins: list[list[int]] | None
     hours: list[list[int]] | None
+    busy_hours: list[list[int]] | None
+    """Hours of day, of cells with a published count of one or more."""
     asymmetric: list[int] | None
     """Misses of cells whose interval does not begin at zero, where a truth can be below it."""
     cpu: float
@@ -101,7 +103,7 @@ def judge(people: Population, density: Density, facts: PublicFacts, draw: int) -
     margins = product_of_margins(density, facts)
     interval = interval_of_total(density)
     total = float(truth.sum())
-    bins = hours = asymmetric = None
+    bins = hours = busy = asymmetric = None
     if density.lower is not None:
         above, below = truth > density.upper, truth < density.lower
         which = np.digitize(values, BINS[1:-1])
@@ -110,6 +112,8 @@ def judge(people: Population, density: Density, facts: PublicFacts, draw: int) -
         )
         bins = _tally(which, len(BIN_NAMES), above, below)
         hours = _tally(clock, HOURS, above, below)
+        some = values >= BINS[1]
+        busy = _tally(clock[some], HOURS, above[some], below[some])
         (asymmetric,) = _tally((density.lower <= 0).astype(np.int64), 2, above, below)[:1]
     return Verdict(
         draw=draw,
@@ -122,6 +126,7 @@ def judge(people: Population, density: Density, facts: PublicFacts, draw: int) -
         total_high=None if interval is None else interval[1] / total,
         bins=bins,
         hours=hours,
+        busy_hours=busy,
         asymmetric=asymmetric,
         cpu=0.0,
     )
@@ -191,5 +196,23 @@ def pooled(tallies: Iterable[list[int]]) -> list[int]:
     return [int(x) for x in np.sum(np.asarray(list(tallies), dtype=np.int64), axis=0)]
 
 
+def one_sided(tallies: Iterable[list[int]]) -> bool:
+    """Whether misses on one side exceed twice those on the other by more than two errors.
+
+    A release's misses hang together (its level is off for all cells), so releases are what varies.
+    """
+    table = np.asarray(list(tallies), dtype=np.float64)
+    if not table.size or table[:, 0].sum() == 0:
+        return False
+    more, less = (2, 3) if table[:, 2].sum() >= table[:, 3].sum() else (3, 2)
+    beyond = Mean.of((table[:, more] - 2 * table[:, less]) / table[:, 0].mean())
+    return beyond.mean > max(2 * beyond.error, _FEW_MISSES)
+
+
+_FEW_MISSES = 0.01
+"""Share of cells: less than this on the fuller side is no leaning."""
+
+
 def verdict_of(row: Mapping[str, Any]) -> Verdict:
+    """A verdict from its JSON form."""
     return Verdict(**row)
