@@ -1,0 +1,243 @@
+"""Do levels hold? Small populations, three kinds of people, real data: error, total, intervals.
+
+    python -m benchmarks levels                                   # the judgement; writes docs
+    python -m benchmarks.levels --quick                           # development cities, few draws
+    python -m benchmarks.levels --quick --only calls,40,5000,0.3  # one cell of the design
+    python -m benchmarks.levels --only gps,40 --draws 40 --parameter visits=127
+
+A cell of the design is a kind of people, a number of zones, a number of people and an epsilon. Its
+releases are spread over several cities of their own; each is judged as in `_levels_judge`, and the
+means stand in docs/benchmarks/levels.md and .json beside the bars they have to meet. Without an
+option, or with `--judge`, the cities are fresh ones that tuned nothing; with any other option they
+are the development ones, and the table is written to out/levels. `--only` takes the parts of a
+cell's name, in any order, any of them missing. What `paris` gives is remembered in out/levels,
+since it does not change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from benchmarks._levels_judge import RIVAL, Verdict, drawn, verdict_of
+from benchmarks._levels_page import page, summary
+from benchmarks._levels_people import KINDS, Population, population
+from benchmarks._levels_real import REAL, missing, real_population
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "benchmarks"
+OUT = Path(os.environ.get("SFUMATO_BENCH_DIR", ROOT / "out")) / "levels"
+ZONES = (40, 400)
+PEOPLE = (1_000, 2_000, 5_000, 10_000, 50_000)
+EPSILONS = (0.3, 1.0)
+DRAWS, CITIES = 20, 4
+DEVELOPMENT, FRESH = 500, 90_000
+"""First seeds of the cities: the development ones may tune what they like, the fresh ones judge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Some releases of one city. Zones and people of a real one are found when it is read."""
+
+    kind: str
+    zones: int
+    people: int
+    seed: int
+    epsilons: tuple[float, ...]
+    draws: tuple[int, ...]
+    scheme: str
+    parameters: Mapping[str, float]
+    rivals: bool
+
+    @property
+    def group(self) -> tuple[str, int, int]:
+        return self.kind, self.zones, self.people
+
+    def populated(self) -> Population:
+        """The city's people."""
+        if self.kind in REAL:
+            return real_population(self.kind, self.seed)
+        return population(self.kind, self.zones, self.people, self.seed)
+
+
+def work(task: Task) -> dict[str, dict[str, Any]]:
+    """Verdicts, the error of `paris` and of zeros, by cell of the design."""
+    people = task.populated()
+    found = {}
+    city = f"{task.kind}-{task.zones}-{task.people}-{task.seed}"
+    for epsilon in task.epsilons:
+        facts = people.facts(epsilon, dict(task.parameters))
+        verdicts = drawn(people, task.scheme, facts, task.draws, city)
+        name = f"{task.kind},{people.truth.shape[0]},{people.people},{epsilon:g}"
+        found[name] = {
+            "zeros": float(people.truth.mean()),
+            "verdicts": [verdict.as_json() for verdict in verdicts],
+            "rival": _rival(people, epsilon, task.draws, city) if task.rivals else [],
+        }
+    return found
+
+
+def _rival(people: Population, epsilon: float, draws: tuple[int, ...], city: str) -> list[float]:
+    """Errors of `paris`, drawn once and remembered by city and draw."""
+    path = OUT / f"{RIVAL}-{city}-{epsilon:g}-{draws[0]}.json"
+    known: dict[str, float] = json.loads(path.read_text()) if path.is_file() else {}
+    new = [draw for draw in draws if str(draw) not in known]
+    if new:
+        for verdict in drawn(people, RIVAL, people.facts(epsilon), new, city):
+            known[str(verdict.draw)] = verdict.mae_count
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(known))
+    return [known[str(draw)] for draw in draws]
+
+
+def tasks(asked: argparse.Namespace) -> Iterator[Task]:
+    """Every city that is asked for, the small ones first."""
+    first = FRESH if asked.judge else asked.seed
+    choice = Choice.of(asked.only)
+    cities = min(asked.cities, asked.draws)
+    epsilons = tuple(e for e in EPSILONS if choice.wants("epsilon", f"{e:g}"))
+    made = [
+        (kind, zones, people)
+        for people in PEOPLE
+        if not asked.quick or people <= 10_000 or str(people) in choice.parts
+        for zones in ZONES
+        for kind in KINDS
+        if choice.wants("kind", kind)
+        and choice.wants("zones", str(zones))
+        and choice.wants("people", str(people))
+    ]
+    real = [name for name in REAL if choice.wants("kind", name)]
+    if choice.has("zones") or choice.has("people") or (asked.quick and not choice.has("kind")):
+        real = []
+    for name in real:
+        reason = missing(name)
+        if reason is not None:
+            print(f"left out: {reason}", flush=True)
+    groups = made + [(name, 0, 0) for name in real if missing(name) is None]
+    for kind, zones, people in groups:
+        for city in range(cities):
+            yield Task(
+                kind,
+                zones,
+                people,
+                first + (0 if kind in REAL else city),
+                epsilons,
+                tuple(range(city, asked.draws, cities)),
+                asked.scheme,
+                dict(asked.parameter),
+                not asked.no_rivals,
+            )
+
+
+SORTS = {
+    "kind": (*KINDS, *REAL),
+    "zones": tuple(map(str, ZONES)),
+    "people": tuple(map(str, PEOPLE)),
+    "epsilon": tuple(f"{e:g}" for e in EPSILONS),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The parts of cells' names that were asked for."""
+
+    parts: frozenset[str]
+
+    @classmethod
+    def of(cls, text: str) -> Choice:
+        parts = frozenset(filter(None, text.split(",")))
+        known = [name for names in SORTS.values() for name in names]
+        if parts - set(known):
+            raise SystemExit(f"--only knows {', '.join(known)}")
+        return cls(parts)
+
+    def has(self, what: str) -> bool:
+        """Whether anything of that sort is named."""
+        return bool(self.parts & set(SORTS[what]))
+
+    def wants(self, what: str, name: str) -> bool:
+        """Named, or nothing of its sort is."""
+        return name in self.parts or not self.has(what)
+
+
+def run(todo: list[Task], processes: int) -> dict[str, dict[str, Any]]:
+    """All tasks; verdicts of the cities of a cell put together."""
+    cells: dict[str, dict[str, Any]] = {}
+    left: dict[tuple[str, int, int], int] = {}
+    for task in todo:
+        left[task.group] = left.get(task.group, 0) + 1
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(work, task): task for task in todo}
+        for done in as_completed(waiting):
+            group = waiting[done].group
+            left[group] -= 1
+            for name, found in done.result().items():
+                cell = cells.setdefault(name, {"zeros": [], "verdicts": [], "rival": []})
+                cell["zeros"].append(found["zeros"])
+                cell["verdicts"] += [verdict_of(row) for row in found["verdicts"]]
+                cell["rival"] += found["rival"]
+                if left[group] == 0:
+                    print(summary(name, cell), flush=True)
+    return cells
+
+
+def kept(cells: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The same in plain values."""
+
+    def plain(verdict: Verdict) -> dict[str, Any]:
+        row = verdict.as_json()
+        return {k: round(v, 5) if isinstance(v, float) else v for k, v in row.items()}
+
+    return {
+        name: {**cell, "verdicts": [plain(verdict) for verdict in cell["verdicts"]]}
+        for name, cell in cells.items()
+    }
+
+
+def _setting(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    return name, float(value)
+
+
+def options() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(description=__doc__)
+    found.add_argument("--only", default="", help="parts of a cell: kind,zones,people,epsilon")
+    found.add_argument("--draws", type=int)
+    found.add_argument("--cities", type=int, default=CITIES)
+    found.add_argument("--scheme", default="bayes")
+    found.add_argument("--parameter", type=_setting, action="append", default=[])
+    found.add_argument("--seed", type=int, default=DEVELOPMENT)
+    found.add_argument("--judge", action="store_true", help="the fresh cities; writes docs")
+    found.add_argument("--quick", action="store_true", help="four draws, two cities, no docs")
+    found.add_argument("--no-rivals", action="store_true", help="leave paris out")
+    found.add_argument("--processes", type=int, default=2)
+    found.add_argument("--write", type=Path, help="folder of the table; docs with --judge")
+    return found
+
+
+def main() -> None:
+    asked = options().parse_args(sys.argv[1:] or ["--judge"])
+    if asked.quick:
+        asked.cities = min(asked.cities, 2)
+    asked.draws = asked.draws or (4 if asked.quick else DRAWS)
+    start = time.time()
+    cells = run(list(tasks(asked)), asked.processes)
+    print(f"{time.time() - start:.0f} s")
+    folder = asked.write or (FOLDER if asked.judge and not asked.only else OUT)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "levels.json").write_text(json.dumps(kept(cells)) + "\n", "utf-8")
+    (folder / "levels.md").write_text(page(cells, asked.scheme, asked.judge), "utf-8")
+    print(f"written to {folder}/levels.md")
+
+
+if __name__ == "__main__":
+    main()
