@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.density.posterior import Posterior
 from sfumato.errors import UsageError
 from sfumato.geography.overlay import Layout
 from sfumato.model.counts import Bound, Counting, WeightBound
@@ -167,6 +168,8 @@ class Density:
     """What readers should know of these very numbers, found from noisy measurements alone."""
     median: NDArray[np.float64] | NDArray[np.int64] | None = None
     """The posterior median of each number, for reading single cells; medians do not add up."""
+    posterior: Posterior | None = None
+    """What the numbers were taken from, where the scheme has one: any sum has an interval there."""
 
     def __post_init__(self) -> None:
         shape = self.values.shape

@@ -5,12 +5,8 @@ mean weight of those who were there. Two things move it. A visit in a quiet plac
 large norm of its own, so it alone uses up much of the limit; and a visit picked at random is
 likely to be a heavy user's, while a person picked at random is not.
 
-Both follow from how much people differ in activity. It is taken to be log-normal around the
-expected number of visits, with the spread seen in call records (Acs & Castelluccia 2014 report
-13.55 visits in a week on average, with a standard deviation above it). Nothing here reads the
-data: norms come from noisy margins, so all of it is public or post-processing. Where the
-assumption is wrong, only the *differences* of the factor between cells are wrong: the level
-is measured, and the totals of places and slots are measured apart.
+Both follow from how much people differ in activity, which the noisy ladder says (`ladder`). Nothing
+here reads the data: norms come from noisy margins, so all of it is public or post-processing.
 """
 
 from __future__ import annotations
@@ -21,10 +17,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-SPREAD = 1.35
-"""Standard deviation over mean of the visits of a user: 18.33 over 13.55 a week (Acs & Castelluccia
-2014). Dividing by the expected weight of a visit took the error at epsilon 0.3 and 1 from .0666 and
-.0530 to .0655 and .0522 (docs/decisions/bayes.md, "What the limit does to a cell")."""
+from sfumato.density.bayes.ladder import Activity
 
 CONCENTRATION = 0.55
 """Norm of a user's totals per place over their number of visits: most are at home or work."""
@@ -36,9 +29,6 @@ _SURE = 4.0
 """Standard deviations from which a distortion is taken for real."""
 _NAMED = 20
 """Places and slots that are named at most; a list of all would be no remark."""
-_FAR_MORE = 2.0
-"""Times the expected visits from which on the expectation is called wrong."""
-
 Table = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
@@ -53,55 +43,35 @@ class Weighting:
     """How much of what the matrix distorts the place totals distort too."""
 
 
-def expected_weighting(norms: Table, visits: Table, limit: float, mean_visits: float) -> Weighting:
+def expected_weighting(norms: Table, visits: Table, limit: float, activity: Activity) -> Weighting:
     """Mean weight by the norm of the visit that is counted.
 
     `visits` are rough visits of every cell; they say how large the norms of somebody's other
     visits are.
     """
     typical = float((visits * np.square(norms)).sum() / max(float(visits.sum()), 1e-300))
-    log_variance = np.log1p(SPREAD**2)
-    centre = np.log(max(mean_visits, 1e-9)) - log_variance / 2
-    nodes, shares = np.polynomial.hermite_e.hermegauss(40)
-    shares = shares / shares.sum()
     reach = np.concatenate(([0.0], np.geomspace(1e-3, 1e3, 240)))
     tables = []
-    # Visits picked at random lie at the size-biased activity: the log-normal moved by its variance.
-    for shift, present in ((log_variance, 1.0), (0.0, 0.0)):
-        activity = np.maximum(np.exp(centre + shift + np.sqrt(log_variance) * nodes), 1.0)
-        others = (activity - present) * typical
+    # A visit picked at random is an active person's: people count in proportion to activity.
+    for shares, present in ((_of_visits(activity), 1.0), (activity.shares, 0.0)):
+        others = (activity.levels - present) * typical
         norm = np.sqrt(np.square(reach)[:, None] + others[None, :])
         weight = np.minimum(1.0, limit / np.maximum(norm, 1e-300)) @ shares
         tables.append(np.interp(norms, reach, weight))
     return Weighting(tables[0], tables[1])
 
 
-def margin_leak(place_limit: float, mean_visits: float, matrix_weight: float) -> float:
-    """Weight lost in the place totals over weight lost in the matrix, by the same assumption."""
-    log_variance = np.log1p(SPREAD**2)
-    nodes, shares = np.polynomial.hermite_e.hermegauss(40)
-    centre = np.log(max(mean_visits, 1e-9)) + log_variance / 2
-    norm = CONCENTRATION * np.maximum(np.exp(centre + np.sqrt(log_variance) * nodes), 1.0)
-    kept = float(np.minimum(1.0, place_limit / norm) @ (shares / shares.sum()))
+def _of_visits(activity: Activity) -> Vector:
+    """Shares of visits, by the activity of who made them."""
+    found = activity.shares * activity.levels
+    return np.asarray(found / found.sum())
+
+
+def margin_leak(place_limit: float, activity: Activity, matrix_weight: float) -> float:
+    """Weight lost in the place totals over weight lost in the matrix, by the law of activity."""
+    norm = CONCENTRATION * activity.levels
+    kept = float(np.minimum(1.0, place_limit / norm) @ _of_visits(activity))
     return float(np.clip((1.0 - kept) / max(1.0 - matrix_weight, 1e-6), 0.0, 1.0))
-
-
-def too_active(slots: Vector, sd: float, users: int, mean_visits: float) -> tuple[str, ...]:
-    """A remark where the noisy slot totals, bounded as they are, hold far more than expected.
-
-    Limits follow from the visits that are expected. Where people make far more, nearly all of
-    them are weighted down, and the level of everything comes out too low.
-    """
-    counted, noise = float(slots.sum()), sd * slots.size**0.5
-    if counted - _SURE * noise <= _FAR_MORE * users * mean_visits:
-        return ()
-    return (
-        f"Far more was counted than {users:,} people would make with {mean_visits:.3g} visits "
-        "each. People were weighted down more than was planned for, and all counts may be "
-        "much too low. "
-        "The next release should state what is publicly known: the number of people "
-        "(expected-users) and how often one is seen in the period (parameter visits).",
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,8 +1,9 @@
-"""From noisy margins and a noisy matrix to a density and its intervals. Post-processing.
+"""From noisy margins and a noisy matrix to the posterior of a density. Post-processing.
 
-The matrix was weighted so that its noise is the same everywhere and an average visit counts
-one. In that frame the density is read in layers, each estimated from what the one before
-left over and each switched off where it is indistinguishable from noise:
+The ladder gives the level, with its uncertainty. The matrix was weighted so that its noise is the
+same everywhere and an average visit counts one. In that frame the density is read in layers, each
+estimated from what the one before left over and each switched off where it is
+indistinguishable from noise:
 
 1. the field of the margins (place total times slot total, shaped by earlier releases where
    there are any), the prior mean;
@@ -11,7 +12,8 @@ left over and each switched off where it is indistinguishable from noise:
 4. the rest of each place, filtered in time.
 
 Then back: divide by the weights, keep it positive, temper one-off crowds, and agree with the
-margins.
+margins. Each draw of the posterior goes that way: a draw of the level, of the totals of places and
+of slots, of every layer.
 """
 
 from __future__ import annotations
@@ -22,11 +24,20 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.special import ndtri
 
-from sfumato.density.bayes.clipping import Distortion, Weighting, find_distortion
-from sfumato.density.refine.margins import PLACE_FLOOR, clean_places, clean_slots, rake
-from sfumato.density.refine.spatial import SpatialFilter
+from sfumato.density.bayes.clipping import (
+    Distortion,
+    Weighting,
+    expected_weighting,
+    find_distortion,
+    margin_leak,
+)
+from sfumato.density.bayes.ladder import Activity
+from sfumato.density.bayes.measured import Margins, Measured
+from sfumato.density.posterior import Posterior
+from sfumato.density.refine.levels import level_posterior
+from sfumato.density.refine.margins import PLACE_FLOOR, SLOT_FLOOR, rake
+from sfumato.density.refine.spatial import Filtered, SpatialFilter
 from sfumato.density.refine.special_hours import pool_nights, temper_crowds
 from sfumato.density.refine.temporal import components, effective_noise, rhythm_basis, wiener
 from sfumato.model.time_grid import HourCalendar
@@ -35,26 +46,24 @@ _LEVEL_SPREAD, _LEAST_LEVEL = 0.3, 0.2
 """How far the weight that the bound leaves may lie from what was expected of it, and its least
 value. With a few hundred people the least-squares level can come out near zero, and everything is
 divided by it (docs/decisions/bayes.md, "Weak signals")."""
+PAIRS = 32
+"""Pairs of draws."""
+_UNEVEN = 0.12
+"""Relative error of a place's total for each unit of weight that its bound took away: active people
+are not spread evenly."""
+_LEAST_KEPT = 0.05
+"""Least share of the total that a bounded margin is taken to hold, whatever noise says."""
+_SEED = 20170403
 
 Table = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Margins:
-    """Noisy totals of counted places and of slots, their noise, and the grand total if any."""
-
-    places: Vector
-    places_sd: float
-    slots: Vector
-    slots_sd: float
-    total: float | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Ground:
     """Cleaned margins of the released places, and what every later layer needs."""
 
+    activity: Activity
     counted: Vector
     """Totals of the counted places, scaled to the grand total and floored."""
     places: Vector
@@ -64,11 +73,16 @@ class Ground:
     """Relative standard deviation of each place total after cleaning."""
     slots_sd: float
     """Standard deviation of the noise of a slot total."""
+    place_draws: Table
+    """Draws x places, their sums draws of the level; pairs k and k + PAIRS lie opposite."""
+    slot_draws: Table
     dilution: Vector
     """Variance of a released count over its mean where visits are independent: 1 for whole
     places, less where a count is gathered from shares of several."""
     calendar: HourCalendar
     centres: NDArray[np.float64]
+    area: csr_array
+    place_limit: float
     expected: Table | None = None
     """What earlier releases say of each cell, up to a common factor."""
 
@@ -83,22 +97,9 @@ class Ground:
         return result
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Posterior:
-    """Estimated density, the standard deviation of its error, and what the bound distorted."""
-
-    mean: Table
-    sd: Table
-    distortion: Distortion
-
-    def interval(self, coverage: float) -> tuple[Table, Table]:
-        """Central interval of that probability, cut at zero."""
-        half = float(ndtri(0.5 + coverage / 2)) * self.sd
-        return np.maximum(self.mean - half, 0.0), self.mean + half
-
-
 def prepare(
     margins: Margins,
+    activity: Activity,
     area: csr_array,
     centres: NDArray[np.float64],
     starts: list[datetime],
@@ -107,81 +108,115 @@ def prepare(
 ) -> Ground:
     """Clean the margins. `area` is released x counted."""
     calendar = HourCalendar.of(starts, ends)
-    total = margins.total if margins.total is not None else _pooled_total(margins)
-    total = max(total, 1.0)
-    up = total / max(float(margins.places.sum()), 1.0)
+    rng = np.random.default_rng(_SEED)
+    total = max(activity.total, 1.0)
+    bounded = max(float(margins.places.sum()), _LEAST_KEPT * total)
+    up = total / bounded
     noisy = np.asarray(area @ margins.places) * up
     square = np.asarray(area.power(2).sum(axis=1)).ravel()
     variance = np.square(margins.places_sd * up) * square
     before: list[Vector | None] = [None, None]
     if expected is not None:
         before = [expected.sum(axis=axis) / expected.sum() for axis in (1, 0)]
-    cleaned = clean_places(noisy, float(variance.mean()), SpatialFilter(centres), before[0])
-    # Where noise is all there is, a mean near zero must not let a power of a total explode.
-    cleaned = np.maximum(cleaned, PLACE_FLOOR * max(float(cleaned.mean()), total / cleaned.size))
+    each = max(float(noisy.mean()), _LEAST_KEPT * total / noisy.size)
+    around = np.full(noisy.size, each) if before[0] is None else before[0] * each * noisy.size
+    places = level_posterior(noisy, variance, np.maximum(around, 1e-3 * each))
+    inside = min(float(places.mean.sum()) / total, 1.0)
+    # What the bound took from a place is not known; the more it took, the less.
+    uneven = _UNEVEN * (1.0 - min(bounded / total, 1.0))
+    opposite = np.sort(activity.stratified(2 * PAIRS))
+    order = rng.permutation(PAIRS)
+    totals = np.concatenate((opposite[:PAIRS][order], opposite[::-1][:PAIRS][order])) * inside
+    place_draws = places.draw(_uniform(rng, places.mean.size))
+    place_draws *= np.exp(uneven * _normal(rng, places.mean.size))
+    place_draws *= (totals / place_draws.sum(axis=1))[:, None]
+    slots, slot_draws = _slots(margins, total, calendar, before[1], rng)
+    slot_draws *= (totals / slot_draws.sum(axis=1))[:, None]
     counted = np.maximum(margins.places * up, PLACE_FLOOR * total / margins.places.size)
-    inside = float(cleaned.sum()) / total
-    up_slots = total / max(float(margins.slots.sum()), 1.0)
-    slots = clean_slots(
-        margins.slots * up_slots,
-        float(np.square(margins.slots_sd * up_slots)),
-        calendar,
-        before[1],
-    )
+    cleaned = places.mean * (total * inside / places.mean.sum())
     gathered = np.asarray(area @ counted)
     return Ground(
+        activity=activity,
         counted=counted,
         places=cleaned,
         slots=slots * inside,
-        spread=np.sqrt(variance) / np.maximum(cleaned, 1e-9),
-        slots_sd=margins.slots_sd * up_slots * inside,
+        spread=np.hypot(places.sd / np.maximum(places.mean, 1e-9), uneven),
+        slots_sd=margins.slots_sd
+        * (total / max(float(margins.slots.sum()), _LEAST_KEPT * total))
+        * inside,
+        place_draws=place_draws,
+        slot_draws=slot_draws,
         dilution=np.asarray(area.power(2) @ counted) / np.maximum(gathered, 1e-9),
         calendar=calendar,
         centres=centres,
+        area=area,
+        place_limit=margins.place_limit,
         expected=expected,
     )
 
 
-def _pooled_total(margins: Margins) -> float:
-    """The grand total from both margins' sums, weighted by their noise."""
-    places = 1.0 / (margins.places.size * margins.places_sd**2 + 1e-9)
-    slots = 1.0 / (margins.slots.size * margins.slots_sd**2 + 1e-9)
-    both = float(margins.places.sum()) * places + float(margins.slots.sum()) * slots
-    return both / (places + slots)
+def _uniform(rng: np.random.Generator, size: int) -> Table:
+    """Numbers between 0 and 1 in opposite pairs, draws x size."""
+    half = rng.uniform(size=(PAIRS, size))
+    return np.concatenate((half, 1.0 - half))
 
 
-def matrix_weights(ground: Ground, area: csr_array) -> Table:
+def _normal(rng: np.random.Generator, size: int) -> Table:
+    half = rng.standard_normal((PAIRS, size))
+    return np.concatenate((half, -half))
+
+
+def _slots(
+    margins: Margins,
+    total: float,
+    calendar: HourCalendar,
+    shares: Vector | None,
+    rng: np.random.Generator,
+) -> tuple[Vector, Table]:
+    """Slot totals and draws of them: levels around those of the same time on like days, which are
+    levels around their mean; or around the `shares` that earlier releases found."""
+    up = total / max(float(margins.slots.sum()), _LEAST_KEPT * total)
+    noisy, variance = margins.slots * up, float(np.square(margins.slots_sd * up))
+    each = total / noisy.size
+    if shares is not None:
+        expected = shares * total
+    else:
+        group = calendar.same_time_of_day
+        size = np.bincount(group).astype(np.float64)
+        mean = np.bincount(group, noisy) / size
+        found = level_posterior(mean, variance / size, np.full(size.size, each))
+        expected = found.mean[group]
+    floor = SLOT_FLOOR * each
+    levels = level_posterior(noisy, np.full(noisy.size, variance), np.maximum(expected, floor))
+    draws = levels.draw(_uniform(rng, noisy.size))
+    scale = total / float(levels.mean.sum())
+    return np.maximum(levels.mean * scale, floor), np.maximum(draws * scale, floor)
+
+
+def matrix_weights(ground: Ground) -> Table:
     """b: the inverse square root of the margins' field, scaled so that a visit counts one.
 
     A cell's signal then has about the size of its own chance variation everywhere, and the
     budget is spent where there is something to see.
     """
     level = np.maximum(ground.slots / ground.slots.sum(), 1e-3 / ground.slots.size)
-    weights = np.sqrt(ground.places.mean() / ground.places)[:, None] / np.sqrt(
-        ground.slots.size * level
-    )
-    norms = np.sqrt(np.asarray(area.power(2).T @ np.square(weights)))
+    # Where noise is all there is, no power of a total may explode.
+    places = np.maximum(ground.places, PLACE_FLOOR * float(ground.places.mean()))
+    weights = np.sqrt(places.mean() / places)[:, None] / np.sqrt(ground.slots.size * level)
+    norms = np.sqrt(np.asarray(ground.area.power(2).T @ np.square(weights)))
     visits = ground.counted[:, None] * level[None, :]
     result: Table = weights / (float((visits * norms).sum()) / float(visits.sum()))
     return result
 
 
 def infer(
-    ground: Ground,
-    matrix: Table,
-    weights: Table,
-    weighting: Weighting,
-    sigma: float,
-    *,
-    rich: bool,
-    pooled: bool,
-    clipping_error: float,
-    caution: float,
-) -> Posterior:
+    ground: Ground, measured: Measured, *, rich: bool, pooled: bool
+) -> tuple[Posterior, Distortion]:
     """The density behind a noisy matrix. `rich` adds the layer that needs a strong signal,
-    `pooled` mixes the maps of the small hours, which a weak one needs;
-    `clipping_error` is the relative error the bound itself is expected to leave, `caution` the
-    factor between posterior and actual deviation."""
+    `pooled` mixes the maps of the small hours, which a weak one needs."""
+    matrix, weights, sigma = measured.matrix, measured.weights, measured.matrix_sd
+    weighting = _weighting(ground, measured)
+    rng = np.random.default_rng(_SEED + 1)
     scale, field = weights * weighting.of_visits, ground.field
     prior = scale * field
     level = _level(matrix, prior, sigma)
@@ -190,27 +225,33 @@ def infer(
     size = np.sqrt(ground.places / ground.places.mean())
     places = SpatialFilter(ground.centres, size)
     envelope = np.sqrt(ground.slots / ground.slots.mean())
-    layers, variance, basis = _rhythms(rest, sigma, places, ground.calendar, envelope)
+    fields, basis = _rhythms(rest, sigma, places, ground.calendar, envelope)
     rest = rest - (rest @ basis) @ basis.T
     noise = max(sigma, effective_noise(rest, rest.shape[1] - basis.shape[1]))
     free = rest.shape[1] - basis.shape[1]
     left, values, right = components(rest, noise, free)
-    for k in range(values.size):
-        factor = places.apply(left[:, k] * values[k], _chosen(sigma, free, rest.shape[0]))
-        layers += factor.mean[:, None] * right[:, k]
-        variance += factor.variance[:, None] * np.square(right[:, k])
+    chosen = _chosen(sigma, free, rest.shape[0])
+    fields += [places.apply(left[:, k] * values[k], chosen) for k in range(values.size)]
     rest = rest - (left * values) @ right.T
+    removed = np.column_stack((basis, right))
+    layers = np.column_stack([field.mean for field in fields]) @ removed.T if fields else 0.0 * rest
+    variance = (
+        np.column_stack([field.variance for field in fields]) @ np.square(removed).T
+        if fields
+        else 0.0 * rest
+    )
+    errors = _errors_of(fields, removed, rng, rest.shape)
     white = 0.0
     if rich:
-        removed = np.column_stack((basis, right))
         smoothed = wiener(rest, sigma**2, ground.calendar, removed, places.apply)
         layers += smoothed.mean
         variance += smoothed.variance
+        errors += smoothed.errors(rng, PAIRS).astype(np.float32)
         white = float(smoothed.mixture[-1])
     scale = scale * level
+    centre = (level * prior + layers) / scale
     # Kept positive: raking and shares are of a positive table.
-    table = np.maximum((level * prior + layers) / scale, 0.02 * field)
-    table *= ground.places.sum() / table.sum()
+    table = _at_level(np.maximum(centre, 0.02 * field), ground.places)
     crowds = temper_crowds(
         table,
         _deviation(ground, table, scale, variance, sigma, white),
@@ -219,14 +260,55 @@ def infer(
         ground.calendar,
         weighting.of_visits / weighting.of_people,
     )
-    table = rake(
-        crowds.table, ground.places, ground.slots * (ground.places.sum() / ground.slots.sum())
+    tempered = crowds.table / np.maximum(table, 1e-300)
+    draws = np.empty((2 * PAIRS, *field.shape), dtype=np.float32)
+    for k in range(2 * PAIRS):
+        error = errors[k % PAIRS] / scale
+        one = np.maximum(centre + (error if k < PAIRS else -error), 0.02 * field)
+        one = _at_level(one, ground.places) * tempered
+        if crowds.found.any():
+            one[crowds.found] += (crowds.sd * rng.standard_normal(field.shape))[crowds.found]
+            one = np.maximum(one, 0.02 * field)
+        one = rake(one, ground.place_draws[k], ground.slot_draws[k])
+        draws[k] = pool_nights(one, ground.calendar) if pooled else one
+    mean = draws.mean(axis=0, dtype=np.float64)
+    chance = _unseen(ground, mean, scale, sigma, white)
+    return Posterior(draws, chance, ground.dilution), distortion
+
+
+def _weighting(ground: Ground, measured: Measured) -> Weighting:
+    """What the limit of the matrix is expected to do in each released cell."""
+    area, activity = ground.area, ground.activity
+    norms = np.sqrt(np.asarray(area.power(2).T @ np.square(measured.weights)))
+    rough = ground.counted[:, None] * (ground.slots / ground.slots.sum())[None, :]
+    counted = expected_weighting(norms, rough, measured.matrix_limit, activity)
+    gathered = np.maximum(np.asarray(area @ ground.counted), 1e-9)[:, None]
+
+    def released(weight: Table) -> Table:
+        found: Table = np.asarray(area @ (ground.counted[:, None] * weight)) / gathered
+        return np.where(found > 0, found, float(weight.mean()))
+
+    return Weighting(
+        released(counted.of_visits),
+        released(counted.of_people),
+        margin_leak(ground.place_limit, activity, float(counted.of_visits.mean())),
     )
-    if pooled:
-        table = pool_nights(table, ground.calendar)
-    sd = caution * _deviation(ground, table, scale, variance, sigma, white)
-    clipped = max(clipping_error, distortion.left) * table
-    return Posterior(table, np.sqrt(sd**2 + clipped**2 + crowds.sd**2), distortion)
+
+
+def _errors_of(
+    fields: list[Filtered], basis: Table, rng: np.random.Generator, shape: tuple[int, int]
+) -> NDArray[np.float32]:
+    """Draws of what is not known of the fields: pairs x places x slots."""
+    if not fields:
+        return np.zeros((PAIRS, *shape), dtype=np.float32)
+    each = np.stack([field.errors(rng, PAIRS) for field in fields], axis=2).astype(np.float32)
+    found: NDArray[np.float32] = each.transpose(1, 0, 2) @ basis.T.astype(np.float32)
+    return found
+
+
+def _at_level(table: Table, places: Vector) -> Table:
+    result: Table = table * (float(places.sum()) / float(table.sum()))
+    return result
 
 
 def _level(matrix: Table, prior: Table, sigma: float) -> float:
@@ -251,8 +333,8 @@ def _chosen(sigma: float, axes: int, places: int) -> float:
 
 def _rhythms(
     rest: Table, sigma: float, places: SpatialFilter, calendar: HourCalendar, envelope: Vector
-) -> tuple[Table, Table, Table]:
-    """Known rhythms on their principal axes: estimate, variance and the basis used.
+) -> tuple[list[Filtered], Table]:
+    """Known rhythms on their principal axes: a field each, and the basis used.
 
     Axes are chosen where the noisy strengths are largest, so they carry more than their part of
     the noise.
@@ -264,25 +346,22 @@ def _rhythms(
         axes = np.linalg.svd(strength, full_matrices=False)[2]
         basis = basis @ axes.T
         strength = rest @ basis
-    layers, variance = np.zeros(rest.shape), np.zeros(rest.shape)
-    for k in range(basis.shape[1]):
-        field = places.apply(strength[:, k], noise)
-        layers += field.mean[:, None] * basis[:, k]
-        variance += field.variance[:, None] * np.square(basis[:, k])
-    return layers, variance, basis
+    return [places.apply(strength[:, k], noise) for k in range(basis.shape[1])], basis
+
+
+def _unseen(ground: Ground, table: Table, scale: Table, sigma: float, white: float) -> Table:
+    """Variance of chance (independent visits) that no smooth layer can know, less what was seen."""
+    seen = white / (white + sigma**2)
+    chance = table * ground.dilution[:, None]
+    result: Table = np.maximum(chance - white / np.square(scale), 0.0) * (1 - seen) ** 2
+    return result
 
 
 def _deviation(
     ground: Ground, table: Table, scale: Table, variance: Table, sigma: float, white: float
 ) -> Table:
-    """Standard deviation of the error of each cell, in counts.
-
-    The layers' posterior variance; the chance variation of a count that no smooth layer can
-    know (independent visits), less the part that was seen; the margins' own error.
-    """
-    seen = white / (white + sigma**2)
-    chance = table * ground.dilution[:, None]
-    unseen = np.maximum(chance - white / np.square(scale), 0.0) * (1 - seen) ** 2
+    """Rough standard deviation of the error of each cell, in counts, before there are draws."""
     margins = np.square(table) * np.square(ground.spread)[:, None]
+    unseen = _unseen(ground, table, scale, sigma, white)
     result: Table = np.sqrt(variance / np.square(scale) + unseen + margins)
     return result

@@ -26,6 +26,7 @@ again and again, until none lies below the threshold or only one is left.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,6 +75,8 @@ class Filtered:
     """Prior variance s^2; 0 where the field is indistinguishable from noise."""
     smooth_share: float
     length: float
+    errors: Callable[[np.random.Generator, int], Field]
+    """Places x draws of the posterior around its mean."""
 
 
 class SpatialFilter:
@@ -90,7 +93,7 @@ class SpatialFilter:
         The prior mean is zero: subtract what is known first.
         """
         if noise_variance <= 0.0:
-            return Filtered(field.copy(), np.zeros(self._n), np.inf, *SHAPES[0])
+            return Filtered(field.copy(), np.zeros(self._n), np.inf, *SHAPES[0], self._none)
         sd = float(np.sqrt(noise_variance))
         rotated = [
             [block.rotated(field[block.rows] / sd, shape) for shape in range(len(SHAPES))]
@@ -109,7 +112,34 @@ class SpatialFilter:
                 own = basis[block.core]
                 mean[where] = own @ (gain * coordinates[shape]) * sd
                 variance[where] = np.square(own) @ gain * noise_variance
-        return Filtered(mean, variance, signal * noise_variance, *SHAPES[shape])
+
+        def errors(rng: np.random.Generator, count: int) -> Field:
+            return self._errors(rng, count, signal, shape) * sd
+
+        exact = signal == 0.0
+        return Filtered(
+            mean,
+            variance,
+            signal * noise_variance,
+            *SHAPES[shape],
+            self._none if exact else errors,
+        )
+
+    def _none(self, rng: np.random.Generator, count: int) -> Field:
+        """No error: nothing was noisy, or nothing is there."""
+        del rng
+        return np.zeros((self._n, count))
+
+    def _errors(self, rng: np.random.Generator, count: int, signal: float, shape: int) -> Field:
+        """Draws around the posterior mean, for unit noise: independent in the eigenbasis."""
+        found = np.zeros((self._n, count))
+        for block in self._blocks:
+            gain = signal * block.values[shape] / (1.0 + signal * block.values[shape])
+            along = np.sqrt(gain)[:, None] * rng.standard_normal((gain.size, count))
+            basis = block.vectors[shape]
+            where = block.rows[block.core]
+            found[where] = along[block.core] if basis is None else basis[block.core] @ along
+        return found
 
     def _likeliest(self, rotated: list[list[Field]]) -> tuple[float, int]:
         """Signal variance (in noise variances) and shape of the highest marginal likelihood."""

@@ -130,6 +130,8 @@ class Smoothed:
     mean: Matrix
     variance: Matrix
     mixture: NDArray[np.float64]
+    errors: Callable[[np.random.Generator, int], NDArray[np.float64]]
+    """Draws x rows x slots of the posterior around its mean."""
 
 
 def kernels(calendar: HourCalendar) -> list[Matrix]:
@@ -174,6 +176,7 @@ def wiener(
         np.concatenate([part.mean for part in parts], axis=1),
         np.concatenate([part.variance for part in parts], axis=1),
         parts[0].mixture,
+        lambda rng, count: np.concatenate([part.errors(rng, count) for part in parts], axis=2),
     )
 
 
@@ -186,7 +189,12 @@ def _wiener(
 ) -> Smoothed:
     slots = rows.shape[1]
     if noise <= 0.0 or removed.shape[1] >= slots:
-        return Smoothed(rows.copy(), np.zeros(rows.shape), np.zeros(len(shapes)))
+        return Smoothed(
+            rows.copy(),
+            np.zeros(rows.shape),
+            np.zeros(len(shapes)),
+            lambda rng, count: np.zeros((count, *rows.shape)),  # noqa: ARG005 - nothing is noisy
+        )
     whole = np.linalg.qr(np.column_stack((removed, np.eye(slots))))[0]
     rest = whole[:, removed.shape[1] : slots]
     inner = [rest.T @ shape @ rest for shape in shapes]
@@ -200,11 +208,21 @@ def _wiener(
     along = rows @ lifted
     mean = along * (power / (power + noise))
     variance = np.broadcast_to(power * noise / (power + noise), along.shape).copy()
+    fields: dict[int, Filtered] = {}
     if in_space is not None:
         for k in np.flatnonzero(power - mixture[-1] > _SHARED * noise):
             field = in_space(along[:, k], noise)
             mean[:, k], variance[:, k] = field.mean, field.variance
-    return Smoothed(mean @ lifted.T, variance @ np.square(lifted).T, mixture)
+            fields[int(k)] = field
+
+    def errors(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+        found = rng.standard_normal((count, *along.shape)) * np.sqrt(variance)
+        for k, field in fields.items():
+            found[:, :, k] = field.errors(rng, count).T
+        result: NDArray[np.float64] = found @ lifted.T
+        return result
+
+    return Smoothed(mean @ lifted.T, variance @ np.square(lifted).T, mixture, errors)
 
 
 def _likeliest(moments: Matrix, shapes: list[Matrix], noise: float) -> NDArray[np.float64]:

@@ -1,0 +1,245 @@
+"""How active people are, read from a noisy ladder: a posterior of the total and of its law.
+
+The ladder (`sfumato.model.ladder`) holds, for doubling steps, how much of everybody's activity lies
+between c_(k-1) and c_k. A step's sum over its width is the mean number of people more active than
+the points of the step. What is known beforehand is weak: about how many people there are, how often
+a person is seen, and that the number of people above an activity falls smoothly with its logarithm,
+like a normal tail whose slope may differ on both sides of the middle, up to some slack in
+every step. One step above the top is inferred and not measured: the tail.
+
+The posterior has a dozen dimensions and may be very sharp (two million people) or hardly informed
+(a thousand), so its mode is found first and a population of points, spread as the curvature there
+says, then moves along its own differences (ter Braak 2006). Everything reads noisy numbers and
+public facts: post-processing. The random numbers it needs are the same in every release.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+Vector = NDArray[np.float64]
+Table = NDArray[np.float64]
+
+REACH = 4
+"""The top of the ladder in slots, where a person may be at several places in a slot."""
+PEOPLE_SD = 0.5
+"""How far the number of people may lie from what was said, as a standard deviation of its log."""
+VISITS_SD, STATED_SD = 1.2, 0.7
+"""The same for how often a person is seen: as in call records, and as the holder states it."""
+_WIDTH, _WIDTH_SD, _SIDES_SD = 1.0, 0.6, 0.6
+"""Standard deviation of the logarithm of activity: typical, how far off, and how far its two sides
+differ. Call records have 1.0, hours of cabs seen by satellite 0.3, check-ins up to 2."""
+_SLACK, _OWN_SLACK, _REACH_OF_SLACK = 0.25, 0.1, 1.5
+"""Departures from the normal tail, in its own units: shared by neighbouring steps, a step's own."""
+_MODEL = 0.007
+"""Relative error of the total that no ladder shows: steps are read as means over their widths."""
+_NODES = 4
+_POPULATION, _MOVES, _STARTS = 256, 300, 4000
+_SEED = 20140824
+
+
+def ladder_steps(slots: int, several_places: bool) -> tuple[int, ...]:
+    """1, 2, 4, … up to the public top: the slots, or `REACH` times them where a slot may count
+    several places."""
+    top = slots * (REACH if several_places else 1)
+    steps = [1]
+    while steps[-1] * 2 < top:
+        steps.append(steps[-1] * 2)
+    if top > steps[-1]:
+        steps.append(top)
+    return tuple(steps)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Activity:
+    """Draws of the total, and the mean law of activity among those seen at all."""
+
+    totals: Vector
+    """Draws of the sum of everybody's activity, in rising order."""
+    people: Vector
+    """Draws of how many were seen at all, in the order of `totals`."""
+    levels: Vector
+    """Activities, rising …"""
+    shares: Vector
+    """… and the share of people at each of them."""
+
+    @property
+    def total(self) -> float:
+        return float(self.totals.mean())
+
+    @property
+    def visits(self) -> float:
+        """Mean activity of a person who was seen."""
+        return max(float(self.totals.sum() / self.people.sum()), 1.0)
+
+    def stratified(self, count: int) -> Vector:
+        """`count` totals at evenly spaced ranks, so that few draws have the spread of many."""
+        ranks = (np.arange(count) + 0.5) / count * self.totals.size - 0.5
+        found = np.interp(ranks, np.arange(self.totals.size), self.totals)
+        return np.asarray(found * (self.total / found.mean()))
+
+
+def read_ladder(
+    sums: Vector,
+    sds: Vector,
+    steps: tuple[int, ...],
+    users: float,
+    visits: float,
+    *,
+    stated: bool,
+) -> Activity:
+    """The posterior behind noisy step sums.
+
+    Args:
+        sums: Noisy S_k.
+        sds: Standard deviations of their noise.
+        steps: c_1, … c_m.
+        users: About how many people, from public knowledge.
+        visits: About how often one of them is seen.
+        stated: Whether the holder says so, or call records are assumed.
+    """
+    model = _Model(sums, sds, steps, users, visits, STATED_SD if stated else VISITS_SD)
+    rng = np.random.default_rng(_SEED)
+    points = model.population(rng)
+    people = model.people(points)
+    jitter = np.exp(_MODEL * rng.standard_normal(people.shape[0]))
+    totals = (people * model.widths).sum(axis=1) * jitter
+    order = np.argsort(totals, kind="stable")
+    levels, shares = _law(people.mean(axis=0), model.edges)
+    return Activity(totals[order], people[order, 0], levels, shares)
+
+
+class _Model:
+    """Latent standard normal numbers to people above each step, and back by their posterior."""
+
+    def __init__(
+        self,
+        sums: Vector,
+        sds: Vector,
+        steps: tuple[int, ...],
+        users: float,
+        visits: float,
+        visits_sd: float,
+    ) -> None:
+        self.edges = np.array([0, *steps, 2 * steps[-1]], dtype=np.float64)
+        self.widths = np.diff(self.edges)
+        self._sums, self._sds, self._measured = sums, sds, len(steps)
+        self._log_users, self._visits_sd = math.log(users), visits_sd
+        # The middle of a log-normal lies below its mean.
+        self._log_visits = math.log(max(visits, 1e-3)) - 0.35
+        rows = []
+        for low, high in zip(self.edges[:-1], self.edges[1:], strict=True):
+            points = min(int(high - low), _NODES)
+            within = low + (np.arange(points) + 0.5) * (high - low) / points
+            rows.append(np.interp(np.linspace(0, points - 1, _NODES), np.arange(points), within))
+        self._nodes = np.log(np.array(rows))
+        step = np.arange(self.widths.size)
+        shared = np.exp(-0.5 * np.square((step[:, None] - step) / _REACH_OF_SLACK))
+        slack = _SLACK**2 * shared + _OWN_SLACK**2 * np.eye(step.size)
+        self._slack = np.linalg.cholesky(slack).T
+        self.size = 4 + step.size
+
+    def people(self, latent: Table) -> Table:
+        """Mean number of people above the points of each step."""
+        log_people = self._log_users + PEOPLE_SD * latent[:, 0]
+        middle = self._log_visits + self._visits_sd * latent[:, 1]
+        width = math.log(_WIDTH) + _WIDTH_SD * latent[:, 2]
+        below = np.exp(width + _SIDES_SD * latent[:, 3])
+        above = np.exp(width - _SIDES_SD * latent[:, 3])
+        away = middle[:, None, None] - self._nodes
+        scaled = np.where(away > 0, away / below[:, None, None], away / above[:, None, None])
+        scaled += (latent[:, 4:] @ self._slack)[:, :, None]
+        found: Table = np.exp(log_people)[:, None] * ndtr(scaled).mean(axis=2)
+        return found
+
+    def _expected(self, latent: Table) -> Table:
+        kept = self._measured
+        found: Table = self.people(latent)[:, :kept] * self.widths[:kept]
+        return found
+
+    def _away(self, latent: Table) -> Table:
+        return (self._sums - self._expected(latent)) / self._sds
+
+    def _score(self, latent: Table) -> Vector:
+        """Logarithm of the posterior, up to a constant."""
+        score: Vector = -0.5 * (
+            np.square(self._away(latent)).sum(axis=1) + np.square(latent).sum(axis=1)
+        )
+        return score
+
+    def _start(self, rng: np.random.Generator) -> Vector:
+        """A rough point: the best of many, with a tenth of slack in every step."""
+        tried = 1.2 * rng.standard_normal((_STARTS, self.size))
+        expected = self._expected(tried)
+        error = np.hypot(self._sds, 0.1 * np.maximum(expected, 1.0))
+        cost = np.square((self._sums - expected) / error).sum(axis=1) / 2
+        cost += np.log(error).sum(axis=1) + np.square(tried).sum(axis=1) / 2
+        best: Vector = tried[int(np.argmin(cost))]
+        return best
+
+    def _mode(self, rng: np.random.Generator) -> tuple[Vector, Table]:
+        """The posterior's mode and its curvature there, by damped Gauss-Newton."""
+        point = self._start(rng)
+        score = float(self._score(point[None])[0])
+        damping, step = 1e-3, 1e-5
+        unit = np.eye(self.size)
+        curvature = unit
+        for _ in range(300):
+            away = self._away(point[None])[0]
+            slopes = (self._away(point + step * unit) - away) / step
+            curvature = slopes @ slopes.T + unit
+            downhill = slopes @ away + point
+            damped = curvature + damping * np.diag(np.diag(curvature))
+            trial = point - np.linalg.solve(damped, downhill)
+            trial_score = float(self._score(trial[None])[0])
+            if trial_score > score:
+                rests = trial_score - score < 1e-7 * (1.0 + abs(trial_score))
+                point, score = trial, trial_score
+                damping = max(damping / 5, 1e-9)
+                if rests:
+                    break
+            else:
+                damping *= 5
+                if damping > 1e9:
+                    break
+        return point, curvature
+
+    def population(self, rng: np.random.Generator) -> Table:
+        """Draws from the posterior: half of the points at a time move along differences of the
+        other half, so that nobody's move depends on itself."""
+        mode, curvature = self._mode(rng)
+        spread = np.linalg.cholesky(np.linalg.inv(curvature)).T
+        points = mode + rng.standard_normal((_POPULATION, self.size)) @ spread
+        scores = self._score(points)
+        half = _POPULATION // 2
+        length = 2.38 / math.sqrt(2 * self.size)
+        for move in range(_MOVES):
+            order = rng.permutation(_POPULATION)
+            moved, others = order[:half], order[half:]
+            first = rng.integers(0, half, half)
+            second = (first + rng.integers(1, half, half)) % half
+            # A full difference now and then lets points change between two humps.
+            factor = length * rng.uniform(0.3, 1.2) if move % 8 else 1.0
+            trial = points[moved] + factor * (points[others[first]] - points[others[second]])
+            trial += 1e-4 * rng.standard_normal(trial.shape) @ spread
+            trial_scores = self._score(trial)
+            taken = np.log(rng.uniform(size=half)) < trial_scores - scores[moved]
+            points[moved[taken]] = trial[taken]
+            scores[moved[taken]] = trial_scores[taken]
+        return points
+
+
+def _law(people: Vector, edges: Vector) -> tuple[Vector, Vector]:
+    """Activities and shares of people, from the mean number of people above each step."""
+    falling = np.minimum.accumulate(np.maximum(people, 1e-12))
+    centres = np.log((edges[:-1] + edges[1:]) / 2)
+    bounds = np.geomspace(0.5, edges[-1], 97)
+    above = np.exp(np.interp(np.log(bounds), centres, np.log(falling / falling[0])))
+    above[0], above[-1] = 1.0, 0.0
+    shares = -np.diff(above)
+    return np.maximum(np.sqrt(bounds[:-1] * bounds[1:]), 1.0), shares / shares.sum()

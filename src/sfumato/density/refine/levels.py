@@ -1,0 +1,93 @@
+"""Positive levels behind noisy totals: a law of sizes fitted to all of them. Post-processing.
+
+Places differ in size by orders of magnitude and none holds less than nothing, so a total drowned in
+noise should be read as "small", not as whatever the noise says nor as a fixed floor. The
+levels are taken to be log-normal around what is expected of each; the spread of the law is the one
+of highest marginal likelihood, and each level then has a posterior of its own, from which mean and
+draws come. Where a total stands far above its noise, the law changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+Vector = NDArray[np.float64]
+Table = NDArray[np.float64]
+
+_SPREADS = np.geomspace(0.02, 3.0, 22)
+_LIKELY_SPREAD, _SURE_OF_SPREAD = 0.5, 1.5
+"""A weak prior of the law's spread: with a handful of totals their likelihood has no maximum."""
+_NODES = 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Levels:
+    """Posterior of each level on nodes of its own."""
+
+    mean: Vector
+    sd: Vector
+    spread: float
+    """Of the law: standard deviation of the logarithm."""
+    _nodes: Table
+    _cumulative: Table
+
+    def draw(self, uniform: Table) -> Table:
+        """Draws x levels, from numbers between 0 and 1 of that shape."""
+        found = np.empty(uniform.shape)
+        for k in range(self.mean.size):
+            found[:, k] = np.interp(uniform[:, k], self._cumulative[k], self._nodes[k])
+        return found
+
+
+def level_posterior(noisy: Vector, variance: Vector, expected: Vector) -> Levels:
+    """Levels around `expected` (positive) behind totals with normal noise of those variances."""
+    sd = np.sqrt(np.maximum(variance, 1e-18 * np.square(expected)))
+    scores = []
+    for spread in _SPREADS:
+        nodes, log_mass = _log_mass(noisy, sd, expected, float(spread))
+        top = log_mass.max(axis=1, keepdims=True)
+        mass = np.exp(log_mass - top)
+        evidence = np.log(_integral(mass, nodes)) + top[:, 0]
+        away = np.log(spread / _LIKELY_SPREAD) / _SURE_OF_SPREAD
+        scores.append(float(evidence.sum()) - 0.5 * away**2)
+    spread = float(_SPREADS[int(np.argmax(scores))])
+    nodes, log_mass = _log_mass(noisy, sd, expected, spread)
+    mass = np.exp(log_mass - log_mass.max(axis=1, keepdims=True))
+    steps = 0.5 * (mass[:, 1:] + mass[:, :-1]) * np.diff(nodes, axis=1)
+    cumulative = np.concatenate((np.zeros((noisy.size, 1)), np.cumsum(steps, axis=1)), axis=1)
+    cumulative /= np.maximum(cumulative[:, -1:], 1e-300)
+    whole = _integral(mass, nodes)
+    mean = _integral(mass * nodes, nodes) / whole
+    square = _integral(mass * np.square(nodes), nodes) / whole
+    deviation = np.sqrt(np.maximum(square - np.square(mean), 0.0))
+    return Levels(mean, deviation, spread, nodes, cumulative)
+
+
+def _log_mass(noisy: Vector, sd: Vector, expected: Vector, spread: float) -> tuple[Table, Table]:
+    """Nodes where the posterior may lie, and the logarithm of its density there.
+
+    Half of the nodes follow the noisy total, half the law: whichever is the sharper is seen.
+    """
+    at = ndtri((np.arange(_NODES) + 0.5) / _NODES)
+    wide = np.concatenate(([-6.0, -4.0, -3.0], at, [3.0, 4.0, 6.0]))
+    least = expected * 1e-6
+    seen = np.maximum(noisy[:, None] + sd[:, None] * wide, least[:, None])
+    law = expected[:, None] * np.exp(spread * wide - spread**2 / 2)
+    nodes = np.sort(np.concatenate((seen, np.maximum(law, least[:, None])), axis=1), axis=1)
+    logs = np.log(nodes / expected[:, None])
+    log_mass = (
+        -0.5 * np.square((noisy[:, None] - nodes) / sd[:, None])
+        - 0.5 * np.square(logs / spread + spread / 2)
+        - np.log(nodes * spread)
+        - np.log(sd)[:, None]
+    )
+    return nodes, log_mass
+
+
+def _integral(values: Table, nodes: Table) -> Vector:
+    found: Vector = (0.5 * (values[:, 1:] + values[:, :-1]) * np.diff(nodes, axis=1)).sum(axis=1)
+    return np.maximum(found, 1e-300)
