@@ -35,7 +35,7 @@ from sfumato.density.bayes.clipping import (
 from sfumato.density.bayes.ladder import Activity
 from sfumato.density.bayes.measured import Margins, Measured
 from sfumato.density.posterior import Posterior
-from sfumato.density.refine.levels import level_posterior
+from sfumato.density.refine.levels import level_posterior, levels_of_day
 from sfumato.density.refine.margins import PLACE_FLOOR, SLOT_FLOOR, rake
 from sfumato.density.refine.spatial import Filtered, SpatialFilter
 from sfumato.density.refine.special_hours import pool_nights, temper_crowds
@@ -178,17 +178,29 @@ def _slots(
     up = total / max(float(margins.slots.sum()), _LEAST_KEPT * total)
     noisy, variance = margins.slots * up, float(np.square(margins.slots_sd * up))
     each = total / noisy.size
-    if shares is not None:
-        expected = shares * total
-    else:
-        group = calendar.same_time_of_day
-        size = np.bincount(group).astype(np.float64)
-        mean = np.bincount(group, noisy) / size
-        found = level_posterior(mean, variance / size, np.full(size.size, each))
-        expected = found.mean[group]
     floor = SLOT_FLOOR * each
-    levels = level_posterior(noisy, np.full(noisy.size, variance), np.maximum(expected, floor))
+    if shares is not None:
+        expected = np.maximum(shares * total, floor)
+        around = np.ones((2 * PAIRS, noisy.size))
+    else:
+        group, first = (
+            calendar.same_time_of_day,
+            np.unique(calendar.same_time_of_day, return_index=True)[1],
+        )
+        size = np.bincount(group).astype(np.float64)
+        usual = levels_of_day(
+            np.bincount(group, noisy) / size,
+            variance / size,
+            calendar.hour[first],
+            calendar.weekend[first].astype(np.float64),
+        )
+        expected = np.maximum(usual.mean, floor)[group]
+        around = (usual.draw(_normal(rng, size.size)) / usual.mean)[:, group]
+    levels = level_posterior(noisy, np.full(noisy.size, variance), expected)
     draws = levels.draw(_uniform(rng, noisy.size))
+    # A slot that follows its time of day shares the error of that; one that was seen does not.
+    own = levels.spread**2 / (levels.spread**2 + variance / np.square(expected))
+    draws *= around ** (1.0 - own)
     scale = total / float(levels.mean.sum())
     return np.maximum(levels.mean * scale, floor), np.maximum(draws * scale, floor)
 

@@ -35,7 +35,6 @@ from sfumato.density.bayes.inference import Ground, infer, matrix_weights, prepa
 from sfumato.density.bayes.ladder import Activity, ladder_steps, read_ladder
 from sfumato.density.bayes.measured import Margins, Measured
 from sfumato.density.bayes.settings import (
-    SLOT_SHARE,
     Limits,
     Settings,
     effective,
@@ -232,7 +231,7 @@ def _events(facts: PublicFacts, settings: Settings) -> Mapping[str, tuple[Gaussi
     limits = {
         LADDER: (float(LADDER_UNITS), len(steps), settings.ladder_share),
         PLACES: (settings.place_limit * WEIGHT_UNITS, facts.places, settings.place_share),
-        SLOTS: (settings.slot_limit * WEIGHT_UNITS, slots, SLOT_SHARE),
+        SLOTS: (settings.slot_limit * WEIGHT_UNITS, slots, settings.slot_share),
         MATRIX: (
             settings.matrix_limit * WEIGHT_UNITS * MAP_UNITS,
             released,

@@ -23,8 +23,9 @@ from sfumato.privacy.accounting import gaussian_mu
 
 WEEKLY_VISITS = 13.55
 """Visits of an average user in a week of hourly slots (Acs & Castelluccia 2014)."""
-SLOT_SHARE = 0.04
-"""Of the budget, to slot totals. With .02 or .08 the error changed by less than 1 % at epsilon 1
+SLOT_SHARE, MOST_SLOT_SHARE, _WEAK_SLOTS = 0.04, 0.16, 2e4
+"""Of the budget, to slot totals: in large cities, at most, and the signal from which on it falls to
+the former. There with .02 or .08 the error changed by less than 1 % at epsilon 1
 and 0.3, and by 2 to 8 % for the worse at 0.1 (docs/decisions/bayes.md, "Shares and limits")."""
 LADDER_SHARE, MOST_LADDER_SHARE, _WEAK = 0.01, 0.20, 1000.0
 """Of the budget, to the ladder: in large cities, at most, and the signal from which on it falls."""
@@ -49,13 +50,14 @@ class Settings:
     """x: expected users times mu."""
     ladder_share: float
     place_share: float
+    slot_share: float
     place_limit: float
     slot_limit: float
     matrix_limit: float
 
     @property
     def matrix_share(self) -> float:
-        return round(1.0 - self.ladder_share - self.place_share - SLOT_SHARE, 12)
+        return round(1.0 - self.ladder_share - self.place_share - self.slot_share, 12)
 
     @property
     def pooled(self) -> bool:
@@ -123,12 +125,14 @@ def settings_for(facts: PublicFacts) -> Settings:
     elif signal >= 2e4:
         share, places, slots, matrix = 0.20, 12.0, 5.0, 2.5
     else:
-        share, places, slots, matrix = 0.35, 4.0, 4.0, 1.5
+        share, places, slots, matrix = 0.30, 4.0, 4.0, 1.5
     ladder = MOST_LADDER_SHARE * min(1.0, (_WEAK / signal) ** 0.65)
+    in_slots = SLOT_SHARE * max(1.0, (_WEAK_SLOTS / signal) ** 0.5)
     return Settings(
         signal=signal,
         ladder_share=round(max(ladder, LADDER_SHARE), 6),
         place_share=share,
+        slot_share=round(min(in_slots, MOST_SLOT_SHARE), 6),
         place_limit=places,
         slot_limit=slots,
         matrix_limit=matrix,

@@ -91,3 +91,93 @@ def _log_mass(noisy: Vector, sd: Vector, expected: Vector, spread: float) -> tup
 def _integral(values: Table, nodes: Table) -> Vector:
     found: Vector = (0.5 * (values[:, 1:] + values[:, :-1]) * np.diff(nodes, axis=1)).sum(axis=1)
     return np.maximum(found, 1e-300)
+
+
+_ROUNDS = 40
+_LENGTHS = (1.0, 2.5)
+_SPREADS_OF_DAY = (0.15, 0.4, 0.8, 1.3)
+_OWN_SPREADS = (0.03, 0.12, 0.4)
+_OTHER_KIND = 0.7
+"""How alike the logarithms of one time are on workdays and at weekends."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SmoothLevels:
+    """Log-normal levels on a clock: the mode, its error, and the levels' means."""
+
+    mean: Vector
+    _mode: Vector
+    _errors: Table
+    """Root of the posterior covariance of the logarithms."""
+
+    def draw(self, normal: Table) -> Table:
+        """Draws x levels, from standard normal numbers of that shape."""
+        found: Table = np.exp(self._mode + normal @ self._errors.T)
+        return found
+
+
+def levels_of_day(noisy: Vector, variance: Vector, hour: Vector, kind: Vector) -> SmoothLevels:
+    """Levels of times of day on kinds of days, behind noisy ones: alike from hour to hour.
+
+    The logarithm is a Gaussian process around the mean level, on the clock's circle, plus a part of
+    each time's own; how much it varies and how fast is chosen by the Laplace approximation of the
+    marginal likelihood. Levels stay positive however noisy they are.
+    """
+    centre = max(float(noisy.mean()), 1e-9)
+    apart = np.abs(hour[:, None] - hour[None])
+    apart = np.minimum(apart, 24.0 - apart)
+    alike = np.where(kind[:, None] == kind[None], 1.0, _OTHER_KIND)
+    best: tuple[float, Vector, Table] | None = None
+    for length in _LENGTHS:
+        # On a circle only a kernel of the chord is positive definite for every length.
+        chord = 24.0 / np.pi * np.sin(np.pi * apart / 24.0)
+        shape = np.exp(-0.5 * np.square(chord / length)) * alike
+        for spread in _SPREADS_OF_DAY:
+            for own in _OWN_SPREADS:
+                prior = spread**2 * shape + own**2 * np.eye(hour.size)
+                found = _log_mode(noisy, variance, centre, prior)
+                if best is None or found[0] > best[0]:
+                    best = found
+    assert best is not None
+    _, mode, errors = best
+    mean = np.exp(mode + 0.5 * np.square(errors).sum(axis=1))
+    return SmoothLevels(mean, mode, errors)
+
+
+def _log_mode(
+    noisy: Vector, variance: Vector, centre: float, prior: Table
+) -> tuple[float, Vector, Table]:
+    """Log evidence, mode of the log levels, and a root of their posterior covariance."""
+    root = np.linalg.cholesky(prior + 1e-9 * np.eye(noisy.size))
+    base = np.log(centre)
+    latent = np.zeros(noisy.size)
+
+    def cost(point: Vector) -> float:
+        away = noisy - np.exp(base + root @ point)
+        return float(0.5 * (np.square(away) / variance).sum() + 0.5 * point @ point)
+
+    now = cost(latent)
+    damping = 1e-3
+    curvature = np.eye(noisy.size)
+    for _ in range(_ROUNDS):
+        level = np.exp(base + root @ latent)
+        slope = root * level[:, None]
+        curvature = (slope / variance[:, None]).T @ slope + np.eye(noisy.size)
+        gradient = latent - slope.T @ ((noisy - level) / variance)
+        step = np.linalg.solve(curvature + damping * np.eye(noisy.size), gradient)
+        trial = latent - step
+        after = cost(trial)
+        if after < now:
+            rests = now - after < 1e-6 * (1.0 + abs(now))
+            latent, now = trial, after
+            damping = max(damping / 5, 1e-6)
+            if rests:
+                break
+        else:
+            damping *= 10
+            if damping > 1e8:
+                break
+    inverse = np.linalg.inv(curvature)
+    errors = root @ np.linalg.cholesky(0.5 * (inverse + inverse.T))
+    evidence = -now - 0.5 * float(np.linalg.slogdet(curvature)[1])
+    return evidence, base + root @ latent, errors
