@@ -51,6 +51,9 @@ PAIRS = 32
 _UNEVEN = 0.12
 """Relative error of a place's total for each unit of weight that its bound took away: active people
 are not spread evenly."""
+_RHYTHM = 0.2
+"""How far places differ from the city's rhythm, relative to it: what is expected where noise hides
+it."""
 _LEAST_KEPT = 0.05
 """Least share of the total that a bounded margin is taken to hold, whatever noise says."""
 _SEED = 20170403
@@ -237,7 +240,8 @@ def infer(
     size = np.sqrt(ground.places / ground.places.mean())
     places = SpatialFilter(ground.centres, size)
     envelope = np.sqrt(ground.slots / ground.slots.mean())
-    fields, basis = _rhythms(rest, sigma, places, ground.calendar, envelope)
+    power = float(np.square(level * prior).sum()) / rest.shape[0]
+    fields, basis = _rhythms(rest, sigma, places, ground.calendar, envelope, power)
     rest = rest - (rest @ basis) @ basis.T
     noise = max(sigma, effective_noise(rest, rest.shape[1] - basis.shape[1]))
     free = rest.shape[1] - basis.shape[1]
@@ -344,7 +348,12 @@ def _chosen(sigma: float, axes: int, places: int) -> float:
 
 
 def _rhythms(
-    rest: Table, sigma: float, places: SpatialFilter, calendar: HourCalendar, envelope: Vector
+    rest: Table,
+    sigma: float,
+    places: SpatialFilter,
+    calendar: HourCalendar,
+    envelope: Vector,
+    power: float,
 ) -> tuple[list[Filtered], Table]:
     """Known rhythms on their principal axes: a field each, and the basis used.
 
@@ -358,7 +367,9 @@ def _rhythms(
         axes = np.linalg.svd(strength, full_matrices=False)[2]
         basis = basis @ axes.T
         strength = rest @ basis
-    return [places.apply(strength[:, k], noise) for k in range(basis.shape[1])], basis
+    expected = _RHYTHM**2 * power / max(basis.shape[1], 1)
+    fields = [places.apply(strength[:, k], noise, expected) for k in range(basis.shape[1])]
+    return fields, basis
 
 
 def _unseen(ground: Ground, table: Table, scale: Table, sigma: float, white: float) -> Table:

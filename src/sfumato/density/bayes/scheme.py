@@ -177,12 +177,12 @@ def _limits(
 
 def _activity(sums: NDArray[np.float64], sds: NDArray[np.float64], facts: PublicFacts) -> Activity:
     return read_ladder(
-        sums,
-        sds,
+        tuple(sums.tolist()),
+        tuple(sds.tolist()),
         _steps(facts),
         facts.expected_users or 1,
         expected_visits(facts),
-        stated="visits" in facts.parameters,
+        "visits" in facts.parameters,
     )
 
 

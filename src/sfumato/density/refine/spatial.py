@@ -47,6 +47,11 @@ HALO = 250
 _SIGNALS = np.concatenate(([0.0], np.geomspace(1e-5, 1e5, 61)))
 """Prior variance of the signal in units of the noise variance, tried on a grid."""
 
+_DOUBT = 1.5
+"""Standard deviation of the logarithm of an expected signal variance."""
+_LEAST_BELIEF = 0.01
+"""Priors less likely than the likeliest by this factor are left out: each costs a product."""
+
 Field = NDArray[np.float64]
 
 
@@ -87,10 +92,14 @@ class SpatialFilter:
         scale = np.ones(self._n) if size is None else size
         self._blocks = [_block(centres, scale, rows) for rows in _partition(centres)]
 
-    def apply(self, field: Field, noise_variance: float) -> Filtered:
+    def apply(
+        self, field: Field, noise_variance: float, expected_signal: float | None = None
+    ) -> Filtered:
         """Filter one field whose noise has the same variance everywhere.
 
-        The prior mean is zero: subtract what is known first.
+        The prior mean is zero: subtract what is known first. With `expected_signal`, a variance,
+        what the likelihood leaves open of s^2 is filled by a wide prior around it: with few noisy
+        numbers the likeliest variance is often none at all, and the truth is not.
         """
         if noise_variance <= 0.0:
             return Filtered(field.copy(), np.zeros(self._n), np.inf, *SHAPES[0], self._none)
@@ -99,30 +108,36 @@ class SpatialFilter:
             [block.rotated(field[block.rows] / sd, shape) for shape in range(len(SHAPES))]
             for block in self._blocks
         ]
-        signal, shape = self._likeliest(rotated)
+        belief = self._belief(
+            rotated, None if expected_signal is None else expected_signal / noise_variance
+        )
         mean, variance = np.zeros(self._n), np.zeros(self._n)
-        for block, coordinates in zip(self._blocks, rotated, strict=True):
-            gain = signal * block.values[shape] / (1.0 + signal * block.values[shape])
-            basis = block.vectors[shape]
-            where = block.rows[block.core]
-            if basis is None:
-                mean[where] = (gain * coordinates[shape])[block.core] * sd
-                variance[where] = gain[block.core] * noise_variance
-            else:
-                own = basis[block.core]
-                mean[where] = own @ (gain * coordinates[shape]) * sd
-                variance[where] = np.square(own) @ gain * noise_variance
+        by_shape = belief.sum(axis=1)
+        for shape in np.flatnonzero(by_shape):
+            for block, coordinates in zip(self._blocks, rotated, strict=True):
+                part = belief[shape] @ _gains(block.values[shape])
+                basis = block.vectors[shape]
+                where = block.rows[block.core]
+                if basis is None:
+                    mean[where] += (part * coordinates[shape])[block.core] * sd
+                    variance[where] += part[block.core] * noise_variance
+                else:
+                    own = basis[block.core]
+                    mean[where] += own @ (part * coordinates[shape]) * sd
+                    variance[where] += np.square(own) @ part * noise_variance
 
         def errors(rng: np.random.Generator, count: int) -> Field:
-            return self._errors(rng, count, signal, shape) * sd
+            return self._draws(rng, count, belief, rotated) * sd - mean[:, None]
 
-        exact = signal == 0.0
+        likeliest = np.unravel_index(int(np.argmax(belief)), belief.shape)
+        signal = float(_SIGNALS[likeliest[1]])
+        nothing = float(belief[:, 0].sum()) > 1.0 - 1e-9
         return Filtered(
             mean,
             variance,
             signal * noise_variance,
-            *SHAPES[shape],
-            self._none if exact else errors,
+            *SHAPES[int(likeliest[0])],
+            self._none if nothing else errors,
         )
 
     def _none(self, rng: np.random.Generator, count: int) -> Field:
@@ -130,31 +145,56 @@ class SpatialFilter:
         del rng
         return np.zeros((self._n, count))
 
-    def _errors(self, rng: np.random.Generator, count: int, signal: float, shape: int) -> Field:
-        """Draws around the posterior mean, for unit noise: independent in the eigenbasis."""
+    def _draws(
+        self, rng: np.random.Generator, count: int, belief: Field, rotated: list[list[Field]]
+    ) -> Field:
+        """Draws from the posterior for unit noise: of the prior first, then of the field, whose
+        coordinates are independent in the eigenbasis of that prior."""
+        cumulative = np.cumsum(belief.ravel())
+        picked = np.searchsorted(cumulative, rng.uniform(size=count) * cumulative[-1])
+        shapes, signals = np.unravel_index(np.minimum(picked, belief.size - 1), belief.shape)
         found = np.zeros((self._n, count))
-        for block in self._blocks:
-            gain = signal * block.values[shape] / (1.0 + signal * block.values[shape])
-            along = np.sqrt(gain)[:, None] * rng.standard_normal((gain.size, count))
-            basis = block.vectors[shape]
+        for block, coordinates in zip(self._blocks, rotated, strict=True):
             where = block.rows[block.core]
-            found[where] = along[block.core] if basis is None else basis[block.core] @ along
+            normal = rng.standard_normal((block.rows.size, count))
+            for shape in np.unique(shapes):
+                chosen = np.flatnonzero(shapes == shape)
+                gain = _gains(block.values[shape])[signals[chosen]].T
+                along = gain * coordinates[shape][:, None] + np.sqrt(gain) * normal[:, chosen]
+                basis = block.vectors[shape]
+                own = along[block.core] if basis is None else basis[block.core] @ along
+                found[np.ix_(where, chosen)] = own
         return found
 
-    def _likeliest(self, rotated: list[list[Field]]) -> tuple[float, int]:
-        """Signal variance (in noise variances) and shape of the highest marginal likelihood."""
-        best = (-np.inf, 0.0, 0)
+    def _belief(self, rotated: list[list[Field]], expected: float | None) -> Field:
+        """Shapes x signals: probabilities; without an expected signal all on the likeliest."""
+        scores = np.zeros((len(SHAPES), _SIGNALS.size))
         for shape in range(len(SHAPES)):
-            score = np.zeros(_SIGNALS.size)
             for block, coordinates in zip(self._blocks, rotated, strict=True):
                 squares = np.square(coordinates[shape])
                 total = 1.0 + _SIGNALS[:, None] * block.values[shape]
                 # A halo is seen by several blocks; each place counts once in all.
-                score -= 0.5 * block.core.mean() * (np.log(total) + squares / total).sum(axis=1)
-            peak = int(np.argmax(score))
-            if score[peak] > best[0]:
-                best = (float(score[peak]), float(_SIGNALS[peak]), shape)
-        return best[1], best[2]
+                scores[shape] -= (
+                    0.5 * block.core.mean() * (np.log(total) + squares / total).sum(axis=1)
+                )
+        belief = np.zeros(scores.shape)
+        if expected is None:
+            belief.flat[int(np.argmax(scores))] = 1.0
+            return belief
+        away = np.log(np.maximum(_SIGNALS[1:], 1e-300) / max(expected, 1e-300)) / _DOUBT
+        scores[:, 1:] -= 0.5 * np.square(away)
+        scores[:, 0] = -np.inf
+        belief = np.exp(scores - scores.max())
+        belief[belief < _LEAST_BELIEF] = 0.0
+        result: Field = belief / belief.sum()
+        return result
+
+
+def _gains(values: Field) -> Field:
+    """Signals x coordinates: the share of a noisy coordinate that is kept."""
+    power = _SIGNALS[:, None] * values
+    result: Field = power / (1.0 + power)
+    return result
 
 
 def _partition(centres: Field) -> list[NDArray[np.int64]]:
