@@ -56,17 +56,24 @@ def test_the_weight_loses_almost_nothing(limit: float, most: float, units: int, 
         assert (weight + 1) ** 2 >= ideal * (1 - Fraction(1, 1 << 44))
 
 
-def test_norms_next_to_the_limit() -> None:
+@pytest.mark.parametrize("most", [1.0, 0.3, 7.0])
+def test_norms_next_to_the_limit(most: float) -> None:
     for limit in (1.0, 2.5, 3.0, 0.1, 7**0.5):
         for unit in (1, NORM_UNITS, TOTAL_UNITS):
-            rule = WeightRule.of(WeightBound(limit), unit)
-            assert rule.whole_up_to == int((Fraction(limit) * unit) ** 2)
-            assert rule.scale == WEIGHT_UNITS * limit * unit * (1 - 2.0**-46)
-            edge = int((Fraction(limit) * unit) ** 2)
-            assert rule.weight(edge) == WEIGHT_UNITS
-            for norm in range(edge + 1, edge + 50):
-                weight = rule.weight(norm)
-                assert weight**2 * norm <= (Fraction(limit) * unit * WEIGHT_UNITS) ** 2
+            bound = WeightBound(limit, most)
+            rule, reach = WeightRule.of(bound, unit), Fraction(limit) * unit * WEIGHT_UNITS
+            edge = int((reach / bound.whole) ** 2)
+            assert rule.weight(edge) == bound.whole
+            for norm in range(edge, edge + 50):
+                assert rule.weight(norm) ** 2 * norm <= reach**2
+
+
+def test_a_bound_that_is_asked_for_has_the_rule_it_always_had() -> None:
+    for limit in (1.0, 2.5, 3.0, 0.1, 7**0.5):
+        rule = WeightRule.of(WeightBound(limit), NORM_UNITS)
+        assert rule.whole_up_to == int((Fraction(limit) * NORM_UNITS) ** 2)
+        assert rule.scale == WEIGHT_UNITS * limit * NORM_UNITS * (1 - 2.0**-46)
+        assert rule.whole == WEIGHT_UNITS
 
 
 @pytest.mark.parametrize("limit", [0.3, 3.0, 4.5, 30**0.5, 1e-300, 1e300])

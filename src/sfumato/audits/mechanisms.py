@@ -6,7 +6,8 @@ one, each with a release key of its own.
 
 Maps in fixed point are subjects too (`map_subjects`): what they say about sensitivity, tested with
 noise on top. Shares of towers in zones, weights by zone and slot, and real aggregates that are
-rounded. The user is chosen so that the stated sensitivity is reached, or nearly.
+rounded. So is the ladder of activity, from the engine's own count. The user is chosen so that
+the stated sensitivity is reached, or nearly.
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from sfumato.audits.pairs import ArrayPair, array_pairs
+from sfumato.audits.pairs import ArrayPair, Stage, array_pairs
 from sfumato.audits.pipeline import release_key
 from sfumato.audits.run import Subject, claims_of
 from sfumato.audits.statistics import EVERYTHING, Released, Statistic, known_direction
+from sfumato.engine.local import LocalSource
 from sfumato.model.counts import WEIGHT_UNITS, Counting, Counts, SampleBound, norms_digest
+from sfumato.model.events import Events
 from sfumato.model.private import Private
 from sfumato.model.source import NORM_UNITS
 from sfumato.privacy.accounting import zcdp_rho
@@ -47,6 +51,8 @@ from sfumato.privacy.noise import representable_softness
 from sfumato.privacy.wall import Wall
 
 _LABEL = "audit"
+_STEPS = (1, 2, 4, 8)
+"""Of a ladder; the user is far above its top."""
 _SHARES = np.array([[1.0, 0.25, 0.2], [0.0, 0.75, 0.7]])
 _UNITS = 64
 Boxes = dict[bool, Private[Counts]]
@@ -150,6 +156,24 @@ def _slot_mapped(epsilon: float, delta: float) -> Subject:
     return _boxes(name, pair, boxes, weights.size, (epsilon, delta))
 
 
+@cache
+def _laddered() -> tuple[str, Boxes]:
+    """The same at every epsilon: counted once."""
+    stage = Stage.for_bound(SampleBound(_VISITS))
+    pair = next(p for p in stage.pairs(crowd=2) if p.name.startswith("every place in every slot"))
+
+    def box(events: Events) -> Private[Counts]:
+        source = LocalSource(events, stage.places, stage.grid, threads=1)
+        return source.ladder(_STEPS, Counting.VISITS)
+
+    return pair.name, {True: box(pair.with_user), False: box(pair.without_user)}
+
+
+def _ladder(epsilon: float, delta: float) -> Subject:
+    name = "ladder of activity, discrete Gaussian"
+    return _boxes(name, *_laddered(), len(_STEPS), (epsilon, delta))
+
+
 _PLACES, _SLOTS, _VISITS = 3, 6, 4
 _RANGE = 20
 
@@ -163,6 +187,7 @@ def mechanism_subjects(epsilon: float, delta: float) -> list[Subject]:
         *(_gaussian(pair, epsilon, delta) for pair in pairs),
         *(_laplace(pair, epsilon) for pair in pairs),
         *map_subjects(pairs[0].name, _both(pairs[0]), epsilon, delta),
+        _ladder(epsilon, delta),
         *_choices(epsilon),
         _in_rows(epsilon, delta),
         _sparse(epsilon),
