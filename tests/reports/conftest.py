@@ -79,6 +79,7 @@ def write_release(
     with_zones: bool = True,
     counts: np.ndarray | None = None,
     intervals: bool = True,
+    medians: bool = False,
 ) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     grid = TimeGrid.between(start, start + timedelta(days=days), step, tz)
@@ -88,8 +89,10 @@ def write_release(
         counts = np.maximum(truth + rng.normal(0, sd, truth.shape), 0)
     half = 1.96 * sd * (0.8 + 0.4 * rng.random((len(places), 1)))
     n = len(places)
-    ends = {"lower": np.maximum(counts - half, 0), "upper": counts + half} if intervals else {}
-    write_parquet(folder / "density.parquet", long_table(places.ids, grid, counts, **ends))
+    further = {"lower": np.maximum(counts - half, 0), "upper": counts + half} if intervals else {}
+    if medians:
+        further["median"] = np.maximum(counts - 0.1 * half, 0)
+    write_parquet(folder / "density.parquet", long_table(places.ids, grid, counts, **further))
     if with_zones:
         features = [
             {
@@ -106,7 +109,8 @@ def write_release(
         collection = {"type": "FeatureCollection", "features": features}
         (folder / "zones.geojson").write_text(json.dumps(collection), "utf-8")
     about = {"grid": GridFacts.of(grid).model_dump(), "released": {"kind": "zones", "count": n}}
-    return seal(folder, MANIFEST | about | (manifest or {}))
+    scheme = MANIFEST["scheme"] | {"median": medians}
+    return seal(folder, MANIFEST | {"scheme": scheme} | about | (manifest or {}))
 
 
 def city_release(folder: Path, zones: int, **options: Any) -> Path:

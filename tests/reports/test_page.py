@@ -92,6 +92,26 @@ def test_the_downloads_agree_with_the_folder(release: Path, read_page: Reader) -
         assert shapely.symmetric_difference(here, there).area < 0.02 * there.area
 
 
+def test_a_median_stands_in_table_and_downloads(
+    make_release: Maker, tmp_path: Path, read_page: Reader
+) -> None:
+    folder = make_release(tmp_path / "r", squares(["a", "b"]), days=1, medians=True)
+    page = write_page(folder)
+    (shown,) = read_page(page)
+    median = read_release(folder).median
+    assert median is not None
+    assert np.abs(np.array(shown["median"]) - median.ravel()).max() <= 0.51
+    first = next(csv.DictReader(io.StringIO(shown["csv"])))
+    assert list(first)[4:] == ["count", "median", "lower", "upper"]
+    assert float(first["median"]) == shown["geojson"]["features"][0]["properties"]["median"]
+    assert "only counts add up" in page.read_text("utf-8")
+    without = make_release(tmp_path / "without", squares(["a", "b"]), days=1)
+    assert "median" not in embedded(build_page(without))["releases"][0]["numbers"]
+    (plain,) = read_page(write_page(without))
+    assert set(plain["median"]) == {None}
+    assert "median" not in plain["csv"].splitlines()[0]
+
+
 def test_the_same_folder_gives_the_same_bytes_wherever_it_stands(
     release: Path, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ def demo(
     from sfumato.density import evaluate as holder
     from sfumato.density import publish as api
     from sfumato.privacy.ledger import Cap, Ledger
+    from sfumato.published.statement import take_note
 
     if users < 1000:
         raise UsageError("A demo city has at least 1,000 people.")
@@ -63,6 +64,8 @@ def demo(
         ledger=ledger,
         out=out / "release",
     )
+    if note := take_note(made.manifest):
+        typer.echo(note)
     typer.echo("3  how good it is (only the holder may know)")
     found = holder.evaluate(
         made.folder,

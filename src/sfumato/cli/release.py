@@ -202,12 +202,15 @@ def _summary(made: Release) -> dict[str, Any]:
         "epsilon": privacy.epsilon,
         "delta": privacy.delta,
         "rho": privacy.rho,
+        "caveats": made.manifest.caveats,
         "lifetime": privacy.cumulative.lifetime.model_dump(),
         "worst_period": privacy.cumulative.worst_period.model_dump(),
     }
 
 
 def _tell(made: Release, ledger: str) -> None:
+    from sfumato.published.statement import take_note
+
     privacy = made.manifest.privacy
     total, life = privacy.cumulative, privacy.cumulative.lifetime
     how = {
@@ -216,6 +219,8 @@ def _tell(made: Release, ledger: str) -> None:
         "already": "Published before and intact; nothing was done or charged",
     }[made.how]
     typer.echo(f"{how}: {made.folder}")
+    if note := take_note(made.manifest):
+        typer.echo(note)
     typer.echo(f"Charged to {ledger}.")
     typer.echo(f"This release: epsilon {privacy.epsilon:.4g} at delta {privacy.delta:g}.")
     typer.echo(

@@ -121,6 +121,7 @@ def density_manifest(
             name=plan.scheme,
             parameters=dict(facts.parameters),
             interval_coverage=density.coverage or 0.0,
+            median=density.median is not None,
         ),
         public_inputs={
             "expected_users": facts.expected_users,
@@ -130,7 +131,7 @@ def density_manifest(
         software={"sfumato": version("sfumato")},
         ledger=ledger_head(reservation),
         files=dict(files),
-        caveats=[*_caveats(facts, plan), *density.remarks],
+        caveats=[*density.remarks, *_caveats(facts, plan)],
         not_covered=list(NOT_COVERED),
     )
 

@@ -40,13 +40,14 @@ _WHOLE = "Take the whole folder as it was published, from its publisher or from 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Numbers:
-    """Place x slot, and what both are; no interval where the publisher states none."""
+    """Place x slot, and what both are; no interval or median where the publisher states none."""
 
     ids: NDArray[np.str_]
     grid: TimeGrid
     values: Table
     lower: Table | None = None
     upper: Table | None = None
+    median: Table | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,7 +201,7 @@ def _from_table(table: pa.Table, manifest: Manifest, path: Path) -> Numbers:
     values = layer("count")
     assert values is not None
     ids = np.asarray(coded.dictionary.to_pylist(), dtype=np.str_)
-    return Numbers(ids, grid, values, layer("lower"), layer("upper"))
+    return Numbers(ids, grid, values, layer("lower"), layer("upper"), layer("median"))
 
 
 def read_lines(lines: bytes, places: bytes, facts: GridFacts | str, path: Path) -> Numbers:

@@ -12,7 +12,14 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from sfumato.model.time_grid import TimeGrid
 
@@ -160,9 +167,19 @@ class SchemeFacts(_Part):
         default=False, description="True for a printed form whose guarantee does not hold."
     )
     interval_coverage: float = Field(
-        description="Share of cases in which lower and upper enclose the count that was measured; "
-        "0 where no interval is stated."
+        description="Share of cases in which lower and upper are meant to hold the count; 0 where "
+        "no interval is stated."
     )
+    median: bool = Field(
+        default=False,
+        description="True where the table has a median beside each count; absent otherwise.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Manifests of tables without a median stay as they always were."""
+        data: dict[str, Any] = handler(self)
+        return data if self.median else {k: v for k, v in data.items() if k != "median"}
 
 
 class LedgerHead(_Part):

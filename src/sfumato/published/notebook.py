@@ -64,6 +64,7 @@ def _label(manifest: Manifest, sealed: bool) -> Iterable[tuple[str, str]]:
     yield manifest.release.name, f"({manifest.kind})"
     warned = manifest.tainted or manifest.scheme.as_published or not manifest.differential_privacy
     yield ("Not private.", "These numbers protect nobody." if warned else "")
+    yield "take note", " ".join(manifest.caveats)
     yield "protects", whose(privacy.unit, privacy.neighbours)
     per = " per metre" if privacy.method == "per metre" else ""
     yield "privacy loss", f"ε = {rounded_up(privacy.epsilon)}{per}, δ = {rounded_up(privacy.delta)}"

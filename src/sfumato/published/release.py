@@ -35,7 +35,7 @@ from sfumato.published.folder import (
 )
 from sfumato.published.manifest import Manifest
 from sfumato.published.notebook import shown
-from sfumato.published.statement import rounded_up, statement
+from sfumato.published.statement import rounded_up, statement, take_note
 from sfumato.published.tables import long_table, promise_in
 
 if TYPE_CHECKING:
@@ -95,8 +95,16 @@ class Release:
 
     @property
     def values(self) -> Table:
-        """The published counts, place x slot."""
+        """The published counts, place x slot: posterior means, which add up."""
         return self._numbers.values
+
+    @property
+    def median(self) -> Table | None:
+        """The median of each count, for reading single cells; `None` where none is published.
+
+        Medians do not add up: sums and averages are made from `values`.
+        """
+        return self._numbers.median
 
     @property
     def lower(self) -> Table | None:
@@ -131,7 +139,7 @@ class Release:
         return f"{found.release.name} ({scheme}, ε {rounded_up(found.privacy.epsilon)})"
 
     def table(self) -> pa.Table:
-        """zone_id, time_start, time_end, count, and lower, upper where an interval is stated.
+        """zone_id, time_start, time_end, count, and median, lower, upper where they are stated.
 
         Of traces their reports: user, trip, time, lon, lat.
         """
@@ -142,9 +150,11 @@ class Release:
         return long_table(self.ids, self.grid, self.values)
 
     def statement(self) -> str:
-        """The privacy statement in plain words."""
+        """The privacy statement in plain words, after what readers must take note of."""
         if self.kind != "density" and self.files.holds("README.txt"):
-            return promise_in(self.files.read("README.txt").decode())
+            promise = promise_in(self.files.read("README.txt").decode())
+            note = "" if "Take note" in promise else take_note(self.manifest)
+            return f"{note}\n\n{promise}" if note else promise
         return statement(self.manifest)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -177,7 +187,7 @@ class Release:
         return geopandas.GeoDataFrame(frame, geometry=self.geometry[row], crs="OGC:CRS84")
 
     def to_xarray(self) -> Any:
-        """A dataset of count (and lower, upper) over zone_id and time_start (UTC).
+        """A dataset of count (and median, lower, upper) over zone_id and time_start (UTC).
 
         Raises:
             UsageError: xarray is not installed.
@@ -188,7 +198,12 @@ class Release:
             raise UsageError(
                 "xarray is not installed.", remedy="Install it with pip install xarray."
             ) from None
-        layers = {"count": self.values, "lower": self.lower, "upper": self.upper}
+        layers = {
+            "count": self.values,
+            "median": self.median,
+            "lower": self.lower,
+            "upper": self.upper,
+        }
         # xarray keeps no zones: the coordinate is the instant in UTC, the attribute says whose.
         times = self.grid.edges[:-1].astype("datetime64[us]").astype("datetime64[ns]")
         return xarray.Dataset(

@@ -144,6 +144,11 @@ def odds(epsilon: float) -> str:
     return f"a factor of {rounded_up(factor)}"
 
 
+def take_note(manifest: Manifest) -> str:
+    """What readers must know before they use a number, first wherever it is shown; or nothing."""
+    return _wrapped(_listed("Take note.", manifest.caveats)) if manifest.caveats else ""
+
+
 def statement(
     manifest: Manifest,
     *,
@@ -151,7 +156,7 @@ def statement(
     exactness: str | None = None,
     figures: str = "manifest.json holds",
 ) -> str:
-    """The privacy statement, in paragraphs of plain text.
+    """The privacy statement, in paragraphs of plain text, after what to take note of.
 
     `how`, `exactness` and `figures` (where they are) take the place of the words about a density
     where another kind of release was made.
@@ -159,6 +164,8 @@ def statement(
     privacy, total = manifest.privacy, manifest.privacy.cumulative
     who = whose(privacy.unit, privacy.neighbours)
     paragraphs = [f"What this is. {manifest.release.name}: {_what(manifest)}"]
+    if manifest.caveats:
+        paragraphs.insert(0, _listed("Take note.", manifest.caveats))
     if manifest.tainted:
         paragraphs.append(
             "WARNING. The noise in these files came from a test seed and can be taken off again. "
@@ -180,8 +187,6 @@ def statement(
         f"How exact it is. {exactness or _exactness(manifest)}",
         _listed("What is not promised. This does not hide or cover:", manifest.not_covered),
     ]
-    if manifest.caveats:
-        paragraphs.append(_listed("Take note.", manifest.caveats))
     if total.per_unit:
         paragraphs.append(per_unit_words(manifest))
     paragraphs.append(
@@ -225,9 +230,9 @@ def _exactness(manifest: Manifest) -> str:
     if not manifest.scheme.interval_coverage:
         return "No interval is stated for these numbers."
     return (
-        "The columns lower and upper enclose the count that was measured in "
-        f"{manifest.scheme.interval_coverage:.0%} of cases. They do not cover what the limit on "
-        "each person's share left out; busy people count for less than they did."
+        "The columns lower and upper are meant to hold the count in "
+        f"{manifest.scheme.interval_coverage:.0%} of cases. Of what the limit on each person's "
+        "share left out they cover only what noisy numbers show."
     )
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from sfumato.io.write import write_atomically
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.manifest import Manifest
-from sfumato.published.statement import statement
+from sfumato.published.statement import noise, statement, take_note
 
 _BATCH = 1 << 20
 """Rows that are written at once: a stream of a year is never held as text as a whole."""
@@ -108,7 +108,7 @@ def write_long_tables(
 
 
 _FILES = {
-    "density.parquet": "the numbers: zone_id, time_start, time_end, count{interval}",
+    "density.parquet": "the numbers: zone_id, time_start, time_end, count{further}",
     "density.csv": "the same as text; local times with their offset from UTC",
     "density-districts.parquet": "sums of the zones of each district: district_id, time_start, "
     "time_end, count",
@@ -130,7 +130,7 @@ _LIVE = ("slots", "stream.ndjson", "places.json", "stream.json", "README.txt")
 
 
 def readme(manifest: Manifest, files: Iterable[str], promise: str | None = None) -> str:
-    """What is here, what a row is, how exact, how private, how to cite.
+    """What to take note of, what is here, what a row is, how exact, how private, how to cite.
 
     Args:
         manifest: What was published; its list of files is not looked at.
@@ -138,22 +138,24 @@ def readme(manifest: Manifest, files: Iterable[str], promise: str | None = None)
         promise: The privacy statement, where it is not the one of a density.
     """
     present = sorted({*files, "README.txt", "manifest.json"})
-    columns = ", lower, upper" if manifest.scheme.interval_coverage else ""
-    listed = [f"{n}: {_FILES[n]}.".format(interval=columns) for n in present if n in _FILES]
+    columns = ", median" if manifest.scheme.median else ""
+    columns += ", lower, upper" if manifest.scheme.interval_coverage else ""
+    listed = [f"{n}: {_FILES[n]}.".format(further=columns) for n in present if n in _FILES]
     if manifest.kind == "stream":
         later = [name for name in present if name not in _LIVE]
         listed.append(f"With the last slot come {', '.join(later[:-1])} and {later[-1]}.")
+    note, told = take_note(manifest), promise or statement(manifest)
     parts = [
-        _title(manifest),
+        _title(manifest) + (f"\n\n{note}" if note else ""),
         _section("FILES", *listed),
         _section("WHAT A ROW IS", _row(manifest)),
-        _section("UNITS", _unit(manifest), _whole(manifest)),
+        _section("UNITS", _unit(manifest), _median(manifest), _whole(manifest)),
         _section("INTERVALS", _interval(manifest)),
     ]
     if "density-city.parquet" in present:
-        parts.append(_section("LEVELS", _levels()))
+        parts.append(_section("LEVELS", _levels(manifest)))
     parts += [
-        "PRIVACY\n\n" + (promise or statement(manifest)).rstrip(),
+        "PRIVACY\n\n" + told.removeprefix(f"{note}\n\n").rstrip(),
         _section("HOW TO CITE", _cite(manifest)),
     ]
     return "\n\n\n".join(parts) + "\n"
@@ -213,6 +215,16 @@ def _unit(manifest: Manifest) -> str:
     return text + " It is about the people in the records, not about the whole population."
 
 
+def _median(manifest: Manifest) -> str:
+    if not manifest.scheme.median:
+        return ""
+    return (
+        "median is for reading a single place and slot: the number that is too high as likely as "
+        "too low. count is the mean of what the number may be, so counts add up and medians do "
+        "not: make sums, averages and shares from count."
+    )
+
+
 def _whole(manifest: Manifest) -> str:
     if manifest.public_inputs.get("consistency", "none") != "none":
         return "Counts are whole numbers."
@@ -222,6 +234,12 @@ def _whole(manifest: Manifest) -> str:
 
 
 def _interval(manifest: Manifest) -> str:
+    if not manifest.scheme.interval_coverage and manifest.kind == "density":
+        return (
+            f"None are stated. The noise that was added has a known size ({noise(manifest)}), but "
+            "counts are further off than that: by what the limit on each person's share left out "
+            "and by what the method did to the numbers."
+        )
     if not manifest.scheme.interval_coverage:
         return (
             "None are stated. sd in stream.ndjson is the standard deviation of the noise in one "
@@ -229,21 +247,22 @@ def _interval(manifest: Manifest) -> str:
             "uncertain: look at it before you rank places."
         )
     return (
-        f"lower and upper enclose the count that was measured in "
+        "lower and upper are meant to hold the count in "
         f"{manifest.scheme.interval_coverage:.0%} of cases: they are about the noise that was "
-        "added and, where the method merges or smooths, about what that may have cost. They are "
-        "not about people who are missing from the records, and only in part about what the "
-        "limit on each person's share left out. Small counts are uncertain: look at the interval "
+        "added, about what merging or smoothing may have cost and, as far as noisy numbers show "
+        "it, about what the limit on each person's share left out. They are not about people who "
+        "are missing from the records. Small counts are uncertain: look at the interval "
         "before you rank places. The interval of a sum or a difference is not the sum of "
         "intervals, because errors of neighbouring places and hours hang together."
     )
 
 
-def _levels() -> str:
+def _levels(manifest: Manifest) -> str:
+    median = " They carry no median: medians do not add up." if manifest.scheme.median else ""
     return (
         "Districts and the city are exact sums of the zones as published, so all levels agree. "
         "They carry no interval: how the errors of zones hang together is not part of the "
-        "release, and a guess would be too narrow or too wide."
+        f"release, and a guess would be too narrow or too wide.{median}"
     )
 
 

@@ -10,7 +10,8 @@ zone and slot three integers are stored as residuals:
 
 Symmetric intervals of constant width, also cut off at zero, thus cost nearly nothing. Residuals
 are zigzag-coded and split into byte planes before raw deflate; browsers undo that themselves. Where
-no interval is stated, up and low are absent.
+no interval is stated, up and low are absent. A median, where there is one, is stored as its
+difference from the count.
 
 **Topology.** Every border between zones is held once, simplified once, and drawn once. Rings on an
 integer lattice are cut at junctions, the points where borders part. A piece between two junctions
@@ -80,23 +81,27 @@ def quantise(values: Table, step: float) -> tuple[Integers, Integers]:
 
 
 def encode_numbers(
-    count: Table, lower: Table | None = None, upper: Table | None = None
+    count: Table,
+    lower: Table | None = None,
+    upper: Table | None = None,
+    median: Table | None = None,
 ) -> dict[str, Any]:
     """The tables as base64 text with what is needed to read them."""
     step = step_for(count, lower, upper)
     whole, missing = quantise(count, step)
-    plain = {
+    plain: dict[str, Any] = {
         "step": step,
         "shape": list(count.shape),
         "count": _layer(whole),
         "missing": missing.tolist(),
     }
+    if median is not None:  # absent otherwise: pages without one are as they always were
+        plain["median"] = _layer(quantise(median, step)[0] - whole)
     if lower is None or upper is None:
         return plain | {"floor": False, "up": None, "low": None, "no_interval": []}
-    low, no_low = quantise(np.where(np.isfinite(lower), lower, count), step)
-    high, no_high = quantise(np.where(np.isfinite(upper), upper, count), step)
+    low, _ = quantise(np.where(np.isfinite(lower), lower, count), step)
+    high, _ = quantise(np.where(np.isfinite(upper), upper, count), step)
     no_interval = np.flatnonzero(~(np.isfinite(lower) & np.isfinite(upper)))
-    del no_low, no_high
     up = high - whole
     floor = bool(low.min(initial=0) >= 0)
     rest = low - predicted_low(whole, up, floor)

@@ -210,7 +210,9 @@ def encode_releases(releases: Sequence[Release], words: Words) -> dict[str, Any]
             {
                 "map": known[key],
                 "clock": encode_clock(edges, edges[1:], release.grid.tz),
-                "numbers": encode_numbers(release.values, release.lower, release.upper),
+                "numbers": encode_numbers(
+                    release.values, release.lower, release.upper, release.median
+                ),
                 "city": [round(float(total), 2) for total in np.nansum(release.values, axis=0)],
                 "facts": label_facts(release.manifest.model_dump(mode="json"), words),
             }

@@ -106,6 +106,7 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
     coverage = _number(scheme.get("interval_coverage")) or None  # 0: none is stated
     if coverage is not None:
         row("interval", fill(label["interval_value"], percent=figure(100 * coverage)))
+    row("median", label["median_value"] if scheme.get("median") else None)
     row("date", str(release.get("reserved_at") or "")[:10] or None)
     software = manifest.get("software")
     version = software.get("sfumato") if isinstance(software, dict) else None

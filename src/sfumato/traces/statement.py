@@ -124,6 +124,9 @@ def traces_statement(asked: SanitiseRequest, manifest: Manifest) -> str:
         f"{manifest.release.name}: reports of where people were, each moved at random "
         f"({manifest.release.dataset}).",
         "",
+        "Take note:",
+        *(f"- {item}" for item in manifest.caveats),
+        "",
         f"Mean distance between a place and its report: {asked.expected_noise_m:.0f} m.",
         f"At most {asked.reports:,} reports for each person. {_promise(asked)}",
         f"Everything about these people's locations so far: {total.releases} release(s).",
@@ -132,9 +135,6 @@ def traces_statement(asked: SanitiseRequest, manifest: Manifest) -> str:
         "",
         "Not protected:",
         *(f"- {item}" for item in manifest.not_covered),
-        "",
-        "Take note:",
-        *(f"- {item}" for item in manifest.caveats),
         "",
         f"For checking. Unit: {privacy.unit}; neighbours: {privacy.neighbours}. Ledger row "
         f"{manifest.ledger.length} of {manifest.ledger.id}. manifest.json holds every figure.",

@@ -11,6 +11,7 @@ const out = releases.map((r) => ({
   ids: r.map.ids,
   names: r.map.names,
   count: plain(r.numbers.count),
+  median: plain(r.numbers.median),
   lower: plain(r.numbers.lower),
   upper: plain(r.numbers.upper),
   decimals: r.numbers.decimals,

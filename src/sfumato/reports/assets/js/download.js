@@ -17,11 +17,11 @@ export function csvField(value) {
  * @param {number[]} slots
  */
 export function csv(release, slots) {
-  const lines = [`zone_id,name,time_start,time_end,count${release.intervals ? ",lower,upper" : ""}`];
+  const lines = [`zone_id,name,time_start,time_end,count${release.medians ? ",median" : ""}${release.intervals ? ",lower,upper" : ""}`];
   for (let z = 0; z < release.zones; z += 1) {
     for (const t of slots) {
       const c = release.cell(z, t);
-      const fields = [release.map.ids[z], release.map.names[z], release.clock.iso(t), release.clock.isoEnd(t), c.count, ...(release.intervals ? [c.lower, c.upper] : [])];
+      const fields = [release.map.ids[z], release.map.names[z], release.clock.iso(t), release.clock.isoEnd(t), c.count, ...(release.medians ? [c.median] : []), ...(release.intervals ? [c.lower, c.upper] : [])];
       lines.push(fields.map(csvField).join(","));
     }
   }
@@ -37,8 +37,9 @@ export function geojson(release, slot) {
   const features = map.ids.map((id, z) => {
     const c = release.cell(z, slot);
     const known = (/** @type {number} */ v) => (Number.isFinite(v) ? v : null);
+    const middle = release.medians ? { median: known(c.median) } : {};
     const ends = release.intervals ? { lower: known(c.lower), upper: known(c.upper) } : {};
-    const properties = { zone_id: id, name: map.names[z], time_start: clock.iso(slot), time_end: clock.isoEnd(slot), count: known(c.count), ...ends };
+    const properties = { zone_id: id, name: map.names[z], time_start: clock.iso(slot), time_end: clock.isoEnd(slot), count: known(c.count), ...middle, ...ends };
     return { type: "Feature", properties, geometry: outlines ? geometry(outlines, z) : null };
   });
   const note = outlines ? `Outlines are for the screen, exact to about ${outlines.plane.tolerance_m} m; zones.geojson of the release has the originals.` : "";

@@ -66,10 +66,11 @@ export function drawTable(release, words, slot, pick) {
     const cell = release.cell(z, slot);
     const name = make("button", { type: "button", dir: "auto" }, release.map.names[z]);
     name.addEventListener("click", () => pick(z));
-    const ends = release.intervals ? [cell.lower, cell.upper] : [];
+    const further = [...(release.medians ? [cell.median] : []), ...(release.intervals ? [cell.lower, cell.upper] : [])];
     return make("tr", {}, make("th", { scope: "row" }, name), make("td", { dir: "auto" }, id), make("td", {}, figures.count(cell.count)),
-      ...ends.map((v) => make("td", {}, figures.count(v))));
+      ...further.map((v) => make("td", {}, figures.count(v))));
   });
+  byId("table-median").hidden = !release.medians;
   for (const end of ["table-lower", "table-upper"]) byId(end).hidden = !release.intervals;
   byId("table-body").replaceChildren(...rows);
 }

@@ -11,7 +11,7 @@ import { Clock } from "./times.js";
  * @typedef {{map: number, clock: import("./times.js").ClockData,
  *   numbers: import("./numbers.js").NumbersData, city: number[], facts: Record<string, any>}} ReleaseData
  * @typedef {{words: Words, maps: MapData[], releases: ReleaseData[]}} PageData
- * @typedef {{count: number, lower: number, upper: number}} Cell
+ * @typedef {{count: number, median: number, lower: number, upper: number}} Cell
  */
 
 /** One release: its places, its hours, its numbers, its statement. */
@@ -33,6 +33,7 @@ export class Release {
     this.zones = numbers.zones;
     this.slots = numbers.slots;
     this.intervals = numbers.intervals;
+    this.medians = numbers.medians;
     this.figures = new Figures(words.language, numbers.decimals, words, numbers.intervals);
     this.hasAreas = !!outlines && outlines.km2.some((a) => a > 0);
   }
@@ -44,7 +45,8 @@ export class Release {
    */
   cell(zone, slot) {
     const k = zone * this.slots + slot;
-    return { count: this.numbers.count[k], lower: this.numbers.lower[k], upper: this.numbers.upper[k] };
+    const { count, median, lower, upper } = this.numbers;
+    return { count: count[k], median: median[k], lower: lower[k], upper: upper[k] };
   }
 
   /**

@@ -3,13 +3,13 @@ import { inflate } from "./bytes.js";
 /**
  * @typedef {{delta: boolean, bytes: number, data: string}} Layer
  * @typedef {{step: number, shape: [number, number], floor: boolean, count: Layer, up: Layer | null,
- *   low: Layer | null, missing: number[], no_interval: number[]}} NumbersData
- * @typedef {{zones: number, slots: number, decimals: number, intervals: boolean, count: Float64Array,
- *   lower: Float64Array, upper: Float64Array}} Numbers intervals: whether any are stated
+ *   low: Layer | null, median?: Layer, missing: number[], no_interval: number[]}} NumbersData
+ * @typedef {{zones: number, slots: number, decimals: number, intervals: boolean, medians: boolean, count: Float64Array,
+ *   median: Float64Array, lower: Float64Array, upper: Float64Array}} Numbers intervals, medians: whether any are stated
  */
 
 /**
- * Counts and intervals, zone by zone; NaN where a number is missing.
+ * Counts, medians and intervals, zone by zone; NaN where a number is missing.
  * @param {NumbersData} data
  * @returns {Promise<Numbers>}
  */
@@ -17,22 +17,24 @@ export async function decodeNumbers(data) {
   const [zones, slots] = data.shape;
   const per = Math.round(1 / data.step);
   const size = zones * slots;
-  const [whole, up, low] = await Promise.all(
-    [data.count, data.up, data.low].map((layer) => (layer ? integers(layer, zones, slots) : new Int32Array(0))),
+  const [whole, up, low, apart] = await Promise.all(
+    [data.count, data.up, data.low, data.median].map((layer) => (layer ? integers(layer, zones, slots) : new Int32Array(0))),
   );
   const intervals = data.up !== null;
   const count = new Float64Array(size);
+  const median = new Float64Array(size);
   const lower = new Float64Array(size);
   const upper = new Float64Array(size);
   for (let k = 0; k < size; k += 1) {
     count[k] = whole[k] / per;
+    median[k] = (whole[k] + apart[k]) / per; // without medians NaN
     const mirrored = whole[k] - up[k]; // without intervals NaN, and so are both ends
     lower[k] = (low[k] + (data.floor ? Math.max(mirrored, 0) : mirrored)) / per;
     upper[k] = (whole[k] + up[k]) / per;
   }
-  for (const k of data.missing) count[k] = NaN;
+  for (const k of data.missing) count[k] = median[k] = NaN;
   for (const k of data.no_interval) lower[k] = upper[k] = NaN;
-  return { zones, slots, decimals: Math.round(Math.log10(per)), intervals, count, lower, upper };
+  return { zones, slots, decimals: Math.round(Math.log10(per)), intervals, medians: data.median !== undefined, count, median, lower, upper };
 }
 
 /**
