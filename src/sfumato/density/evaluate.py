@@ -27,7 +27,7 @@ from sfumato.density.publish import opened_inputs
 from sfumato.engine.local import DropLog
 from sfumato.engine.open import opened_source
 from sfumato.errors import UsageError
-from sfumato.geography.border import CUT, FIRST, near_zones
+from sfumato.geography.border import CUT, FIRST, ON_OUTLINE_M, near_zones
 from sfumato.geography.overlay import layout_of_zones, overlay
 from sfumato.geography.places import OpenedPlaces, PlaceOptions
 from sfumato.io.write import write_bytes, write_parquet
@@ -153,7 +153,7 @@ def true_density(
 
 def _by_formula_1(counts: Table, places: OpenedPlaces, published: Release) -> Table | None:
     """Visits at towers in the zones, by cells that are a partition of the zones."""
-    if not near_zones(places.counted, places.released).any():
+    if not near_zones(places.counted, places.released, ON_OUTLINE_M)[0].any():
         return None
     cells = CUT.cells(places.counted, places.released, published.grid)
     return overlay(cells, places.released).to_zones(counts)

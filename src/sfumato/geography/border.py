@@ -41,6 +41,7 @@ from sfumato.model.time_grid import TimeGrid
 ON_OUTLINE_M = 100.0
 """A tower as near as this to the zones stands in them where cells are cut to the zones: outlines
 of zones and positions of antennas, often rounded to a thousandth of a degree, are no better."""
+_METRE = 1.0
 _FARTHEST_M = 200_000.0
 _DISTANCE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(m|km)\s*")
 _WORST = 5
@@ -104,22 +105,27 @@ FIRST = Border(BUFFER_M)
 
 def border_for(towers: Places, zones: Places, period: TimeGrid | None) -> Border:
     """The rule for these towers where none is said."""
-    near = near_zones(towers, zones, BUFFER_M)
+    inside, near = near_zones(towers, zones, ON_OUTLINE_M, BUFFER_M)
+    outside = near & ~inside
     if period is not None:
-        near &= (towers.valid_from < period.edges[-1]) & (towers.valid_to > period.edges[0])
-    return CUT if not (near & ~near_zones(towers, zones)).any() else FIRST
+        outside &= (towers.valid_from < period.edges[-1]) & (towers.valid_to > period.edges[0])
+    return FIRST if outside.any() else CUT
 
 
-def near_zones(towers: Places, zones: Places, metres: float = ON_OUTLINE_M) -> NDArray[np.bool_]:
-    """Which towers stand in the zones, or so near that nobody could tell."""
+def near_zones(towers: Places, zones: Places, *metres: float) -> tuple[NDArray[np.bool_], ...]:
+    """Which towers stand in the zones or at most so far off, for each distance."""
     plane = Projection.around(zones)
     whole = outline(zones, plane)
     shapely.prepare(whole)
     at = plane.points(*shapely.get_coordinates(towers.geometry).T)
-    found = np.zeros(len(towers), dtype=np.bool_)
     known = np.isfinite(at).all(axis=1)
-    found[known] = shapely.dwithin(whole, shapely.points(at[known]), metres)
-    return found
+    points = shapely.points(at[known])
+    found = []
+    for far in metres:
+        near = np.zeros(len(towers), dtype=np.bool_)
+        near[known] = shapely.dwithin(whole, points, far)
+        found.append(near)
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +145,8 @@ class BorderLoss:
     @classmethod
     def of(cls, border: Border, listed: Places, zones: Places, shares: Overlay) -> BorderLoss:
         """From all towers of the list, and the shares of those that are counted."""
-        inside = np.isin(shares.place_ids, listed.ids[near_zones(listed, zones)])
+        (near,) = near_zones(listed, zones, ON_OUTLINE_M if border == CUT else _METRE)
+        inside = np.isin(shares.place_ids, listed.ids[near])
         return cls(
             border,
             shares.place_ids[inside],
