@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import shapely
+from tests.geography.conftest import Maps
 
 from sfumato.errors import UsageError
 from sfumato.geography.border import CUT, FIRST, Border, BorderLoss, border_for, border_lines
@@ -13,7 +16,6 @@ from sfumato.geography.places import PlaceOptions
 from sfumato.geography.voronoi import voronoi_cells
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid, period_of
-from tests.geography.conftest import Maps
 
 WEEK: TimeGrid = period_of("2024-03-04", "2024-03-11", "1h", "UTC")
 INSIDE = [(0.5, 0.5), (3.5, 0.5), (0.5, 3.5), (3.5, 3.5), (2.0, 2.0)]
@@ -62,7 +64,8 @@ def test_cells_are_cut_where_no_tower_stands_outside(maps: Maps) -> None:
 def test_towers_on_both_sides_are_spread_as_ever(maps: Maps) -> None:
     towers = maps.towers([*INSIDE, OUTSIDE])
     found = PlaceOptions(towers, maps.zones()).open()
-    assert found.loss is not None and found.shares is not None
+    assert found.loss is not None
+    assert found.shares is not None
     assert found.loss.border == FIRST
     assert found.border is None, "requests of the first version bound nothing"
     before = overlay(voronoi_cells(towers, maps.zones()), maps.zones())
@@ -80,7 +83,7 @@ def test_a_tower_that_is_outside_in_another_year_does_not_count(maps: Maps) -> N
 
 def test_a_distance_is_as_far_as_cells_reach(maps: Maps) -> None:
     sums = [opened(maps, INSIDE, border).shares.sums for border in ("0", "200m", "1km", "3km")]
-    for near, far in zip(sums[:-1], sums[1:], strict=True):
+    for near, far in itertools.pairwise(sums):
         assert (near >= far).all()
         assert near.sum() > far.sum()
 
@@ -88,7 +91,8 @@ def test_a_distance_is_as_far_as_cells_reach(maps: Maps) -> None:
 def test_the_own_reach_is_half_the_way_to_the_next_towers(maps: Maps) -> None:
     zones = maps.zones()
     found = PlaceOptions(maps.towers(INSIDE), zones, border="reach").open()
-    assert found.cells is not None and found.shares is not None
+    assert found.cells is not None
+    assert found.shares is not None
     plane, polygons = found.cells.projection, found.cells.epochs[0].polygons
     at = plane.points(*shapely.get_coordinates(found.counted.geometry).T)
     apart = np.linalg.norm(at[:, None] - at[None], axis=2)
@@ -147,7 +151,8 @@ def test_the_loss_is_told_in_numbers_and_in_words(maps: Maps) -> None:
     assert list(loss.worst)[-1] == "t0004", "the one in the middle loses least"
     assert str(facts["border_worst_towers"]).count(",") == 4 - (loss.worst["t0004"] == 0)
     (line,) = border_lines(facts)
-    assert f"{loss.share:.1%}" in line and "Nothing makes up for it" in line
+    assert f"{loss.share:.1%}" in line
+    assert "Nothing makes up for it" in line
     (line,) = border_lines(opened(maps, INSIDE).loss.facts())
     assert "All visits" in line
     assert "left out" in border_lines(opened(maps, [*INSIDE, FAR]).loss.facts())[1]
@@ -157,11 +162,13 @@ def test_the_loss_is_told_in_numbers_and_in_words(maps: Maps) -> None:
 def test_the_paris_of_the_paper_loses_nothing(paris: tuple[Places, Places]) -> None:
     sites, zones = paris
     at_border = PlaceOptions(sites, zones).open()
-    assert at_border.loss is not None and at_border.loss.border == FIRST
+    assert at_border.loss is not None
+    assert at_border.loss.border == FIRST
     assert at_border.loss.share < 0.02
     city = sites.take(np.isin(sites.ids, at_border.loss.inside_ids))
     found = PlaceOptions(city, zones).open()
     assert found.loss is not None
     assert (found.loss.border, found.loss.share) == (CUT, 0.0)
     before = PlaceOptions(city, zones, border="3km").open().loss
-    assert before is not None and before.over_half > 40
+    assert before is not None
+    assert before.over_half > 40

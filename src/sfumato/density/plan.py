@@ -188,6 +188,8 @@ def plan(
     else:
         loss = None
         counted = tower_count or zone_count
+        if border is not None:
+            raise UsageError("A `border` goes with files of `towers` and `zones`.")
         if counted is None or counted < 1 or (zone_count is not None and zone_count < 1):
             raise UsageError(
                 "How many places there are is missing.",
