@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 from typing import Any
@@ -23,6 +23,7 @@ from sfumato.attacks.republish import Stage, StreamStage
 from sfumato.attacks.trajectories import Ground, People, suppressed, trajectories
 from sfumato.density.request import parse_bound
 from sfumato.errors import InputError, UsageError
+from sfumato.geography.border import FIRST
 from sfumato.geography.overlay import centres
 from sfumato.geography.places import PlaceOptions
 from sfumato.io.events import read_events
@@ -206,11 +207,16 @@ def attack(
         ) from None
     tell: Progress = progress or (lambda *_: None)
     given = [releases] if isinstance(releases, str | os.PathLike | Release) else list(releases)
-    tables = [attackable(as_release(one, tz=tz)) for one in given]
+    opened = [as_release(one, tz=tz) for one in given]
+    tables = [attackable(one) for one in opened]
     times = tables[0].grid
-    places = PlaceOptions(
+    said = PlaceOptions(
         towers, zones, grid, region, zone_id, zone_name, layer, repair_zones, drop_bad_towers
-    ).open(period=times, tz=tz or times.tz)
+    )
+    if said.spreads:
+        made_with = opened[0].manifest.public_inputs.get("border", FIRST)
+        said = replace(said, border=str(made_with))
+    places = said.open(period=times, tz=tz or times.tz)
     for one in tables:
         same = np.array_equal(one.ids, np.unique(places.released.ids))
         if not (same and np.array_equal(one.grid.edges, times.edges)):

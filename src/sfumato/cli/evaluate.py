@@ -9,6 +9,7 @@ import typer
 
 from sfumato.cli.options import (
     AsJson,
+    AtBorder,
     Columns,
     DropBadTowers,
     Engine,
@@ -50,6 +51,10 @@ SHOWN = {
     "range_query_error": "range query error",
     "total_error": "error of the grand total",
     "coverage_from_20": "intervals hold (counts from 20)",
+    "formula_1_mean_relative_error": "mean relative error by formula (1)",
+    "formula_1_border_error": "of that by the border alone",
+    "formula_1_zones_off": "zones off by over 10 % by formula (1)",
+    "formula_1_total_error": "error of the grand total by formula (1)",
 }
 
 
@@ -76,6 +81,7 @@ def evaluate(
     layer: Layer = None,
     repair_zones: RepairZones = False,
     drop_bad_towers: DropBadTowers = False,
+    border: AtBorder = None,
     engine: Engine = None,
     master: Master = None,
     spark_conf: SparkConf = None,

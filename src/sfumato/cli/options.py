@@ -125,6 +125,15 @@ DropBadTowers = Annotated[
     bool, shared(PLACES, "--drop-bad-towers", "Leave towers without a usable position out.")
 ]
 
+AtBorder = Annotated[
+    str | None,
+    shared(
+        PLACES,
+        "--border",
+        "How far towers' cells reach beyond the zones: 0, 500m or reach; default: by the list.",
+    ),
+]
+
 # What is protected, how well, and where that is written down.
 _DATASET = shared(PRIVACY, "--dataset", "Whose people these are, as the ledger knows them.")
 _EPSILON = shared(PRIVACY, "--epsilon", "Privacy loss of the unit in one release.")

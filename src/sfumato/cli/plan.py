@@ -14,6 +14,7 @@ import typer
 from sfumato.cli.options import (
     PLACES,
     AsJson,
+    AtBorder,
     BoundText,
     CapEpsilon,
     Counted,
@@ -77,6 +78,7 @@ def plan(
     layer: Layer = None,
     repair_zones: RepairZones = False,
     drop_bad_towers: DropBadTowers = False,
+    border: AtBorder = None,
     parameter: Parameters = None,
     as_json: AsJson = False,
 ) -> None:

@@ -13,6 +13,7 @@ from sfumato.cli.options import (
     PLACES,
     PRIVACY,
     AsJson,
+    AtBorder,
     BoundText,
     Columns,
     Counted,
@@ -95,6 +96,7 @@ def release(
     layer: Layer = None,
     repair_zones: RepairZones = False,
     drop_bad_towers: DropBadTowers = False,
+    border: AtBorder = None,
     parameter: Parameters = None,
     hierarchy: Annotated[
         Path | None,

@@ -13,6 +13,7 @@ from sfumato.cli.options import (
     OUTPUT,
     PRIVACY,
     AsJson,
+    AtBorder,
     Columns,
     Dataset,
     DropBadTowers,
@@ -76,6 +77,7 @@ def stream(
     layer: Layer = None,
     repair_zones: RepairZones = False,
     drop_bad_towers: DropBadTowers = False,
+    border: AtBorder = None,
     scheme: Annotated[
         str | None,
         shared(

@@ -2,6 +2,11 @@
 
 For the holder's eyes only: what is computed here tells about real people. Results are marked
 internal in their file names; nothing is charged, because nothing here may be published.
+
+Where towers were spread over zones there are two truths. One is spread as the release was, so that
+what its border leaves out is missing in both, and the comparison is about noise and refinement
+alone. The other is formula (1) of Acs & Castelluccia (2014): the cells of the towers in the zones
+are a partition of the zones, and every visit at them counts. A border loss shows there.
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from html import escape
 from pathlib import Path
@@ -22,7 +27,8 @@ from sfumato.density.publish import opened_inputs
 from sfumato.engine.local import DropLog
 from sfumato.engine.open import opened_source
 from sfumato.errors import UsageError
-from sfumato.geography.overlay import layout_of_zones
+from sfumato.geography.border import CUT, FIRST, ON_OUTLINE_M, near_zones
+from sfumato.geography.overlay import layout_of_zones, overlay
 from sfumato.geography.places import OpenedPlaces, PlaceOptions
 from sfumato.io.write import write_bytes, write_parquet
 from sfumato.model.counts import Counting
@@ -63,6 +69,8 @@ class Comparison:
     zones: Places
     published: tuple[Release, ...]
     evaluations: tuple[Evaluation, ...]
+    formula_1: Table | None = None
+    """The truth by formula (1), where towers were spread over zones."""
 
     def __repr__(self) -> str:
         errors = ", ".join(f"{e.overall['mean_relative_error']:.3g}" for e in self.evaluations)
@@ -97,13 +105,13 @@ def true_density(
     spark: Mapping[str, str] | None = None,
     internal: Callable[[DropLog], None] | None = None,
     progress: Progress | None = None,
-) -> Table:
+) -> tuple[Table, Table | None]:
     """What the release is about: exact counts in the same places and slots.
 
-    For towers that are spread over zones the truth of a zone is the overlay of tower visits; for
-    coordinates it is the number of distinct users in the zone. `internal` is told how many rows
-    were read and why some do not count: read otherwise than for the release, they are another
-    truth.
+    For towers that are spread over zones the truth of a zone is the overlay of tower visits, and
+    beside it stands the truth by formula (1); for coordinates it is the number of distinct users
+    in the zone. `internal` is told how many rows were read and why some do not count: read
+    otherwise than for the release, they are another truth.
     """
     manifest = published.manifest
     if manifest.released.sha256 != places.released.fingerprint():
@@ -134,13 +142,21 @@ def true_density(
             internal(source.drops)
     counts = exact.values / exact.units_per_count
     if places.shares is not None:
-        return places.shares.to_zones(counts)
+        return places.shares.to_zones(counts), _by_formula_1(counts, places, published)
     ids, row = np.unique(places.counted.ids, return_inverse=True)  # a tower that moved has rows
     if ids.size == counts.shape[0]:
-        return counts
+        return counts, None
     added = np.zeros((ids.size, counts.shape[1]))
     np.add.at(added, row, counts)
-    return added
+    return added, None
+
+
+def _by_formula_1(counts: Table, places: OpenedPlaces, published: Release) -> Table | None:
+    """Visits at towers in the zones, by cells that are a partition of the zones."""
+    if not near_zones(places.counted, places.released, ON_OUTLINE_M)[0].any():
+        return None
+    cells = CUT.cells(places.counted, places.released, published.grid)
+    return overlay(cells, places.released).to_zones(counts)
 
 
 def evaluate(
@@ -156,6 +172,7 @@ def evaluate(
     layer: str | None = None,
     repair_zones: bool = False,
     drop_bad_towers: bool = False,
+    border: str | float | None = None,
     pipeline: str | None = None,
     zoning: str | None = None,
     tz: str | None = None,
@@ -185,6 +202,7 @@ def evaluate(
         layer: Layer of the zones' or the region's file.
         repair_zones: Make crossing outlines valid.
         drop_bad_towers: Leave out towers without a usable position.
+        border: How far the towers' cells reach beyond the zones; default: as for the releases.
         pipeline: `events` is the lakehouse of multimno, or the FlowDB of flowkit.
         zoning: Zones of the pipeline.
         tz: Clock of times and validity dates that carry none; default: that of the release.
@@ -218,11 +236,24 @@ def evaluate(
     _comparable(published)
     first = published[0]
     said = PlaceOptions(
-        towers, zones, grid, region, zone_id, zone_name, layer, repair_zones, drop_bad_towers
+        towers,
+        zones,
+        grid,
+        region,
+        zone_id,
+        zone_name,
+        layer,
+        repair_zones,
+        drop_bad_towers,
+        border,
     )
     with opened_inputs(events, said, pipeline, zoning, first.grid, progress) as (found, places):
-        opened = places.open(period=first.grid, tz=tz or first.grid.tz)
-        truth = true_density(
+        if places.spreads and border is None:
+            places = replace(places, border=_common_border(published))
+        opened = places.open(
+            period=first.grid, tz=tz or first.grid.tz, keep_all=first.manifest.kind == "stream"
+        )
+        truth, formula_1 = true_density(
             found(),
             first,
             opened,
@@ -254,7 +285,12 @@ def evaluate(
         )
         for one in published
     )
-    comparison = Comparison(truth, opened.released, published, judged)
+    if formula_1 is not None:
+        judged = tuple(
+            _judged_by_formula_1(one, formula_1, truth, of.values)
+            for one, of in zip(judged, published, strict=True)
+        )
+    comparison = Comparison(truth, opened.released, published, judged, formula_1)
     if out is not None:
         write_comparison(comparison, Path(out))
     return comparison
@@ -272,6 +308,38 @@ def _comparable(published: Sequence[Release]) -> None:
                 "Releases that are compared must count the same thing, visits or people.",
                 remedy="Evaluate them one at a time; streams count people.",
             )
+
+
+def _common_border(published: Sequence[Release]) -> str:
+    """The border that all of them were made with."""
+    made = {str(one.manifest.public_inputs.get("border", FIRST)) for one in published}
+    if len(made) > 1:
+        raise UsageError(
+            f"The releases were made with different borders ({', '.join(sorted(made))}), so their "
+            "truths differ.",
+            remedy="Give the `border` by which to judge them all.",
+        )
+    return made.pop()
+
+
+OFF = 0.1
+"""A zone whose sum over the period is off by more than this counts as off."""
+
+
+def _judged_by_formula_1(
+    judged: Evaluation, formula_1: Table, truth: Table, released: Table
+) -> Evaluation:
+    """The evaluation with its figures against formula (1), and what the border alone costs."""
+    errors, sums = relative_error(formula_1, released), formula_1.sum(axis=1)
+    off = np.abs(released.sum(axis=1) - sums) > OFF * sums
+    overall = {
+        "formula_1_mean_relative_error": float(errors.mean()),
+        "formula_1_border_error": float(relative_error(formula_1, truth).mean()),
+        "formula_1_zones_off": float(off.mean()),
+        "formula_1_total_error": float(released.sum() / max(formula_1.sum(), 1e-9) - 1),
+    }
+    by_zone = {"formula_1_mean_relative_error": errors.mean(axis=1)}
+    return replace(judged, overall=judged.overall | overall, by_zone=judged.by_zone | by_zone)
 
 
 def _distances(places: Places, published: Release) -> Table:

@@ -25,6 +25,7 @@ from sfumato.density.tables import (
     whole_city,
     whole_numbers,
 )
+from sfumato.geography.border import FIRST, BorderLoss, border_lines
 from sfumato.io.write import (
     write_bytes,
     write_csv,
@@ -131,7 +132,7 @@ def density_manifest(
         software={"sfumato": version("sfumato")},
         ledger=ledger_head(reservation),
         files=dict(files),
-        caveats=[*density.remarks, *_caveats(facts, plan)],
+        caveats=[*density.remarks, *_caveats(facts, plan), *border_lines(further_inputs or {})],
         not_covered=list(NOT_COVERED),
     )
 
@@ -163,6 +164,8 @@ class Finish:
     parents: NDArray[np.str_] | None = None
     """The district of each released place, where levels above it are wanted."""
     integers: bool = False
+    loss: BorderLoss | None = None
+    """What the border takes, where towers are spread over zones."""
 
     def inputs(self) -> dict[str, bool | int | float | str | None]:
         """For the manifest and the reservation; empty where nothing was asked for."""
@@ -172,7 +175,13 @@ class Finish:
             found["hierarchy"] = hashlib.sha256(text.encode()).hexdigest()
         if self.integers:
             found["integers"] = True
+        if self.loss is not None and self.loss.border != FIRST:
+            found["border"] = str(self.loss.border)
         return found
+
+    def facts(self) -> dict[str, bool | int | float | str | None]:
+        """For the manifest: the inputs, and what public geometry makes of them."""
+        return self.inputs() | ({} if self.loss is None else self.loss.facts())
 
 
 def write_release(
@@ -204,7 +213,7 @@ def write_release(
     write_places_parquet(folder / f"{released.kind}.parquet", released, extra=extra)
 
     def manifest() -> Manifest:
-        files, inputs = digests(folder), finish.inputs()
+        files, inputs = digests(folder), finish.facts()
         return density_manifest(facts, plan, density, reservation, counted, released, files, inputs)
 
     first = manifest()

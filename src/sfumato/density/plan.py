@@ -22,6 +22,7 @@ from sfumato.density.request import bound_text, counting_of, parse_bound, reques
 from sfumato.density.scheme import Parameter, Plan, PublicFacts, Scheme
 from sfumato.engine.local import LocalSource
 from sfumato.errors import UsageError
+from sfumato.geography.border import border_lines
 from sfumato.geography.places import PlaceOptions
 from sfumato.model.counts import Bound, Counting, SampleBound, WeightBound
 from sfumato.model.events import Events
@@ -54,6 +55,7 @@ class Outlook:
             f"(by {said['method']}).",
             *said["lines"],
         ]
+        lines += _at_border(said.get("border", {}))
         if "cap" in said:
             cap = said["cap"]
             enough = "enough" if cap["enough_for_a_year"] else "not enough"
@@ -95,6 +97,7 @@ def plan(
     layer: str | None = None,
     repair_zones: bool = False,
     drop_bad_towers: bool = False,
+    border: str | float | None = None,
     tower_count: int | None = None,
     zone_count: int | None = None,
     start: date | str = "2024-01-08",
@@ -125,6 +128,8 @@ def plan(
         layer: Layer of the zones' or the region's file.
         repair_zones: Make crossing outlines valid.
         drop_bad_towers: Leave out towers without a usable position.
+        border: How far the towers' cells reach beyond the zones: 0, 500m or reach (half the way
+            to the next towers); default: 0 where no tower stands outside the zones, else 3km.
         tower_count: How many towers, where there is no file yet.
         zone_count: How many zones, where there is no file yet.
         start: First day.
@@ -150,7 +155,16 @@ def plan(
     """
     recipe = scheme_named(scheme)
     said = PlaceOptions(
-        towers, zones, grid, region, zone_id, zone_name, layer, repair_zones, drop_bad_towers
+        towers,
+        zones,
+        grid,
+        region,
+        zone_id,
+        zone_name,
+        layer,
+        repair_zones,
+        drop_bad_towers,
+        border,
     )
     slots = period_of(start, end, slot, tz)
     if said.given:
@@ -170,9 +184,12 @@ def plan(
             parameter=parameter,
             tz=tz,
         )
-        facts, released = asked.facts, len(asked.released)
+        facts, released, loss = asked.facts, len(asked.released), asked.finish.loss
     else:
+        loss = None
         counted = tower_count or zone_count
+        if border is not None:
+            raise UsageError("A `border` goes with files of `towers` and `zones`.")
         if counted is None or counted < 1 or (zone_count is not None and zone_count < 1):
             raise UsageError(
                 "How many places there are is missing.",
@@ -192,6 +209,8 @@ def plan(
         released = zone_count or counted
     facts = replace(facts, unit=Unit.parse(unit))
     answer = _cost_answer(scheme, facts, cost(recipe, facts))
+    if loss is not None:
+        answer["border"] = loss.facts()
     if cap_epsilon is not None:
         fits = releases_within(recipe.plan(facts), cap_epsilon, delta)
         a_year = YEAR_DAYS / period_days(facts)
@@ -217,6 +236,12 @@ def _cost_answer(scheme: str, facts: PublicFacts, found: Cost) -> dict[str, Any]
         "noise": found.noise,
         "lines": list(found.lines),
     }
+
+
+def _at_border(facts: Mapping[str, Any]) -> list[str]:
+    """What is lost at the border, and at which towers most."""
+    worst = str(facts.get("border_worst_towers", ""))
+    return [*border_lines(facts), *([f"  share lost at the worst: {worst}"] if worst else [])]
 
 
 def _forecast(

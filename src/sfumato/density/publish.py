@@ -24,6 +24,7 @@ from sfumato.density.scheme import Parameter, Plan
 from sfumato.engine.local import DropLog, LocalSource
 from sfumato.engine.open import engine_of, opened_source
 from sfumato.errors import SfumatoError, UsageError
+from sfumato.geography.border import FIRST
 from sfumato.geography.places import PlaceOptions
 from sfumato.model.counts import Bound, Counting
 from sfumato.model.source import Progress
@@ -61,6 +62,7 @@ def release(
     layer: str | None = None,
     repair_zones: bool = False,
     drop_bad_towers: bool = False,
+    border: str | float | None = None,
     pipeline: str | None = None,
     zoning: str | None = None,
     scheme: str = DEFAULT,
@@ -107,6 +109,8 @@ def release(
         layer: Layer of the zones' or the region's file.
         repair_zones: Make crossing outlines valid.
         drop_bad_towers: Leave out towers without a usable position.
+        border: How far the towers' cells reach beyond the zones: 0, 500m or reach (half the way
+            to the next towers); default: 0 where no tower stands outside the zones, else 3km.
         pipeline: `events` is the lakehouse of multimno, or the FlowDB of flowkit.
         zoning: Zones of the pipeline: nuts:3, INSPIRE_1km, admin3.
         scheme: How the numbers are made.
@@ -152,17 +156,29 @@ def release(
     folder = Path(out).absolute()
     slots = period_of(start, end, slot, tz)
     said = PlaceOptions(
-        towers, zones, grid, region, zone_id, zone_name, layer, repair_zones, drop_bad_towers
+        towers,
+        zones,
+        grid,
+        region,
+        zone_id,
+        zone_name,
+        layer,
+        repair_zones,
+        drop_bad_towers,
+        border,
     )
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    called = name if name is not None else folder.name
     with opened_inputs(events, said, pipeline, zoning, slots, progress) as (found, places):
+        if places.spreads and places.border is None:
+            places = replace(places, border=begun_with(book, dataset, called))
         asked = request(
             places=places,
             grid=slots,
             dataset=dataset,
             epsilon=epsilon,
             delta=delta,
-            name=name if name is not None else folder.name,
+            name=called,
             scheme=scheme,
             bound=bound,
             count=count,
@@ -188,6 +204,15 @@ def release(
             progress=progress,
         ) as source:
             return publish_request(asked, source, book, folder, keep_key, internal, progress)
+
+
+def begun_with(book: Ledger, dataset: str, name: str) -> str | None:
+    """The border of a release that was begun under this name; none if none was.
+
+    One that names no border was begun by the first version's rule, or has chosen it.
+    """
+    known = book.book().find(dataset, name)
+    return None if known is None else str(known.claim.config.get("border", FIRST))
 
 
 @dataclass(frozen=True, slots=True)

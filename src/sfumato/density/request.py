@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +184,7 @@ def request(
         expected=pattern_of(earlier, opened.released, grid) if earlier else None,
     )
     finish = _finish(facts, places, hierarchy, hierarchy_column, integers)
+    finish = replace(finish, loss=opened.loss)
     return Request(facts, scheme, opened.counted, opened.released, dataset, name, finish)
 
 

@@ -239,14 +239,13 @@ class Layout:
 def layout_of_cells(cells: Cells) -> Layout:
     """Towers: their own positions, and the area of their cells averaged over the period.
 
-    A tower without a cell has the smallest area there is: it weighs nothing in a cluster.
+    A tower without a cell, or in an epoch without one, has no area then; one that never has a
+    cell gets the smallest area there is, and weighs nothing in a cluster.
     """
-    import shapely
-
     at = cells.projection.points(*shapely.get_coordinates(cells.towers.geometry).T)
     total, length = np.zeros(len(cells.towers)), 0.0
     for epoch in cells.epochs:
-        total += shapely.area(epoch.polygons) * epoch.length
+        total += np.nan_to_num(shapely.area(epoch.polygons)) * epoch.length
         length += epoch.length
     # A tower far off the plane has no finite position there.
     known = np.where(np.isfinite(at), at, 1e9)
@@ -255,10 +254,6 @@ def layout_of_cells(cells: Cells) -> Layout:
 
 def layout_of_zones(zones: Places) -> Layout:
     """Zones: centroids and areas on the plane around them. Towers: positions, areas 1."""
-    import shapely
-
-    from sfumato.geography.projection import Projection
-
     plane = Projection.around(zones)
     areas = shapely.area(plane.shapes(zones.geometry))
     return Layout(centres(zones, plane), np.maximum(areas, 1.0))

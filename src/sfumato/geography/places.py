@@ -12,8 +12,9 @@ said                   counted                                      released
 `towers` and `grid`    the same, over cells                         cells of the grid
 =====================  ===========================================  ==========================
 
-Towers are spread by the areas of their Voronoi cells. All of it is public geometry: nothing here
-sees an event, and no region, box or hull is ever taken from one.
+Towers are spread by the areas of their Voronoi cells, which end at a `border` beyond the zones
+(`sfumato.geography.border`); a tower without a cell is left out and counted. All of it is public
+geometry: nothing here sees an event, and no region, box or hull is ever taken from one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from dataclasses import dataclass, replace
 import shapely
 
 from sfumato.errors import UsageError
+from sfumato.geography.border import FIRST, Border, BorderLoss, border_for
 from sfumato.geography.grids import grid_places
 from sfumato.geography.overlay import (
     Layout,
@@ -33,7 +35,7 @@ from sfumato.geography.overlay import (
     layout_of_zones,
     overlay,
 )
-from sfumato.geography.voronoi import Cells, voronoi_cells
+from sfumato.geography.voronoi import Cells
 from sfumato.io.towers import read_towers
 from sfumato.io.zones import read_region, read_zones
 from sfumato.model.places import Places
@@ -51,6 +53,15 @@ class OpenedPlaces:
     cells: Cells | None = None
     """Voronoi cells of towers that are spread over zones."""
     shares: Overlay | None = None
+    loss: BorderLoss | None = None
+    """What the border takes, where towers are spread over zones."""
+
+    @property
+    def border(self) -> str | None:
+        """The rule at the border as requests bind it; none where it is the first version's."""
+        if self.loss is None or self.loss.border == FIRST:
+            return None
+        return str(self.loss.border)
 
     @property
     def layout(self) -> Layout:
@@ -78,28 +89,45 @@ class PlaceOptions:
     layer: str | None = None
     repair_zones: bool = False
     drop_bad_towers: bool = False
+    border: str | float | None = None
+    """How far towers' cells reach beyond the zones: `0`, `500m`, `reach`; none: by the list."""
 
     @property
     def given(self) -> bool:
         """Whether any places are said."""
         return not (self.towers is None and self.zones is None and self.grid is None)
 
+    @property
+    def spreads(self) -> bool:
+        """Whether towers are spread over zones or cells, so that there is a border."""
+        return self.towers is not None and not (self.zones is None and self.grid is None)
+
     def with_places(self, towers: Places, zones: Places | None) -> PlaceOptions:
         """The same with places that somebody else has opened."""
         return replace(self, towers=towers, zones=zones)
 
-    def open(self, *, period: TimeGrid | None = None, tz: str | None = None) -> OpenedPlaces:
+    def open(
+        self, *, period: TimeGrid | None = None, tz: str | None = None, keep_all: bool = False
+    ) -> OpenedPlaces:
         """Read the places.
 
         Args:
             period: The slots; towers that moved have a cell for each place they stood at then.
             tz: The clock of validity dates that carry none.
+            keep_all: Towers without a cell stay among those that are counted: what streams of
+                the first version did, which go on as they began.
 
         Raises:
             UsageError: Nothing is said, or things that do not go together.
             InputError: A file cannot be read, or is about another part of the world.
         """
         areas = self._areas()
+        rule = None if self.border is None else Border.parse(self.border)
+        if rule is not None and not self.spreads:
+            raise UsageError(
+                "A border is one between towers and the zones that they are spread over.",
+                remedy="Give `towers` with `zones` or a `grid`, or leave `border` out.",
+            )
         if self.towers is None:
             if areas is None:
                 raise UsageError(
@@ -110,8 +138,14 @@ class PlaceOptions:
         towers = self._towers(areas, tz)
         if areas is None:
             return OpenedPlaces(towers, towers)
-        cells = voronoi_cells(towers, areas, period=period)
-        return OpenedPlaces(towers, areas, cells, overlay(cells, areas))
+        if rule is None:
+            rule = border_for(towers, areas, period)
+        cells = rule.cells(towers, areas, period)
+        if not keep_all and not cells.served.all():
+            cells = cells.take(cells.served)
+        shares = overlay(cells, areas)
+        loss = BorderLoss.of(rule, towers, areas, shares)
+        return OpenedPlaces(cells.towers, areas, cells, shares, loss)
 
     def _areas(self) -> Places | None:
         if self.grid is None:

@@ -129,6 +129,17 @@ class Places:
     def __len__(self) -> int:
         return int(self.ids.size)
 
+    def take(self, rows: NDArray[np.bool_]) -> Places:
+        """Some of the places."""
+        return Places(
+            self.kind,
+            self.ids[rows],
+            self.geometry[rows],
+            self.names[rows],
+            self.valid_from[rows],
+            self.valid_to[rows],
+        )
+
     def fingerprint(self) -> str:
         """SHA-256 of ids, validity and normalised geometry (7 decimals, about a centimetre)."""
         digest = hashlib.sha256(f"places/1|{self.kind}|{len(self)}|".encode())

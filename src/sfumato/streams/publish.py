@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 
 from sfumato.engine.local import DropLog, LocalSource
 from sfumato.errors import ReservationRefused, UsageError
+from sfumato.geography.border import FIRST
 from sfumato.geography.places import OpenedPlaces, PlaceOptions
 from sfumato.io.events import read_events
 from sfumato.io.rows import Positions
@@ -98,6 +99,7 @@ def stream(
     layer: str | None = None,
     repair_zones: bool = False,
     drop_bad_towers: bool = False,
+    border: str | float | None = None,
     scheme: str | None = None,
     expected_users: int | None = None,
     delay: str = "0",
@@ -139,6 +141,8 @@ def stream(
         layer: Layer of the zones' or the region's file.
         repair_zones: Make crossing outlines valid.
         drop_bad_towers: Leave out towers without a usable position.
+        border: How far the towers' cells reach beyond the zones: 0, 500m or reach (half the way
+            to the next towers); default: 0 where no tower stands outside the zones, else 3km.
         scheme: How the numbers are made; default: rhythm, or profile for few finished days.
         expected_users: How many people, from public knowledge, rounded.
         delay: How long a slot stays open after its end.
@@ -183,9 +187,24 @@ def stream(
     first = day_of(start)
     last = first + timedelta(days=_ENDLESS_DAYS) if end is None else day_of(end)
     slots = TimeGrid.between(first, last, slot, tz)
-    places = PlaceOptions(
-        towers, zones, grid, region, zone_id, zone_name, layer, repair_zones, drop_bad_towers
-    ).open(period=slots, tz=tz)
+    said = PlaceOptions(
+        towers,
+        zones,
+        grid,
+        region,
+        zone_id,
+        zone_name,
+        layer,
+        repair_zones,
+        drop_bad_towers,
+        border,
+    )
+    folder = Path(out).absolute()
+    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    if said.spreads and border is None:
+        said = replace(said, border=_begun_with(book, dataset, name or folder.name))
+    # Towers without a cell stay: streams of the first version counted them, and go on.
+    places = said.open(period=slots, tz=tz, keep_all=True)
     counted = places.counted
     facts = StreamFacts(
         len(counted),
@@ -206,7 +225,6 @@ def stream(
         format,
     )
     chosen = scheme or default_name(facts, finished=not (pipe or follow))
-    folder = Path(out).absolute()
     request = StreamRequest(
         dataset=dataset,
         name=name or folder.name,
@@ -227,7 +245,6 @@ def stream(
             f"{chosen} needs each window as a whole before its first slot leaves.",
             remedy="Give it a finished history, or choose another `scheme`.",
         )
-    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     book.require_dataset(dataset)
     if begin is not None:
         begin(facts)
@@ -244,6 +261,12 @@ def stream(
 def _binary(events: Any) -> BinaryIO:
     file: BinaryIO = sys.stdin.buffer if events == PIPE else events
     return file
+
+
+def _begun_with(book: Ledger, dataset: str, name: str) -> str | None:
+    """The border of the stream that was begun under this name; none if none was."""
+    known = book.book().find(dataset, name)
+    return None if known is None else str(known.claim.config["reading"].get("border", FIRST))
 
 
 def _consistency(said: Consistency | str) -> Consistency:
@@ -266,6 +289,8 @@ def _read_as(reading: Options, places: OpenedPlaces, grid: TimeGrid) -> tuple[tu
         said["format"] = reading.format
     if places.shares is not None:
         said["where zones lie"] = places.released.fingerprint()
+    if places.border is not None:
+        said["border"] = places.border
     return (("where places lie", places.counted.fingerprint()), *sorted(said.items()))
 
 
