@@ -21,6 +21,7 @@ import json
 import os
 import sys
 import time
+import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -88,7 +89,8 @@ def work(task: Task) -> dict[str, dict[str, Any]]:
 
 def _rival(people: Population, epsilon: float, draws: tuple[int, ...], city: str) -> list[float]:
     """Errors of `paris`, drawn once and remembered by city and draw."""
-    path = OUT / f"{RIVAL}-{city}-{epsilon:g}-{draws[0]}.json"
+    same = zlib.crc32(people.truth.tobytes())
+    path = OUT / f"{RIVAL}-{city}-{same:08x}-{epsilon:g}-{draws[0]}.json"
     known: dict[str, float] = json.loads(path.read_text()) if path.is_file() else {}
     new = [draw for draw in draws if str(draw) not in known]
     if new:
