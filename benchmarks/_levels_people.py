@@ -10,7 +10,7 @@ counted where they are released, without an overlay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from types import MappingProxyType
@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.city import City, CityPlan, build_city, generate_events
+from sfumato.city import CityPlan, build_city, generate_events
 from sfumato.density.scheme import Parameter, PublicFacts
 from sfumato.engine.local import LocalSource
 from sfumato.geography.overlay import (
@@ -108,16 +108,17 @@ def population(kind: str, zones: int, people: int, seed: int) -> Population:
         start=date(2007, 9, 10),
         area_km2=zones * _KM2_PER_ZONE,
     )
-    city = build_city(plan)
     if kind == CALLS:
-        return _calls(city)
+        return calls(plan)
+    city = build_city(plan)
     rng = np.random.default_rng([seed, KINDS.index(kind), zones, people])
     live = _hourly_gps if kind == GPS else _check_ins
     return in_zones(kind, city.zones, GRID, *live(layout_of_zones(city.zones), people, rng))
 
 
-def _calls(city: City) -> Population:
-    grid = city.plan.grid
+def calls(plan: CityPlan) -> Population:
+    """Call records of a made-up city, spread from its towers over its zones."""
+    city, grid = build_city(plan), plan.grid
     table = pa.Table.from_batches(list(generate_events(city)))
     source = RememberingSource(LocalSource(read_events(table), city.towers, grid, threads=1))
     cells = voronoi_cells(city.towers, city.zones, period=grid)
@@ -126,7 +127,7 @@ def _calls(city: City) -> Population:
         CALLS,
         source,
         shares.to_zones(open_private(source.exact(Counting.VISITS)).values),
-        city.plan.users,
+        plan.users,
         grid,
         city.towers.ids,
         layout_of_cells(cells),
@@ -268,6 +269,3 @@ def _check_ins(layout: Layout, people: int, rng: np.random.Generator) -> tuple[W
     week = np.concatenate([day * f for f in (0.8, 0.8, 0.9, 1.0, 1.4, 1.6, 1.2)])
     slot = rng.choice(GRID.slots, user.size, p=week / week.sum())
     return user, slot.astype(np.int64), place.astype(np.int64)
-
-
-Maker = Callable[[int], Population]

@@ -11,7 +11,8 @@ means stand in docs/benchmarks/levels.md and .json beside the bars they have to 
 option, or with `--judge`, the cities are fresh ones that tuned nothing; with any other option they
 are the development ones, and the table is written to out/levels. `--only` takes the parts of a
 cell's name, in any order, any of them missing. What `paris` gives is remembered in out/levels,
-since it does not change.
+since it does not change. `--study crowd` and `--study weak` are about large cities; their figures
+are in docs/benchmarks/levels-studies.md.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import json
 import os
 import sys
 import time
+import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -28,10 +30,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from benchmarks._levels_judge import RIVAL, Verdict, drawn, verdict_of
-from benchmarks._levels_page import page, summary
+from benchmarks._levels_judge import RIVAL, Mean, drawn, verdict_of
+from benchmarks._levels_page import figures, page, summary
 from benchmarks._levels_people import KINDS, Population, population
 from benchmarks._levels_real import REAL, missing, real_population
+from benchmarks._levels_studies import STUDIES, studies_page
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "benchmarks"
@@ -88,7 +91,8 @@ def work(task: Task) -> dict[str, dict[str, Any]]:
 
 def _rival(people: Population, epsilon: float, draws: tuple[int, ...], city: str) -> list[float]:
     """Errors of `paris`, drawn once and remembered by city and draw."""
-    path = OUT / f"{RIVAL}-{city}-{epsilon:g}-{draws[0]}.json"
+    same = zlib.crc32(people.truth.tobytes())
+    path = OUT / f"{RIVAL}-{city}-{same:08x}-{epsilon:g}-{draws[0]}.json"
     known: dict[str, float] = json.loads(path.read_text()) if path.is_file() else {}
     new = [draw for draw in draws if str(draw) not in known]
     if new:
@@ -190,17 +194,26 @@ def run(todo: list[Task], processes: int) -> dict[str, dict[str, Any]]:
     return cells
 
 
-def kept(cells: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The same in plain values."""
+def plain(value: Any) -> Any:
+    """Figures as JSON has them."""
+    if isinstance(value, Mean):
+        return {"mean": plain(value.mean), "error": plain(value.error)}
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, list):
+        return [plain(part) for part in value]
+    return value
 
-    def plain(verdict: Verdict) -> dict[str, Any]:
-        row = verdict.as_json()
-        return {k: round(v, 5) if isinstance(v, float) else v for k, v in row.items()}
 
-    return {
-        name: {**cell, "verdicts": [plain(verdict) for verdict in cell["verdicts"]]}
-        for name, cell in cells.items()
-    }
+def study(name: str, seed: int, draws: int, folder: Path) -> None:
+    """Run a study; its rows replace the ones of its name."""
+    rows = STUDIES[name](seed, draws, lambda line: print(line, flush=True))
+    path = folder / "levels-studies.json"
+    known = json.loads(path.read_text("utf-8")) if path.is_file() else []
+    now = {row["study"] for row in rows}
+    rows = [row for row in known if row["study"] not in now] + rows
+    path.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+    (folder / "levels-studies.md").write_text(studies_page(rows), "utf-8")
 
 
 def _setting(text: str) -> tuple[str, float]:
@@ -219,6 +232,7 @@ def options() -> argparse.ArgumentParser:
     found.add_argument("--judge", action="store_true", help="the fresh cities; writes docs")
     found.add_argument("--quick", action="store_true", help="four draws, two cities, no docs")
     found.add_argument("--no-rivals", action="store_true", help="leave paris out")
+    found.add_argument("--study", choices=sorted(STUDIES), help="a study of large cities instead")
     found.add_argument("--processes", type=int, default=2)
     found.add_argument("--write", type=Path, help="folder of the table; docs with --judge")
     return found
@@ -229,12 +243,16 @@ def main() -> None:
     if asked.quick:
         asked.cities = min(asked.cities, 2)
     asked.draws = asked.draws or (4 if asked.quick else DRAWS)
+    folder = asked.write or (FOLDER if asked.judge and not asked.only else OUT)
+    folder.mkdir(parents=True, exist_ok=True)
+    if asked.study:
+        study(asked.study, FRESH if asked.judge else asked.seed, asked.draws, folder)
+        return
     start = time.time()
     cells = run(list(tasks(asked)), asked.processes)
     print(f"{time.time() - start:.0f} s")
-    folder = asked.write or (FOLDER if asked.judge and not asked.only else OUT)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "levels.json").write_text(json.dumps(kept(cells)) + "\n", "utf-8")
+    found = {name: {k: plain(v) for k, v in figures(name, cells[name]).items()} for name in cells}
+    (folder / "levels.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     (folder / "levels.md").write_text(page(cells, asked.scheme, asked.judge), "utf-8")
     print(f"written to {folder}/levels.md")
 
