@@ -171,8 +171,8 @@ class Density:
     posterior: Posterior | None = None
     """What the numbers were taken from, where the scheme has one: any sum has an interval there."""
     kept: Mapping[str, NDArray[Any]] | None = None
-    """Arrays to keep beside the table, where the scheme can read them again: measurements, which are
-    paid for, and public settings."""
+    """Arrays to keep beside the table, where the scheme can read them again: measurements, which
+    are paid for, and public settings."""
 
     def __post_init__(self) -> None:
         shape = self.values.shape

@@ -127,7 +127,7 @@ def write_parquet(path: str | Path, table: pa.Table, mode: int = 0o644) -> None:
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]], mode: int = 0o644) -> None:
-    """Arrays as a compressed `.npz`, whose entries carry no time: the same arrays, the same bytes."""
+    """Arrays as a compressed `.npz`. Its entries carry no time: the same arrays, the same bytes."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, array in arrays.items():
