@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,6 +170,9 @@ class Density:
     """The posterior median of each number, for reading single cells; medians do not add up."""
     posterior: Posterior | None = None
     """What the numbers were taken from, where the scheme has one: any sum has an interval there."""
+    kept: Mapping[str, NDArray[Any]] | None = None
+    """Arrays to keep beside the table, where the scheme can read them again: measurements, which
+    are paid for, and public settings."""
 
     def __post_init__(self) -> None:
         shape = self.values.shape

@@ -230,7 +230,7 @@ def infer(
     """The density behind a noisy matrix. `rich` adds the layer that needs a strong signal,
     `pooled` mixes the maps of the small hours, which a weak one needs."""
     matrix, weights, sigma = measured.matrix, measured.weights, measured.matrix_sd
-    weighting = _weighting(ground, measured)
+    weighting = cell_weighting(ground, measured)
     rng = np.random.default_rng(_SEED + 1)
     scale, field = weights * weighting.of_visits, ground.field
     prior = scale * field
@@ -292,7 +292,7 @@ def infer(
     return Posterior(draws, chance, ground.dilution), distortion
 
 
-def _weighting(ground: Ground, measured: Measured) -> Weighting:
+def cell_weighting(ground: Ground, measured: Measured) -> Weighting:
     """What the limit of the matrix is expected to do in each released cell."""
     area, activity = ground.area, ground.activity
     norms = np.sqrt(np.asarray(area.power(2).T @ np.square(measured.weights)))

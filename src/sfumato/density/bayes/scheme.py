@@ -33,7 +33,7 @@ from scipy.sparse import csr_array, eye_array
 from sfumato.density.bayes.clipping import Distortion
 from sfumato.density.bayes.inference import Ground, infer, matrix_weights, prepare
 from sfumato.density.bayes.ladder import Activity, ladder_steps, read_ladder
-from sfumato.density.bayes.measured import Margins, Measured
+from sfumato.density.bayes.measured import Margins, Measured, centres, grained, keep, separable
 from sfumato.density.bayes.settings import (
     Limits,
     Settings,
@@ -44,8 +44,7 @@ from sfumato.density.bayes.settings import (
 from sfumato.density.common import no_others, rounded, user_period
 from sfumato.density.posterior import Posterior
 from sfumato.density.scheme import Declaration, Density, Plan, PlannedMeasurement, PublicFacts
-from sfumato.geography.overlay import Layout
-from sfumato.model.counts import WEIGHT_UNITS, Counting
+from sfumato.model.counts import WEIGHT_UNITS, Counting, WeightBound
 from sfumato.model.ladder import LADDER_UNITS, ladder_gains, step_sums
 from sfumato.model.source import Source
 from sfumato.privacy.calibration import Calibration, GaussianPart, calibrate_gaussians
@@ -102,14 +101,29 @@ class Bayes:
         return Plan(self.name, planned, sd, lines, _bound_in_words(settings))
 
     def run(self, source: Source, wall: Wall, facts: PublicFacts) -> Density:
-        measured, taken = measure(source, wall, facts)
-        found, distortion = read(measured, facts)
-        ids = facts.released_ids
-        values, lower, upper, median = rounded(
-            found.mean, *found.quantiles(0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2, 0.5)
-        )
-        remarks = distortion.remarks(ids, facts.grid.starts())
-        return Density(ids, values, lower, upper, COVERAGE, taken, remarks, median, found)
+        return density_of(*measure(source, wall, facts), facts)
+
+
+def density_of(measured: Measured, taken: tuple[Measurement, ...], facts: PublicFacts) -> Density:
+    """What is published, from what was measured. Post-processing."""
+    found, distortion = read(measured, facts)
+    ids = facts.released_ids
+    values, lower, upper, median = rounded(
+        found.mean, *found.quantiles(0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2, 0.5)
+    )
+    remarks = distortion.remarks(ids, facts.grid.starts())
+    return Density(
+        ids,
+        values,
+        lower,
+        upper,
+        COVERAGE,
+        taken,
+        remarks,
+        median,
+        found,
+        keep(measured, facts),
+    )
 
 
 def measure(
@@ -130,6 +144,7 @@ def measure(
     steps = _steps(facts)
     ladder = take(LADDER, source.ladder(steps, counting))
     sums, sds = step_sums(ladder.values, ladder.variance, steps)
+    sums = grained(sums, sds)
     limits = _limits(sums, sds, facts, settings)
     places = take(PLACES, source.place_totals(limits.places, counting))
     slots = take(SLOTS, source.slot_totals(limits.slots, counting))
@@ -137,30 +152,32 @@ def measure(
         steps,
         sums,
         sds,
-        places.estimate() / limits.places.most,
-        places.sd / limits.places.most,
-        effective(limits.places),
-        slots.estimate() / limits.slots.most,
-        slots.sd / limits.slots.most,
-        effective(limits.slots),
+        *_of_light_users(places, limits.places),
+        *_of_light_users(slots, limits.slots),
     )
-    ground = _ground(margins, facts)
-    weights = matrix_weights(ground)
+    ground = ground_of(margins, facts)
+    weights = separable(matrix_weights(ground))
     norms = event_norms(ground.area, weights, MAP_UNITS)
     counts = source.weighted(limits.matrix, counting, norms)
     box = apply_weighted_map(counts, ground.area, weights, norms, MAP_UNITS, "weighted matrix")
-    matrix = take(MATRIX, box)
-    most = limits.matrix.most
-    found = Measured(
-        margins, weights, matrix.estimate() / most, matrix.sd / most, effective(limits.matrix)
-    )
+    found = Measured(margins, weights, *_of_light_users(take(MATRIX, box), limits.matrix))
     return found, tuple(taken)
+
+
+def _of_light_users(
+    measured: Measurement, bound: WeightBound
+) -> tuple[NDArray[np.float64], float, float]:
+    """Numbers in which a light user counts one, on the lattice that is kept, the noise's standard
+    deviation, and the limit from which on a user is not light."""
+    most = bound.whole / WEIGHT_UNITS
+    sd = measured.sd / most
+    return grained(measured.estimate() / most, sd), sd, effective(bound)
 
 
 def read(measured: Measured, facts: PublicFacts) -> tuple[Posterior, Distortion]:
     """The posterior of the density behind the measurements. Post-processing."""
     settings = settings_for(facts)
-    ground = _ground(measured.margins, facts)
+    ground = ground_of(measured.margins, facts)
     return infer(ground, measured, rich=settings.rich, pooled=settings.pooled)
 
 
@@ -186,12 +203,12 @@ def _activity(sums: NDArray[np.float64], sds: NDArray[np.float64], facts: Public
     )
 
 
-def _ground(margins: Margins, facts: PublicFacts) -> Ground:
+def ground_of(margins: Margins, facts: PublicFacts) -> Ground:
     return prepare(
         margins,
         _activity(margins.ladder, margins.ladder_sd, facts),
         _area(facts),
-        _centres(facts),
+        centres(facts),
         facts.grid.starts(),
         facts.grid.ends(),
         facts.expected,
@@ -217,11 +234,6 @@ def _area(facts: PublicFacts) -> csr_array:
     area = csr_array(facts.overlay.shares.T)
     area.sum_duplicates()
     return area
-
-
-def _centres(facts: PublicFacts) -> NDArray[np.float64]:
-    layout = facts.layout if facts.overlay is None else facts.zone_layout
-    return (layout or Layout.in_order(facts.released_ids.size)).centres
 
 
 def _events(facts: PublicFacts, settings: Settings) -> Mapping[str, tuple[GaussianEvent, int, int]]:

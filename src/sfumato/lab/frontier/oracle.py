@@ -38,10 +38,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from sfumato.density.bayes import Bayes
 from sfumato.density.bayes import scheme as recipe
-from sfumato.density.bayes.inference import Ground, Margins, matrix_weights, prepare
-from sfumato.density.bayes.scheme import expected_visits, settings_for
+from sfumato.density.bayes.inference import Ground, cell_weighting
+from sfumato.density.bayes.measured import Measured
 from sfumato.density.refine.margins import project_to_simplex, rake
 from sfumato.density.scheme import Density, PublicFacts
 from sfumato.model.counts import Counts, SampleBound, WeightBound
@@ -238,8 +237,9 @@ class Oracle:
         self, source: Source, wall: BoxKeepingWall, facts: PublicFacts
     ) -> tuple[Density, Table]:
         """One draw of `bayes`, and the oracle on the same noise."""
-        density = Bayes().run(source, wall, facts)
-        return density, self.read(frame_of(wall, facts))
+        measured, taken = recipe.measure(source, wall, facts)
+        density = recipe.density_of(measured, taken, facts)
+        return density, self.read(frame_of(measured, wall, facts))
 
     def read(self, frame: Frame) -> Table:
         """The filtered table."""
@@ -261,31 +261,16 @@ class Oracle:
         return self._bank
 
 
-def frame_of(wall: BoxKeepingWall, facts: PublicFacts) -> Frame:
+def frame_of(measured: Measured, wall: BoxKeepingWall, facts: PublicFacts) -> Frame:
     """The matrix that a run of `bayes` measured on this wall, opened."""
-    taken, settings = wall.taken, settings_for(facts)
-    area = recipe._area(facts)
-    total = taken.get(recipe.TOTAL)
-    ground = prepare(
-        Margins(
-            places=taken[recipe.PLACES].estimate(),
-            places_sd=taken[recipe.PLACES].sd,
-            slots=taken[recipe.SLOTS].estimate(),
-            slots_sd=taken[recipe.SLOTS].sd,
-            total=None if total is None else float(total.estimate()[0]),
-        ),
-        area,
-        recipe._centres(facts),
-        facts.grid.starts(),
-        facts.grid.ends(),
-    )
-    weights = matrix_weights(ground, area)
-    expected = recipe._weighting(ground, area, weights, settings, expected_visits(facts))
+    ground = recipe.ground_of(measured.margins, facts)
     box = open_private(wall.boxes[recipe.MATRIX])
+    # The limit was fitted to the people by a factor on everybody; the noise says which.
+    factor = wall.taken[recipe.MATRIX].sd / measured.matrix_sd
     return Frame(
         ground=ground,
-        scale=weights * expected.of_visits,
-        noisy=taken[recipe.MATRIX].estimate(),
-        clean=box.values / np.float64(box.units_per_count),
-        sigma=taken[recipe.MATRIX].sd,
+        scale=measured.weights * cell_weighting(ground, measured).of_visits,
+        noisy=measured.matrix,
+        clean=box.values / np.float64(box.units_per_count) / factor,
+        sigma=measured.matrix_sd,
     )
