@@ -205,7 +205,7 @@ def write_release(
         write_arrays(folder / MEASUREMENTS, density.kept)
 
     def manifest(files: Mapping[str, str]) -> Manifest:
-        inputs = finish.inputs()
+        inputs = finish.facts()
         return density_manifest(facts, plan, density, reservation, counted, released, files, inputs)
 
     seal(folder, manifest)
@@ -226,10 +226,6 @@ def write_tables(
         file = "density-districts.parquet" if name == "district" else "density-city.parquet"
         write_parquet(folder / file, level_table(density, parents, grid, f"{name}_id"))
     return {"district": finish.parents.tolist()}
-
-    def manifest() -> Manifest:
-        files, inputs = digests(folder), finish.facts()
-        return density_manifest(facts, plan, density, reservation, counted, released, files, inputs)
 
 
 def seal(folder: Path, manifest: Callable[[Mapping[str, str]], Manifest]) -> None:

@@ -106,21 +106,21 @@ def keep(measured: Measured, facts: PublicFacts) -> dict[str, NDArray[Any]]:
         "ladder_steps": np.array(margins.steps, dtype=np.int64),
         "ladder_sd": margins.ladder_sd,
         "ladder": _small(_whole(margins.ladder, margins.ladder_sd / FINENESS)),
-        "place_limit": np.float64(margins.place_limit),
-        "places_sd": np.float64(margins.places_sd),
+        "place_limit": np.array(margins.place_limit, dtype=np.float64),
+        "places_sd": np.array(margins.places_sd, dtype=np.float64),
         "places": _small(_whole(margins.places, margins.places_sd / FINENESS)),
-        "slot_limit": np.float64(margins.slot_limit),
-        "slots_sd": np.float64(margins.slots_sd),
+        "slot_limit": np.array(margins.slot_limit, dtype=np.float64),
+        "slots_sd": np.array(margins.slots_sd, dtype=np.float64),
         "slots": _small(_whole(margins.slots, margins.slots_sd / FINENESS)),
-        "matrix_limit": np.float64(measured.matrix_limit),
-        "matrix_sd": np.float64(measured.matrix_sd),
+        "matrix_limit": np.array(measured.matrix_limit, dtype=np.float64),
+        "matrix_sd": np.array(measured.matrix_sd, dtype=np.float64),
         "place_weights": places,
         "slot_weights": slots,
         "matrix": _small(_whole(measured.matrix, measured.matrix_sd / FINENESS)),
         "centres": centres(facts),
-        "epsilon": np.float64(facts.epsilon),
-        "delta": np.float64(facts.delta),
-        "expected_users": np.int64(facts.expected_users or 1),
+        "epsilon": np.array(facts.epsilon, dtype=np.float64),
+        "delta": np.array(facts.delta, dtype=np.float64),
+        "expected_users": np.array(facts.expected_users or 1, dtype=np.int64),
     }
     if facts.overlay is not None:
         shares = facts.overlay.shares
@@ -143,12 +143,11 @@ def kept(
         ValueError: Arrays are missing, or do not fit each other, the places and the slots.
     """
     try:
-        margins = Margins(
-            tuple(int(step) for step in arrays["ladder_steps"]),
-            *_steps(arrays, "ladder"),
-            *_total(arrays, "places", "place_limit"),
-            *_total(arrays, "slots", "slot_limit"),
+        places, slots = (
+            _total(arrays, *names) for names in (("places", "place_limit"), ("slots", "slot_limit"))
         )
+        steps = tuple(int(step) for step in arrays["ladder_steps"])
+        margins = Margins(steps, *_steps(arrays, "ladder"), *places, *slots)
         matrix, matrix_sd, limit = _total(arrays, "matrix", "matrix_limit")
         weights = np.outer(
             arrays["place_weights"].astype(np.float64), arrays["slot_weights"].astype(np.float64)
