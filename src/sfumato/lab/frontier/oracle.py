@@ -33,6 +33,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 import scipy.linalg
@@ -40,8 +41,8 @@ from numpy.typing import NDArray
 
 from sfumato.density.bayes import Bayes
 from sfumato.density.bayes import scheme as recipe
-from sfumato.density.bayes.inference import Ground, Margins, matrix_weights, prepare
-from sfumato.density.bayes.scheme import expected_visits, settings_for
+from sfumato.density.bayes.inference import Ground
+from sfumato.density.bayes.inference import _weighting as expected_weights
 from sfumato.density.refine.margins import project_to_simplex, rake
 from sfumato.density.scheme import Density, PublicFacts
 from sfumato.model.counts import Counts, SampleBound, WeightBound
@@ -239,7 +240,7 @@ class Oracle:
     ) -> tuple[Density, Table]:
         """One draw of `bayes`, and the oracle on the same noise."""
         density = Bayes().run(source, wall, facts)
-        return density, self.read(frame_of(wall, facts))
+        return density, self.read(frame_of(source, wall, facts))
 
     def read(self, frame: Frame) -> Table:
         """The filtered table."""
@@ -261,31 +262,40 @@ class Oracle:
         return self._bank
 
 
-def frame_of(wall: BoxKeepingWall, facts: PublicFacts) -> Frame:
-    """The matrix that a run of `bayes` measured on this wall, opened."""
-    taken, settings = wall.taken, settings_for(facts)
-    area = recipe._area(facts)
-    total = taken.get(recipe.TOTAL)
-    ground = prepare(
-        Margins(
-            places=taken[recipe.PLACES].estimate(),
-            places_sd=taken[recipe.PLACES].sd,
-            slots=taken[recipe.SLOTS].estimate(),
-            slots_sd=taken[recipe.SLOTS].sd,
-            total=None if total is None else float(total.estimate()[0]),
-        ),
-        area,
-        recipe._centres(facts),
-        facts.grid.starts(),
-        facts.grid.ends(),
-    )
-    weights = matrix_weights(ground, area)
-    expected = recipe._weighting(ground, area, weights, settings, expected_visits(facts))
+class _Replay(Wall):
+    """Gives what another wall measured again, by label: `bayes` then tells what it made of it."""
+
+    taken: Mapping[str, Measurement]
+
+    @classmethod
+    def of(cls, wall: BoxKeepingWall) -> Self:
+        made = cls.__new__(cls)
+        made.taken = wall.taken
+        return made
+
+    def gaussian(
+        self,
+        box: Private[Counts],
+        *,
+        sigma2: Fraction | int,
+        label: str,
+        touched: int | None = None,
+    ) -> Measurement:
+        del box, sigma2, touched
+        return self.taken[label]
+
+
+def frame_of(source: Source, wall: BoxKeepingWall, facts: PublicFacts) -> Frame:
+    """The matrix that a run of `bayes` on that source measured on this wall, opened."""
+    measured, _ = recipe.measure(source, _Replay.of(wall), facts)
+    ground = recipe._ground(measured.margins, facts)
     box = open_private(wall.boxes[recipe.MATRIX])
+    # The matrix is told in visits of a light user, the box in those of the weight they were given.
+    light = measured.matrix_sd / wall.taken[recipe.MATRIX].sd
     return Frame(
         ground=ground,
-        scale=weights * expected.of_visits,
-        noisy=taken[recipe.MATRIX].estimate(),
-        clean=box.values / np.float64(box.units_per_count),
-        sigma=taken[recipe.MATRIX].sd,
+        scale=measured.weights * expected_weights(ground, measured).of_visits,
+        noisy=measured.matrix,
+        clean=box.values / np.float64(box.units_per_count) * light,
+        sigma=measured.matrix_sd,
     )
