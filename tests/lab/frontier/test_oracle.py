@@ -22,7 +22,7 @@ def test_the_frame_holds_one_matrix_with_and_without_its_noise(stage: Stage) -> 
     facts = stage.facts(0.3, 2e-6)
     wall = BoxKeepingWall.seeded(5)
     Bayes().run(stage.source, wall, facts)
-    frame = frame_of(wall, facts)
+    frame = frame_of(stage.source, wall, facts)
     noise = frame.noisy - frame.clean
     assert abs(noise.std() / frame.sigma - 1) < 0.05
     assert abs(noise.mean()) < 4 * frame.sigma / noise.size**0.5
