@@ -147,7 +147,20 @@ def kept(
             _total(arrays, *names) for names in (("places", "place_limit"), ("slots", "slot_limit"))
         )
         steps = tuple(int(step) for step in arrays["ladder_steps"])
-        margins = Margins(steps, *_steps(arrays, "ladder"), *places, *slots)
+        places, places_sd, place_limit = _total(arrays, "places", "place_limit")
+        slots, slots_sd, slot_limit = _total(arrays, "slots", "slot_limit")
+        ladder, ladder_sd = _steps(arrays, "ladder")
+        margins = Margins(
+            tuple(int(step) for step in arrays["ladder_steps"]),
+            ladder,
+            ladder_sd,
+            places,
+            places_sd,
+            place_limit,
+            slots,
+            slots_sd,
+            slot_limit,
+        )
         matrix, matrix_sd, limit = _total(arrays, "matrix", "matrix_limit")
         weights = np.outer(
             arrays["place_weights"].astype(np.float64), arrays["slot_weights"].astype(np.float64)
