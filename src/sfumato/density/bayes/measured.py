@@ -143,10 +143,6 @@ def kept(
         ValueError: Arrays are missing, or do not fit each other, the places and the slots.
     """
     try:
-        places, slots = (
-            _total(arrays, *names) for names in (("places", "place_limit"), ("slots", "slot_limit"))
-        )
-        steps = tuple(int(step) for step in arrays["ladder_steps"])
         places, places_sd, place_limit = _total(arrays, "places", "place_limit")
         slots, slots_sd, slot_limit = _total(arrays, "slots", "slot_limit")
         ladder, ladder_sd = _steps(arrays, "ladder")
