@@ -38,7 +38,7 @@ from sfumato.density.posterior import Posterior
 from sfumato.density.refine.levels import level_posterior, levels_of_day
 from sfumato.density.refine.margins import PLACE_FLOOR, SLOT_FLOOR, rake
 from sfumato.density.refine.spatial import Filtered, SpatialFilter
-from sfumato.density.refine.special_hours import pool_nights, temper_crowds
+from sfumato.density.refine.special_hours import NIGHT_END, OWN, pool_nights, temper_crowds
 from sfumato.density.refine.temporal import components, effective_noise, rhythm_basis, wiener
 from sfumato.model.time_grid import HourCalendar
 
@@ -51,6 +51,9 @@ PAIRS = 32
 _UNEVEN = 0.12
 """Relative error of a place's total for each unit of weight that its bound took away: active people
 are not spread evenly."""
+_SIZE = 0.65
+"""Strength of a place's own rhythm grows with this power of its size. A half would be the same
+relative strength everywhere; stations and centres differ more from the city than homes do."""
 _RHYTHM = 0.2
 """How far places differ from the city's rhythm, relative to it: what is expected where noise hides
 it."""
@@ -237,7 +240,7 @@ def infer(
     level = _level(matrix, prior, sigma)
     distortion = find_distortion(matrix, level * prior, sigma, ground.spread, weighting.leak)
     rest = matrix - level * prior
-    size = np.sqrt(ground.places / ground.places.mean())
+    size = (ground.places / ground.places.mean()) ** _SIZE
     places = SpatialFilter(ground.centres, size)
     envelope = np.sqrt(ground.slots / ground.slots.mean())
     power = float(np.square(level * prior).sum()) / rest.shape[0]
@@ -288,7 +291,7 @@ def infer(
         one = rake(one, ground.place_draws[k], ground.slot_draws[k])
         draws[k] = pool_nights(one, ground.calendar) if pooled else one
     mean = draws.mean(axis=0, dtype=np.float64)
-    chance = _unseen(ground, mean, scale, sigma, white)
+    chance = _unseen(ground, mean, scale, sigma, white, pooled)
     return Posterior(draws, chance, ground.dilution), distortion
 
 
@@ -372,11 +375,20 @@ def _rhythms(
     return fields, basis
 
 
-def _unseen(ground: Ground, table: Table, scale: Table, sigma: float, white: float) -> Table:
-    """Variance of chance (independent visits) that no smooth layer can know, less what was seen."""
+def _unseen(
+    ground: Ground, table: Table, scale: Table, sigma: float, white: float, pooled: bool
+) -> Table:
+    """Variance of chance (independent visits) that no layer can know, less what was seen of it.
+
+    Where small hours were pooled over days, each of them was seen only as far as it kept its own
+    map.
+    """
     seen = white / (white + sigma**2)
     chance = table * ground.dilution[:, None]
     result: Table = np.maximum(chance - white / np.square(scale), 0.0) * (1 - seen) ** 2
+    if pooled:
+        night = ground.calendar.hour < NIGHT_END
+        result[:, night] = chance[:, night] * (1 - OWN * seen) ** 2
     return result
 
 
@@ -385,6 +397,6 @@ def _deviation(
 ) -> Table:
     """Rough standard deviation of the error of each cell, in counts, before there are draws."""
     margins = np.square(table) * np.square(ground.spread)[:, None]
-    unseen = _unseen(ground, table, scale, sigma, white)
+    unseen = _unseen(ground, table, scale, sigma, white, pooled=False)
     result: Table = np.sqrt(variance / np.square(scale) + unseen + margins)
     return result
