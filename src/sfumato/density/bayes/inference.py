@@ -51,7 +51,7 @@ PAIRS = 32
 _UNEVEN = 0.12
 """Relative error of a place's total for each unit of weight that its bound took away: active people
 are not spread evenly."""
-_SIZE = 0.65
+_SIZE = 0.8
 """Strength of a place's own rhythm grows with this power of its size. A half would be the same
 relative strength everywhere; stations and centres differ more from the city than homes do."""
 _RHYTHM = 0.2
