@@ -44,10 +44,10 @@ _POPULATION, _MOVES, _STARTS = 256, 300, 4000
 _SEED = 20140824
 
 
-def ladder_steps(slots: int, several_places: bool) -> tuple[int, ...]:
-    """1, 2, 4, … up to the public top: the slots, or `REACH` times them where a slot may count
-    several places."""
-    top = slots * (REACH if several_places else 1)
+def ladder_steps(slots: int, places: int) -> tuple[int, ...]:
+    """1, 2, 4, … up to the public top: the slots times the places that one of them may count for
+    one person, at most `REACH`."""
+    top = slots * min(places, REACH)
     steps = [1]
     while steps[-1] * 2 < top:
         steps.append(steps[-1] * 2)

@@ -182,7 +182,7 @@ def read(measured: Measured, facts: PublicFacts) -> tuple[Posterior, Distortion]
 
 
 def _steps(facts: PublicFacts) -> tuple[int, ...]:
-    return ladder_steps(facts.grid.slots, facts.counting is Counting.VISITS)
+    return ladder_steps(facts.grid.slots, facts.places if facts.counting is Counting.VISITS else 1)
 
 
 def _limits(
