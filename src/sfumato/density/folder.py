@@ -8,7 +8,7 @@ manifest that is written lists the digests of all other files, the page's too.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.density.bayes.measured import Kept
 from sfumato.density.common import bound_in_words
-from sfumato.density.refine.margins import pattern_digest
 from sfumato.density.scheme import Density, Plan, PublicFacts
 from sfumato.density.tables import (
     density_table,
@@ -27,6 +27,7 @@ from sfumato.density.tables import (
 )
 from sfumato.geography.border import FIRST, BorderLoss, border_lines
 from sfumato.io.write import (
+    write_arrays,
     write_bytes,
     write_csv,
     write_parquet,
@@ -35,11 +36,13 @@ from sfumato.io.write import (
 )
 from sfumato.model.counts import SampleBound
 from sfumato.model.places import Places
+from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.accounting import guarantee
 from sfumato.privacy.events import event_to_json
 from sfumato.privacy.ledger import Claim, Reservation
 from sfumato.privacy.ledger.views import cumulative, ledger_head, release_facts
 from sfumato.privacy.transaction import digests
+from sfumato.published.folder import MEASUREMENTS
 from sfumato.published.manifest import (
     MANIFEST_NAME,
     NOT_COVERED,
@@ -126,19 +129,33 @@ def density_manifest(
         ),
         public_inputs={
             "expected_users": facts.expected_users,
-            **({} if facts.expected is None else {"earlier": pattern_digest(facts.expected)}),
+            **earlier_inputs(facts.earlier),
             **(further_inputs or {}),
         },
         software={"sfumato": version("sfumato")},
         ledger=ledger_head(reservation),
         files=dict(files),
-        caveats=[*density.remarks, *_caveats(facts, plan), *border_lines(further_inputs or {})],
+        caveats=caveats(facts, plan, density, further_inputs or {}),
         not_covered=list(NOT_COVERED),
     )
 
 
-def _caveats(facts: PublicFacts, plan: Plan) -> list[str]:
-    found = []
+def earlier_inputs(earlier: tuple[Kept, ...]) -> dict[str, str]:
+    """For the manifest and the reservation: what names the measurements of earlier releases."""
+    if not earlier:
+        return {}
+    text = "\n".join(sorted(one.digest for one in earlier))
+    return {"earlier": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def caveats(
+    facts: PublicFacts,
+    plan: Plan,
+    density: Density,
+    inputs: Mapping[str, bool | int | float | str | None],
+) -> list[str]:
+    """What readers should know first; `inputs` say what the border takes."""
+    found = list(density.remarks)
     if isinstance(facts.bound, SampleBound) and not plan.bound:  # nothing restores the level
         found.append(
             "Sampling keeps one visit per person and time slot and only some of the slots, so the "
@@ -154,7 +171,7 @@ def _caveats(facts: PublicFacts, plan: Plan) -> list[str]:
             "Visits were counted at antennas and spread over zones by area, as if people stood "
             "anywhere around an antenna with equal chance."
         )
-    return found
+    return [*found, *border_lines(inputs)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,30 +212,43 @@ def write_release(
     released: Places,
 ) -> None:
     """All files of a release."""
-    from sfumato.reports.page import PAGE_NAME, build_page
+    extra = write_tables(folder, density, facts.grid, finish)
+    write_places(folder / f"{released.kind}.geojson", released, extra=extra)
+    write_places_parquet(folder / f"{released.kind}.parquet", released, extra=extra)
+    if density.kept is not None:
+        write_arrays(folder / MEASUREMENTS, density.kept)
 
+    def manifest(files: Mapping[str, str]) -> Manifest:
+        inputs = finish.facts()
+        return density_manifest(facts, plan, density, reservation, counted, released, files, inputs)
+
+    seal(folder, manifest)
+
+
+def write_tables(
+    folder: Path, density: Density, grid: TimeGrid, finish: Finish
+) -> dict[str, list[str]]:
+    """The tables of a density; what they say of each place beyond its id."""
     if finish.integers:
         density = whole_numbers(density)
-    grid = facts.grid
     table = density_table(density, grid)
     write_parquet(folder / "density.parquet", table)
     write_csv(folder / "density.csv", with_local_times(table, grid))
-    extra: dict[str, list[str]] = {}
-    if finish.parents is not None:
-        extra["district"] = finish.parents.tolist()
-        for name, parents in (("district", finish.parents), ("city", whole_city(density))):
-            file = "density-districts.parquet" if name == "district" else "density-city.parquet"
-            write_parquet(folder / file, level_table(density, parents, grid, f"{name}_id"))
-    write_places(folder / f"{released.kind}.geojson", released, extra=extra)
-    write_places_parquet(folder / f"{released.kind}.parquet", released, extra=extra)
+    if finish.parents is None:
+        return {}
+    for name, parents in (("district", finish.parents), ("city", whole_city(density))):
+        file = "density-districts.parquet" if name == "district" else "density-city.parquet"
+        write_parquet(folder / file, level_table(density, parents, grid, f"{name}_id"))
+    return {"district": finish.parents.tolist()}
 
-    def manifest() -> Manifest:
-        files, inputs = digests(folder), finish.facts()
-        return density_manifest(facts, plan, density, reservation, counted, released, files, inputs)
 
-    first = manifest()
+def seal(folder: Path, manifest: Callable[[Mapping[str, str]], Manifest]) -> None:
+    """The page, the README and the manifest, which is asked for with the digests of the rest."""
+    from sfumato.reports.page import PAGE_NAME, build_page
+
+    first = manifest(digests(folder))
     write_bytes(folder / PAGE_NAME, build_page(Release(folder, first)).encode())
     write_bytes(folder / "README.txt", readme(first, [p.name for p in folder.iterdir()]).encode())
-    whole = manifest()
+    whole = manifest(digests(folder))
     check_claim(whole)
     write_bytes(folder / MANIFEST_NAME, manifest_text(whole).encode())

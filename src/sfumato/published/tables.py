@@ -117,6 +117,9 @@ _FILES = {
     "zones.parquet": "the same as GeoParquet",
     "towers.geojson": "positions of the towers (WGS84); their tower_id is the zone_id of the table",
     "towers.parquet": "the same as GeoParquet",
+    "measurements.npz": "the noisy measurements that were paid for, from which every number here "
+    "follows, to a 32nd of their noise, and the public settings they were taken with: for sfumato "
+    "refine, and for the releases of later weeks (--earlier)",
     "index.html": "the numbers to look at: open it in a browser, it needs no network",
     "manifest.json": "the privacy statement for machines, and the digest of every other file",
     "README.txt": "this text",

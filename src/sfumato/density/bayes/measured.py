@@ -2,18 +2,37 @@
 
 Paid for, so public: everything that is published follows from this and from public facts, by
 `inference`. It is kept apart from the wall so that the same numbers can be read again, with a
-better method or together with those of other weeks.
+better method or together with those of other weeks, and a release keeps it in its folder.
+
+What is kept is rounded to a 32nd of the noise's standard deviation (the variance grows by one part
+in 12,000), and rounded before anything is read from it: whoever reads the file again has the very
+numbers that the release was made from. The file holds whole numbers of those steps, the standard
+deviations, limits and weights, and the public facts that the reading asks for: which share of a
+counted place lies in which released one, where places are, epsilon, how many people were expected.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from sfumato.density.scheme import Parameter, PublicFacts
+from sfumato.errors import SfumatoError
+from sfumato.geography.overlay import Layout, Overlay
+from sfumato.model.counts import Counting
+from sfumato.model.time_grid import TimeGrid
 
 Table = NDArray[np.float64]
 Vector = NDArray[np.float64]
+Arrays = Mapping[str, NDArray[Any]]
+
+FINENESS = 32
+"""Steps of what is kept in a standard deviation of its noise."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,3 +67,172 @@ class Measured:
     """b o (A x) of bounded people, noisy."""
     matrix_sd: float
     matrix_limit: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """The measurements of a release with what is public about them, as its folder keeps them."""
+
+    release: str
+    """Id of the release: two readings of the same measurements share it."""
+    digest: str
+    """SHA-256 of the file."""
+    measured: Measured
+    facts: PublicFacts
+
+
+def grained(values: Table, sd: float | Vector) -> Table:
+    """Noisy numbers on the lattice that is kept. Post-processing."""
+    step = np.asarray(sd) / FINENESS
+    return np.asarray(_whole(values, step) * step)
+
+
+def separable(weights: Table) -> Table:
+    """Weights of a place times weights of a slot, in single precision: kept as two short lists.
+
+    A product of two such numbers is exact, and so is the quotient that gives them back.
+    """
+    places, slots = (part.astype(np.float64) for part in _factors(weights))
+    found: Table = np.outer(places, slots)
+    assert np.allclose(found, weights, rtol=1e-5), "weights of places times weights of slots"
+    return found
+
+
+def keep(measured: Measured, facts: PublicFacts) -> dict[str, NDArray[Any]]:
+    """The arrays of the file: measurements and public settings, and nothing else."""
+    margins = measured.margins
+    places, slots = _factors(measured.weights)
+    found: dict[str, NDArray[Any]] = {
+        "ladder_steps": np.array(margins.steps, dtype=np.int64),
+        "ladder_sd": margins.ladder_sd,
+        "ladder": _small(_whole(margins.ladder, margins.ladder_sd / FINENESS)),
+        "place_limit": np.array(margins.place_limit),
+        "places_sd": np.array(margins.places_sd),
+        "places": _small(_whole(margins.places, margins.places_sd / FINENESS)),
+        "slot_limit": np.array(margins.slot_limit),
+        "slots_sd": np.array(margins.slots_sd),
+        "slots": _small(_whole(margins.slots, margins.slots_sd / FINENESS)),
+        "matrix_limit": np.array(measured.matrix_limit),
+        "matrix_sd": np.array(measured.matrix_sd),
+        "place_weights": places,
+        "slot_weights": slots,
+        "matrix": _small(_whole(measured.matrix, measured.matrix_sd / FINENESS)),
+        "centres": centres(facts),
+        "epsilon": np.array(facts.epsilon),
+        "delta": np.array(facts.delta),
+        "expected_users": np.array(facts.expected_users or 1),
+    }
+    if facts.overlay is not None:
+        shares = facts.overlay.shares
+        found["share_of"] = shares.data
+        found["share_in"] = shares.indices.astype(np.int32)
+        found["share_from"] = shares.indptr.astype(np.int32)
+    return found
+
+
+def kept(
+    arrays: Arrays,
+    ids: NDArray[np.str_],
+    grid: TimeGrid,
+    counting: Counting,
+    parameters: Mapping[str, Parameter],
+) -> tuple[Measured, PublicFacts]:
+    """What `keep` wrote, with what the release's own table and manifest say.
+
+    Raises:
+        ValueError: Arrays are missing, or do not fit each other, the places and the slots.
+    """
+    try:
+        ladder, ladder_sd = _steps(arrays, "ladder")
+        places, places_sd, place_limit = _total(arrays, "places", "place_limit")
+        slots, slots_sd, slot_limit = _total(arrays, "slots", "slot_limit")
+        matrix, matrix_sd, limit = _total(arrays, "matrix", "matrix_limit")
+        margins = Margins(
+            tuple(int(step) for step in arrays["ladder_steps"]),
+            ladder,
+            ladder_sd,
+            places,
+            places_sd,
+            place_limit,
+            slots,
+            slots_sd,
+            slot_limit,
+        )
+        weights = np.outer(
+            arrays["place_weights"].astype(np.float64), arrays["slot_weights"].astype(np.float64)
+        )
+        measured = Measured(margins, weights, matrix, matrix_sd, limit)
+        layout = Layout(arrays["centres"], np.ones(ids.size))
+        overlay = _overlay(arrays, margins.places.size, ids)
+        facts = PublicFacts(
+            ids if overlay is None else overlay.place_ids,
+            grid,
+            float(arrays["epsilon"]),
+            float(arrays["delta"]),
+            int(arrays["expected_users"]),
+            counting=counting,
+            overlay=overlay,
+            parameters=parameters,
+            layout=layout if overlay is None else None,
+            zone_layout=None if overlay is None else layout,
+        )
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, SfumatoError) as error:
+        raise ValueError("the arrays are not those of a release") from error
+    shape = (ids.size, grid.slots)
+    fits = (
+        matrix.shape == weights.shape == shape
+        and margins.slots.shape == (grid.slots,)
+        and margins.places.shape == (facts.places,)
+        and margins.ladder.shape == margins.ladder_sd.shape == (len(margins.steps),)
+    )
+    numbers = (margins.ladder, margins.places, margins.slots, matrix, weights)
+    sds = (*margins.ladder_sd, margins.places_sd, margins.slots_sd, matrix_sd)
+    finite = all(np.isfinite(one).all() for one in numbers) and np.isfinite(sds).all()
+    if not (fits and finite and min(sds) > 0 and weights.min() > 0):
+        raise ValueError("the arrays do not fit each other")
+    return measured, facts
+
+
+def centres(facts: PublicFacts) -> NDArray[np.float64]:
+    """Where the released places are."""
+    layout = facts.layout if facts.overlay is None else facts.zone_layout
+    return (layout or Layout.in_order(facts.released_ids.size)).centres
+
+
+def _whole(values: Table, step: float | Vector) -> NDArray[np.int64]:
+    return np.asarray(np.rint(values / step), dtype=np.int64)
+
+
+def _small(values: NDArray[np.int64]) -> NDArray[Any]:
+    """The narrowest whole numbers that hold them all."""
+    for kind in (np.int16, np.int32):
+        if values.size == 0 or np.abs(values).max() <= np.iinfo(kind).max:
+            return values.astype(kind)
+    return values
+
+
+def _factors(weights: Table) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The first column, and the first row over its first entry."""
+    places = weights[:, 0].astype(np.float32)
+    return places, (weights[0] / weights[0, 0]).astype(np.float32)
+
+
+def _steps(arrays: Arrays, name: str) -> tuple[Table, Vector]:
+    sd = np.asarray(arrays[f"{name}_sd"], dtype=np.float64)
+    return np.asarray(arrays[name] * (sd / FINENESS)), sd
+
+
+def _total(arrays: Arrays, name: str, limit: str) -> tuple[Table, float, float]:
+    values, sd = _steps(arrays, name)
+    return values, float(sd), float(arrays[limit])
+
+
+def _overlay(arrays: Arrays, counted: int, ids: NDArray[np.str_]) -> Overlay | None:
+    """Counted places have no names here: their order is all that the numbers need."""
+    if "share_of" not in arrays:
+        return None
+    parts = (arrays["share_of"], arrays["share_in"], arrays["share_from"])
+    names = np.array([f"{k}" for k in range(counted)], dtype=np.str_)
+    shares = csr_array(parts, shape=(counted, ids.size))
+    shares.check_format(full_check=True)  # or products would read beyond the arrays
+    return Overlay(names, ids, shares)

@@ -31,9 +31,24 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 
 from sfumato.density.bayes.clipping import Distortion
-from sfumato.density.bayes.inference import Ground, infer, matrix_weights, prepare
+from sfumato.density.bayes.inference import Ground, frame_of, infer, matrix_weights, prepare
 from sfumato.density.bayes.ladder import Activity, ladder_steps, read_ladder
-from sfumato.density.bayes.measured import Margins, Measured
+from sfumato.density.bayes.measured import (
+    Margins,
+    Measured,
+    centres,
+    grained,
+    keep,
+    separable,
+)
+from sfumato.density.bayes.memory import (
+    OTHER_CITY,
+    Memory,
+    Week,
+    mean_margins,
+    this_week,
+    week,
+)
 from sfumato.density.bayes.settings import (
     Limits,
     Settings,
@@ -44,10 +59,10 @@ from sfumato.density.bayes.settings import (
 from sfumato.density.common import no_others, rounded, user_period
 from sfumato.density.posterior import Posterior
 from sfumato.density.scheme import Declaration, Density, Plan, PlannedMeasurement, PublicFacts
-from sfumato.geography.overlay import Layout
-from sfumato.model.counts import WEIGHT_UNITS, Counting
+from sfumato.model.counts import WEIGHT_UNITS, Counting, WeightBound
 from sfumato.model.ladder import LADDER_UNITS, ladder_gains, step_sums
 from sfumato.model.source import Source
+from sfumato.model.time_grid import HourCalendar
 from sfumato.privacy.calibration import Calibration, GaussianPart, calibrate_gaussians
 from sfumato.privacy.events import GaussianEvent, Measurement
 from sfumato.privacy.exact import rounded_up
@@ -103,13 +118,19 @@ class Bayes:
 
     def run(self, source: Source, wall: Wall, facts: PublicFacts) -> Density:
         measured, taken = measure(source, wall, facts)
-        found, distortion = read(measured, facts)
-        ids = facts.released_ids
-        values, lower, upper, median = rounded(
-            found.mean, *found.quantiles(0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2, 0.5)
-        )
-        remarks = distortion.remarks(ids, facts.grid.starts())
-        return Density(ids, values, lower, upper, COVERAGE, taken, remarks, median, found)
+        return reread(measured, facts, taken)
+
+
+def reread(measured: Measured, facts: PublicFacts, taken: tuple[Measurement, ...] = ()) -> Density:
+    """The published table, from what was measured and public facts alone. Post-processing."""
+    found, distortion = read(measured, facts)
+    ids = facts.released_ids
+    values, lower, upper, median = rounded(
+        found.mean, *found.quantiles(0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2, 0.5)
+    )
+    remarks = distortion.remarks(ids, facts.grid.starts())
+    kept = keep(measured, facts)
+    return Density(ids, values, lower, upper, COVERAGE, taken, remarks, median, found, kept)
 
 
 def measure(
@@ -130,6 +151,7 @@ def measure(
     steps = _steps(facts)
     ladder = take(LADDER, source.ladder(steps, counting))
     sums, sds = step_sums(ladder.values, ladder.variance, steps)
+    sums = grained(sums, sds)
     limits = _limits(sums, sds, facts, settings)
     places = take(PLACES, source.place_totals(limits.places, counting))
     slots = take(SLOTS, source.slot_totals(limits.slots, counting))
@@ -137,31 +159,39 @@ def measure(
         steps,
         sums,
         sds,
-        places.estimate() / limits.places.most,
-        places.sd / limits.places.most,
-        effective(limits.places),
-        slots.estimate() / limits.slots.most,
-        slots.sd / limits.slots.most,
-        effective(limits.slots),
+        *_of_light_users(places, limits.places),
+        *_of_light_users(slots, limits.slots),
     )
-    ground = _ground(margins, facts)
-    weights = matrix_weights(ground)
+    ground = _grounds(margins, facts, _weeks(margins, facts))[1]
+    weights = separable(matrix_weights(ground))
     norms = event_norms(ground.area, weights, MAP_UNITS)
     counts = source.weighted(limits.matrix, counting, norms)
     box = apply_weighted_map(counts, ground.area, weights, norms, MAP_UNITS, "weighted matrix")
-    matrix = take(MATRIX, box)
-    most = limits.matrix.most
-    found = Measured(
-        margins, weights, matrix.estimate() / most, matrix.sd / most, effective(limits.matrix)
-    )
+    found = Measured(margins, weights, *_of_light_users(take(MATRIX, box), limits.matrix))
     return found, tuple(taken)
+
+
+def _of_light_users(
+    measured: Measurement, bound: WeightBound
+) -> tuple[NDArray[np.float64], float, float]:
+    """Numbers in which a light user counts one, on the lattice that is kept, the noise's standard
+    deviation, and the limit from which on a user is not light."""
+    sd = measured.sd / bound.most
+    return grained(measured.estimate() / bound.most, sd), sd, effective(bound)
 
 
 def read(measured: Measured, facts: PublicFacts) -> tuple[Posterior, Distortion]:
     """The posterior of the density behind the measurements. Post-processing."""
     settings = settings_for(facts)
-    ground = _ground(measured.margins, facts)
-    return infer(ground, measured, rich=settings.rich, pooled=settings.pooled)
+    weeks = _weeks(measured.margins, facts)
+    usual, ground = _grounds(measured.margins, facts, weeks)
+    return infer(
+        ground,
+        measured,
+        rich=settings.rich,
+        pooled=settings.pooled,
+        memory=Memory(weeks, usual.field) if weeks else None,
+    )
 
 
 def _steps(facts: PublicFacts) -> tuple[int, ...]:
@@ -186,16 +216,32 @@ def _activity(sums: NDArray[np.float64], sds: NDArray[np.float64], facts: Public
     )
 
 
-def _ground(margins: Margins, facts: PublicFacts) -> Ground:
-    return prepare(
-        margins,
+def _grounds(
+    margins: Margins, facts: PublicFacts, weeks: tuple[Week, ...]
+) -> tuple[Ground, Ground]:
+    """Of the mean of all weeks, and of this one: the same where there are no others."""
+    mean = mean_margins(margins, weeks) if weeks else margins
+    usual = prepare(
+        mean,
         _activity(margins.ladder, margins.ladder_sd, facts),
         _area(facts),
-        _centres(facts),
+        centres(facts),
         facts.grid.starts(),
         facts.grid.ends(),
-        facts.expected,
     )
+    return usual, this_week(usual, margins, mean) if weeks else usual
+
+
+def _weeks(margins: Margins, facts: PublicFacts) -> tuple[Week, ...]:
+    """What earlier releases measured, each read on ground of its own; those of another city go."""
+    calendar = HourCalendar.of(facts.grid.starts(), facts.grid.ends())
+    found = []
+    for earlier in facts.earlier:
+        measured = earlier.measured
+        ground = _grounds(measured.margins, earlier.facts, ())[0]
+        frame, _ = frame_of(ground, measured)
+        found.append(week(frame, ground, measured.margins, margins, _area(facts), calendar))
+    return tuple(one for one in found if one.change < OTHER_CITY)
 
 
 def _bound_in_words(settings: Settings) -> str:
@@ -217,11 +263,6 @@ def _area(facts: PublicFacts) -> csr_array:
     area = csr_array(facts.overlay.shares.T)
     area.sum_duplicates()
     return area
-
-
-def _centres(facts: PublicFacts) -> NDArray[np.float64]:
-    layout = facts.layout if facts.overlay is None else facts.zone_layout
-    return (layout or Layout.in_order(facts.released_ids.size)).centres
 
 
 def _events(facts: PublicFacts, settings: Settings) -> Mapping[str, tuple[GaussianEvent, int, int]]:
