@@ -5,7 +5,7 @@ The door: every verb here is a command of the same name, with the same words (`s
 
 ==================================  =============================================================
 through the wall, charged           `release`, `stream`, `sanitise`; `plan` says what it will cost
-from what is published              `read_release`, `report`, `export`
+from what is published              `read_release`, `refine`, `report`, `export`
 for the holder's eyes alone         `inspect`, `evaluate`, `attack`, `audit`
 what was ever released about whom   `Ledger`
 ==================================  =============================================================
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sfumato.density.evaluate import evaluate
     from sfumato.density.plan import plan
     from sfumato.density.publish import release
+    from sfumato.density.reanalysis import refine
     from sfumato.io.inspection import inspect
     from sfumato.privacy.ledger import Ledger
     from sfumato.published.export import export
@@ -41,6 +42,7 @@ __all__ = [
     "inspect",
     "plan",
     "read_release",
+    "refine",
     "release",
     "report",
     "sanitise",
@@ -57,6 +59,7 @@ _HOMES = {
     "inspect": "sfumato.io.inspection",
     "plan": "sfumato.density.plan",
     "read_release": "sfumato.published.release",
+    "refine": "sfumato.density.reanalysis",
     "release": "sfumato.density.publish",
     "report": "sfumato.reports.page",
     "sanitise": "sfumato.traces.publish",

@@ -243,7 +243,7 @@ def test_output_that_was_deleted_cannot_be_made_again(shop: Shop) -> None:
         shop.release()
 
 
-def test_an_earlier_release_is_expected_to_repeat_itself(shop: Shop) -> None:
+def test_an_earlier_release_is_read_together_with_the_next(shop: Shop) -> None:
     bayes = ("--scheme", "bayes")
     assert shop.release(*bayes, name="first", epsilon="0.2").exit_code == 0
     first = shop.home / "out" / "first"

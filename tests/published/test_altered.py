@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,10 +18,7 @@ from sfumato.city.crowd import CrowdPlan
 from sfumato.city.write import write_crowd
 from sfumato.cli.main import app
 from sfumato.density.evaluate import evaluate
-from sfumato.density.request import pattern_of
 from sfumato.errors import InputError
-from sfumato.io.zones import read_zones
-from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.ledger import Ledger
 from sfumato.published import Release, read_release
 from sfumato.published.export import export
@@ -48,7 +44,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for command in (
         ["ledger", "init", *cap],
         ["ledger", "init", "--unit", "user-day", *cap],
-        ["release", *made, "--out", str(folder / "week"), "--scheme", "gaussian"],
+        ["release", *made, "--out", str(folder / "week"), "--expected-users", "60"],
         ["stream", *made, "--out", str(folder / "live"), "--scheme", "sample"],
     ):
         run(command)
@@ -99,12 +95,6 @@ def _earlier(folder: Path, given: Inputs) -> None:
         raise
 
 
-def _asked(folder: Path, given: Inputs) -> None:
-    days = (date.fromisoformat(NEXT[key]) for key in ("start", "end"))
-    coming = TimeGrid.between(*days, "1h", NEXT["tz"])
-    pattern_of([folder], read_zones(given.zones), coming)
-
-
 READERS: dict[str, Reader] = {
     "read_release": lambda f, _: sfumato.read_release(f).values,
     "Release.plot": lambda f, _: read_release(f).plot("series"),
@@ -115,7 +105,10 @@ READERS: dict[str, Reader] = {
     "export": lambda f, given: export(f, given.scratch / "x", to="flowkit"),
     "evaluate": lambda f, given: evaluate(f, given.events, zones=given.zones, earth_mover=False),
     "attack": lambda f, given: attack(f, given.events, zones=given.zones, seeds=1, group=0),
-    "pattern_of (earlier)": _asked,
+    "refine": lambda f, given: sfumato.refine(f, out=given.scratch / "again"),
+    "sfumato refine": lambda f, given: run(
+        ["refine", str(f), "--out", str(given.scratch / "again"), "--quiet"]
+    ),
     "sfumato report": lambda f, given: run(
         ["report", str(f), "--out", str(given.scratch / "page.html"), "--quiet"]
     ),
@@ -137,6 +130,8 @@ READERS: dict[str, Reader] = {
     "sfumato release --earlier": _earlier,
 }  # fmt: skip
 """Everything that reads a release or a stream: a new reader belongs here."""
+OF_MEASUREMENTS = ("refine", "sfumato refine", "sfumato release --earlier")
+"""Those that need more than a table, which a stream does not keep."""
 
 
 def _one_count_more(folder: Path) -> str:
@@ -189,7 +184,21 @@ def test_every_reader_refuses_what_was_not_published(
 @pytest.mark.parametrize("kind", ["week", "live"])
 @pytest.mark.parametrize("reader", [name for name in READERS if name != "write_figures"])  # slow
 def test_every_reader_takes_it_as_it_is(reader: str, kind: str, home: Path, tmp_path: Path) -> None:
-    READERS[reader](home / kind, Inputs(home, tmp_path))
+    if kind == "live" and reader in OF_MEASUREMENTS:
+        with pytest.raises(InputError, match=r"keeps no measurements|counts people"):
+            READERS[reader](home / kind, Inputs(home, tmp_path))
+    else:
+        READERS[reader](home / kind, Inputs(home, tmp_path))
+
+
+def test_altered_measurements_are_refused(home: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(home / "week", tmp_path / "week")
+    content = bytearray((folder / "measurements.npz").read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / "measurements.npz").write_bytes(content)
+    for reader in OF_MEASUREMENTS:
+        with pytest.raises(InputError, match=r"measurements\.npz: it is not as it was published"):
+            READERS[reader](folder, Inputs(home, tmp_path))
 
 
 def test_an_altered_line_of_a_stream_is_refused(home: Path, tmp_path: Path) -> None:
@@ -230,6 +239,6 @@ def test_noise_from_a_test_seed_does_not_enter_the_next_release(home: Path, tmp_
     manifest = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps(manifest | {"tainted": True}))
     assert isinstance(read_release(folder), Release)
-    for reader in ("sfumato release --earlier", "pattern_of (earlier)", "export"):
+    for reader in ("sfumato release --earlier", "refine", "export"):
         with pytest.raises(InputError, match="test seed"):
             READERS[reader](folder, Inputs(home, tmp_path))

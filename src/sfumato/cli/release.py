@@ -114,7 +114,7 @@ def release(
     earlier: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Folder of an earlier release whose rhythms to expect; costs nothing.",
+            help="Folder of an earlier release, to be read together; costs nothing.",
             rich_help_panel=DATA,
         ),
     ] = None,

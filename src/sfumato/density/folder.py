@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.density.bayes.measured import Kept
 from sfumato.density.common import bound_in_words
-from sfumato.density.refine.margins import pattern_digest
 from sfumato.density.scheme import Density, Plan, PublicFacts
 from sfumato.density.tables import (
     density_table,
@@ -129,19 +129,33 @@ def density_manifest(
         ),
         public_inputs={
             "expected_users": facts.expected_users,
-            **({} if facts.expected is None else {"earlier": pattern_digest(facts.expected)}),
+            **earlier_inputs(facts.earlier),
             **(further_inputs or {}),
         },
         software={"sfumato": version("sfumato")},
         ledger=ledger_head(reservation),
         files=dict(files),
-        caveats=[*density.remarks, *_caveats(facts, plan), *border_lines(further_inputs or {})],
+        caveats=caveats(facts, plan, density, further_inputs or {}),
         not_covered=list(NOT_COVERED),
     )
 
 
-def _caveats(facts: PublicFacts, plan: Plan) -> list[str]:
-    found = []
+def earlier_inputs(earlier: tuple[Kept, ...]) -> dict[str, str]:
+    """For the manifest and the reservation: what names the measurements of earlier releases."""
+    if not earlier:
+        return {}
+    text = "\n".join(sorted(one.digest for one in earlier))
+    return {"earlier": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def caveats(
+    facts: PublicFacts,
+    plan: Plan,
+    density: Density,
+    inputs: Mapping[str, bool | int | float | str | None],
+) -> list[str]:
+    """What readers should know first; `inputs` say what the border takes."""
+    found = list(density.remarks)
     if isinstance(facts.bound, SampleBound) and not plan.bound:  # nothing restores the level
         found.append(
             "Sampling keeps one visit per person and time slot and only some of the slots, so the "
@@ -157,7 +171,7 @@ def _caveats(facts: PublicFacts, plan: Plan) -> list[str]:
             "Visits were counted at antennas and spread over zones by area, as if people stood "
             "anywhere around an antenna with equal chance."
         )
-    return found
+    return [*found, *border_lines(inputs)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -121,7 +121,7 @@ def release(
         hierarchy: Table of zone_id and parent_id: adds districts and the city.
         hierarchy_column: The same from a column of the zones' file.
         integers: Whole numbers only.
-        earlier: Folders of earlier releases whose rhythms to expect; they cost nothing.
+        earlier: Folders of earlier releases whose measurements to read together; they cost nothing.
         name: Name of the release; default: that of the folder.
         column: Which column is what: `{"user": "imsi", "time": "ts"}`.
         format: Format of the events where their names do not tell: csv, gpx, tdrive, …

@@ -1,8 +1,8 @@
 """The request of a release: everything public about it, checked before it begins.
 
-Earlier releases are read back as what a new one may expect. What they say enters the next release
-uncharged, so it must be what was published: the reader holds every file against its digest, and
-noise from a test seed is refused.
+Earlier releases enter by the measurements that they keep (`reanalysis`), uncharged, so these must
+be what was published: the reader holds every file against its digest, and noise from a test seed is
+refused.
 """
 
 from __future__ import annotations
@@ -13,48 +13,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sfumato import __version__
-from sfumato.density.folder import Finish
-from sfumato.density.refine.margins import EarlierTable, expected_pattern, pattern_digest
+from sfumato.density.folder import Finish, earlier_inputs
+from sfumato.density.reanalysis import earlier_of
 from sfumato.density.registry import DEFAULT, scheme_named
 from sfumato.density.scheme import Parameter, Plan, PublicFacts
-from sfumato.errors import InputError, UsageError
+from sfumato.errors import UsageError
 from sfumato.geography.places import PlaceOptions
 from sfumato.io.zones import read_parent_column, read_parents
 from sfumato.model.counts import Bound, Counting, SampleBound, WeightBound
 from sfumato.model.places import Places
-from sfumato.model.time_grid import HourCalendar, TimeGrid
+from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.ledger import Claim
-from sfumato.published.release import Release, as_release, vouched
-
-
-def pattern_of(
-    folders: Sequence[str | os.PathLike[str] | Release], released: Places, grid: TimeGrid
-) -> NDArray[np.float64]:
-    """The pattern of earlier releases on the slots of the next, over the same places."""
-    tables = [_table(as_release(folder), released, grid) for folder in folders]
-    return expected_pattern(tables, HourCalendar.of(grid.starts(), grid.ends()))
-
-
-def _table(release: Release, released: Places, grid: TimeGrid) -> EarlierTable:
-    manifest = vouched(release, "It cannot be an earlier release").manifest
-    if manifest.released.sha256 != released.fingerprint():
-        raise InputError(
-            "An earlier release is about other places than this one.",
-            file=str(release.folder),
-            remedy="Give releases for the same zones, or leave it out.",
-        )
-    if manifest.grid.step_seconds != grid.step.total_seconds() or manifest.grid.tz != grid.tz:
-        raise InputError(
-            "An earlier release has other time slots than this one.",
-            file=str(release.folder),
-            remedy="Give releases with the same `slot` and `tz`, or leave it out.",
-        )
-    slots = release.grid
-    return EarlierTable(release.values, HourCalendar.of(slots.starts(), slots.ends()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +79,7 @@ class Request:
             "zones": self.released.fingerprint(),
             "time grid": facts.grid.fingerprint(),
             **self.finish.inputs(),
-            **({} if facts.expected is None else {"earlier": pattern_digest(facts.expected)}),
+            **earlier_inputs(facts.earlier),
         }
 
 
@@ -168,6 +138,7 @@ def request(
             f"The scheme {scheme} does not learn from earlier releases.",
             remedy="Leave `earlier` out, or take the `scheme` bayes.",
         )
+    counted = counting_of(count)
     opened = places.open(period=grid, tz=tz)
     facts = PublicFacts(
         place_ids=opened.counted.ids,
@@ -176,12 +147,12 @@ def request(
         delta=delta,
         expected_users=expected_users,
         bound=parse_bound(bound) if isinstance(bound, str) else bound or WeightBound(3.0),
-        counting=counting_of(count),
+        counting=counted,
         overlay=opened.shares,
         parameters=dict(parameter or {}),
         layout=opened.layout,
         zone_layout=opened.zone_layout,
-        expected=pattern_of(earlier, opened.released, grid) if earlier else None,
+        earlier=earlier_of(earlier, opened.released.fingerprint(), grid, counted),
     )
     finish = _finish(facts, places, hierarchy, hierarchy_column, integers)
     finish = replace(finish, loss=opened.loss)

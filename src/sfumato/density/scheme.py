@@ -26,6 +26,7 @@ from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.events import USER_PERIOD, Measurement, PrivacyEvent, Unit
 
 if TYPE_CHECKING:
+    from sfumato.density.bayes.measured import Kept
     from sfumato.geography.overlay import Overlay
     from sfumato.privacy.wall import Wall
 
@@ -52,9 +53,8 @@ class PublicFacts:
     """Where the counted places are; schemes that merge neighbours need it."""
     zone_layout: Layout | None = None
     """Where the zones of the overlay are."""
-    expected: NDArray[np.float64] | None = None
-    """Released x slots: what earlier releases say of each cell, up to a common factor (see
-    `density.refine.margins`). Published before, so public."""
+    earlier: tuple[Kept, ...] = ()
+    """Measurements of earlier releases about the same released places. Paid for then, so public."""
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.epsilon) and self.epsilon > 0):
@@ -84,9 +84,9 @@ class PublicFacts:
             raise UsageError("The layout is not about the places that are counted.")
         ids.setflags(write=False)
         object.__setattr__(self, "place_ids", ids)
-        shape = (self.released_ids.size, self.grid.slots)
-        if self.expected is not None and self.expected.shape != shape:
-            raise UsageError("What earlier releases expect is not about these places and slots.")
+        for one in self.earlier:
+            if not np.array_equal(one.facts.released_ids, self.released_ids):
+                raise UsageError("An earlier release is about other places than this one.")
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
 
     @property

@@ -52,7 +52,8 @@ class Release:
     """Something published: where it is, its privacy statement, and how this run ended.
 
     `how` is `new`, `resumed` (an interrupted run was finished), `already` (nothing was done),
-    `read` (found in its folder, every digest right) or `unsealed` (a stream without its
+    `read` (found in its folder, every digest right), `refined` (read
+    again from the measurements of another) or `unsealed` (a stream without its
     manifest: it still runs, or the first version made it, and no digest vouches for it yet).
     """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 from sfumato.city import City, CityPlan, build_city, generate_events
 from sfumato.density.baselines import Gaussian
 from sfumato.density.bayes import Bayes
-from sfumato.density.refine.margins import EarlierTable, expected_pattern
 from sfumato.density.scheme import Density, PublicFacts
 from sfumato.engine.local import LocalSource
 from sfumato.errors import UsageError
@@ -20,7 +18,7 @@ from sfumato.geography.overlay import Overlay, layout_of_cells, layout_of_zones,
 from sfumato.geography.voronoi import voronoi_cells
 from sfumato.io.events import read_events
 from sfumato.model.counts import Counting
-from sfumato.model.time_grid import HourCalendar, TimeGrid
+from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.accounting import guarantee
 from sfumato.privacy.events import Tab
 from sfumato.privacy.wall import Wall
@@ -100,35 +98,6 @@ def test_intervals_hold_about_nine_times_in_ten(small: Small) -> None:
         inside = (small.truth >= found.lower) & (small.truth <= found.upper)
         held.append(inside[small.truth >= 20].mean())
     assert 0.85 < np.mean(held) < 0.95
-
-
-def test_an_earlier_week_helps_the_next_at_no_cost(small: Small) -> None:
-    facts = small.facts(0.3)
-    before = Bayes().run(small.source, Wall.seeded(21), small.facts(1.0)).values
-    calendar = HourCalendar.of(facts.grid.starts(), facts.grid.ends())
-    pattern = expected_pattern([EarlierTable(before, calendar)], calendar)
-    knowing = replace(facts, expected=pattern)
-    assert Bayes().plan(knowing).events == Bayes().plan(facts).events
-    alone = Bayes().run(small.source, Wall.seeded(22), facts).values
-    helped = Bayes().run(small.source, Wall.seeded(22), knowing).values
-    errors = [float(mean_relative_error(small.truth, table).mean()) for table in (helped, alone)]
-    assert errors[0] < 0.9 * errors[1]
-
-
-def test_an_earlier_week_that_no_longer_holds_does_little_harm(small: Small) -> None:
-    facts = small.facts(1.0)
-    calendar = HourCalendar.of(facts.grid.starts(), facts.grid.ends())
-    other = np.roll(small.truth, 7, axis=0)  # every place has become another
-    pattern = expected_pattern([EarlierTable(other, calendar)], calendar)
-    misled = Bayes().run(small.source, Wall.seeded(5), replace(facts, expected=pattern)).values
-    alone = small.run(1.0, 5).values
-    errors = [float(mean_relative_error(small.truth, table).mean()) for table in (misled, alone)]
-    assert errors[0] < 1.3 * errors[1]
-
-
-def test_a_pattern_of_other_places_is_refused(small: Small) -> None:
-    with pytest.raises(UsageError, match="earlier releases"):
-        replace(small.facts(0.3), expected=np.ones((3, 168)))
 
 
 def test_every_zone_and_slot_is_there_and_nothing_is_negative(small: Small) -> None:

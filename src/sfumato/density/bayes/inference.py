@@ -5,8 +5,7 @@ same everywhere and an average visit counts one. In that frame the density is re
 estimated from what the one before left over and each switched off where it is
 indistinguishable from noise:
 
-1. the field of the margins (place total times slot total, shaped by earlier releases where
-   there are any), the prior mean;
+1. the field of the margins (place total times slot total), the prior mean;
 2. known rhythms of the calendar, each a field over places, filtered in space;
 3. unknown rhythms that many places share, by singular values, filtered in space;
 4. the rest of each place, filtered in time.
@@ -20,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,9 @@ from sfumato.density.refine.spatial import Filtered, SpatialFilter
 from sfumato.density.refine.special_hours import NIGHT_END, OWN, pool_nights, temper_crowds
 from sfumato.density.refine.temporal import components, effective_noise, rhythm_basis, wiener
 from sfumato.model.time_grid import HourCalendar
+
+if TYPE_CHECKING:
+    from sfumato.density.bayes.memory import Memory
 
 _LEVEL_SPREAD, _LEAST_LEVEL = 0.3, 0.2
 """How far the weight that the bound leaves may lie from what was expected of it, and its least
@@ -89,17 +92,11 @@ class Ground:
     centres: NDArray[np.float64]
     area: csr_array
     place_limit: float
-    expected: Table | None = None
-    """What earlier releases say of each cell, up to a common factor."""
 
     @property
     def field(self) -> Table:
-        """The product of the margins, or earlier releases brought to the margins."""
-        columns = self.slots * (self.places.sum() / self.slots.sum())
-        if self.expected is not None:
-            level = self.places.sum() / self.expected.sum()
-            return rake(self.expected * level, self.places, columns)
-        result: Table = self.places[:, None] * (columns / columns.sum())[None, :]
+        """The product of the margins."""
+        result: Table = self.places[:, None] * (self.slots / self.slots.sum())[None, :]
         return result
 
 
@@ -110,7 +107,6 @@ def prepare(
     centres: NDArray[np.float64],
     starts: list[datetime],
     ends: list[datetime],
-    expected: Table | None = None,
 ) -> Ground:
     """Clean the margins. `area` is released x counted."""
     calendar = HourCalendar.of(starts, ends)
@@ -121,12 +117,8 @@ def prepare(
     noisy = np.asarray(area @ margins.places) * up
     square = np.asarray(area.power(2).sum(axis=1)).ravel()
     variance = np.square(margins.places_sd * up) * square
-    before: list[Vector | None] = [None, None]
-    if expected is not None:
-        before = [expected.sum(axis=axis) / expected.sum() for axis in (1, 0)]
     each = max(float(noisy.mean()), _LEAST_KEPT * total / noisy.size)
-    around = np.full(noisy.size, each) if before[0] is None else before[0] * each * noisy.size
-    places = level_posterior(noisy, variance, np.maximum(around, 1e-3 * each))
+    places = level_posterior(noisy, variance, np.full(noisy.size, each))
     inside = min(float(places.mean.sum()) / total, 1.0)
     # What the bound took from a place is not known; the more it took, the less.
     uneven = _UNEVEN * (1.0 - min(bounded / total, 1.0))
@@ -136,7 +128,7 @@ def prepare(
     place_draws = places.draw(_uniform(rng, places.mean.size))
     place_draws *= np.exp(uneven * _normal(rng, places.mean.size))
     place_draws *= (totals / place_draws.sum(axis=1))[:, None]
-    slots, slot_draws = _slots(margins, total, calendar, before[1], rng)
+    slots, slot_draws = _slots(margins, total, calendar, rng)
     slot_draws *= (totals / slot_draws.sum(axis=1))[:, None]
     counted = np.maximum(margins.places * up, PLACE_FLOOR * total / margins.places.size)
     cleaned = places.mean * (total * inside / places.mean.sum())
@@ -157,7 +149,6 @@ def prepare(
         centres=centres,
         area=area,
         place_limit=margins.place_limit,
-        expected=expected,
     )
 
 
@@ -173,35 +164,24 @@ def _normal(rng: np.random.Generator, size: int) -> Table:
 
 
 def _slots(
-    margins: Margins,
-    total: float,
-    calendar: HourCalendar,
-    shares: Vector | None,
-    rng: np.random.Generator,
+    margins: Margins, total: float, calendar: HourCalendar, rng: np.random.Generator
 ) -> tuple[Vector, Table]:
     """Slot totals and draws of them: levels around those of the same time on like days, which are
-    levels around their mean; or around the `shares` that earlier releases found."""
+    levels around their mean."""
     up = total / max(float(margins.slots.sum()), _LEAST_KEPT * total)
     noisy, variance = margins.slots * up, float(np.square(margins.slots_sd * up))
-    each = total / noisy.size
-    floor = SLOT_FLOOR * each
-    if shares is not None:
-        expected = np.maximum(shares * total, floor)
-        around = np.ones((2 * PAIRS, noisy.size))
-    else:
-        group, first = (
-            calendar.same_time_of_day,
-            np.unique(calendar.same_time_of_day, return_index=True)[1],
-        )
-        size = np.bincount(group).astype(np.float64)
-        usual = levels_of_day(
-            np.bincount(group, noisy) / size,
-            variance / size,
-            calendar.hour[first],
-            calendar.weekend[first].astype(np.float64),
-        )
-        expected = np.maximum(usual.mean, floor)[group]
-        around = (usual.draw(_normal(rng, size.size)) / usual.mean)[:, group]
+    floor = SLOT_FLOOR * total / noisy.size
+    group = calendar.same_time_of_day
+    first = np.unique(group, return_index=True)[1]
+    size = np.bincount(group).astype(np.float64)
+    usual = levels_of_day(
+        np.bincount(group, noisy) / size,
+        variance / size,
+        calendar.hour[first],
+        calendar.weekend[first].astype(np.float64),
+    )
+    expected = np.maximum(usual.mean, floor)[group]
+    around = (usual.draw(_normal(rng, size.size)) / usual.mean)[:, group]
     levels = level_posterior(noisy, np.full(noisy.size, variance), expected)
     draws = levels.draw(_uniform(rng, noisy.size))
     # A slot that follows its time of day shares the error of that; one that was seen does not.
@@ -227,23 +207,102 @@ def matrix_weights(ground: Ground) -> Table:
     return result
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """A noisy table: counts times `scale`, with noise of standard deviation `sd` everywhere."""
+
+    matrix: Table
+    scale: Table
+    sd: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layers:
+    """What was found in a table of leftovers, in counts, with the variance and draws of its error
+    and the variance of chance among it."""
+
+    mean: Table
+    variance: Table
+    errors: NDArray[np.float32]
+    white: Table
+    seen: float
+    """Share of a cell's own chance that was taken from its noisy number."""
+
+
+def frame_of(ground: Ground, measured: Measured) -> tuple[Frame, Weighting]:
+    """The matrix on its scale: weights, what the bound leaves of a visit, and the level of that."""
+    weighting = cell_weighting(ground, measured)
+    scale = measured.weights * weighting.of_visits
+    level = _level(measured.matrix, scale * ground.field, measured.matrix_sd)
+    return Frame(measured.matrix, scale * level, measured.matrix_sd), weighting
+
+
 def infer(
-    ground: Ground, measured: Measured, *, rich: bool, pooled: bool
+    ground: Ground,
+    measured: Measured,
+    *,
+    rich: bool,
+    pooled: bool,
+    memory: Memory | None = None,
 ) -> tuple[Posterior, Distortion]:
     """The density behind a noisy matrix. `rich` adds the layer that needs a strong signal,
-    `pooled` mixes the maps of the small hours, which a weak one needs."""
-    matrix, weights, sigma = measured.matrix, measured.weights, measured.matrix_sd
-    weighting = cell_weighting(ground, measured)
+    `pooled` mixes the maps of the small hours, which a weak one needs; `memory` are other weeks."""
     rng = np.random.default_rng(_SEED + 1)
-    scale, field = weights * weighting.of_visits, ground.field
-    prior = scale * field
-    level = _level(matrix, prior, sigma)
-    distortion = find_distortion(matrix, level * prior, sigma, ground.spread, weighting.leak)
-    rest = matrix - level * prior
-    size = (ground.places / ground.places.mean()) ** _SIZE
-    places = SpatialFilter(ground.centres, size)
+    frame, weighting = frame_of(ground, measured)
+    field, scale = ground.field, frame.scale
+    distortion = find_distortion(
+        frame.matrix, scale * field, frame.sd, ground.spread, weighting.leak
+    )
+    places = SpatialFilter(ground.centres, (ground.places / ground.places.mean()) ** _SIZE)
+    common, change = Frame(frame.matrix - scale * field, scale, frame.sd), None
+    if memory is not None:
+        common, change = memory.split(frame, field)
+    power = float(np.square(common.scale * field).sum()) / field.shape[0]
+    found = _layers(common, ground, places, rng, rich, power)
+    if change is not None:
+        found = _both(found, _layers(change, ground, places, rng, rich, None))
+    centre = field + found.mean
+    # Kept positive: raking and shares are of a positive table.
+    table = _at_level(np.maximum(centre, 0.02 * field), ground.places)
+    crowds = temper_crowds(
+        table,
+        _deviation(ground, table, found),
+        (ground.places, ground.places * ground.spread),
+        (ground.slots, np.full(ground.slots.size, ground.slots_sd)),
+        ground.calendar,
+        weighting.of_visits / weighting.of_people,
+    )
+    tempered = crowds.table / np.maximum(table, 1e-300)
+    draws = np.empty((2 * PAIRS, *field.shape), dtype=np.float32)
+    for k in range(2 * PAIRS):
+        error = found.errors[k % PAIRS]
+        one = np.maximum(centre + (error if k < PAIRS else -error), 0.02 * field)
+        one = _at_level(one, ground.places) * tempered
+        if crowds.found.any():
+            one[crowds.found] += (crowds.sd * rng.standard_normal(field.shape))[crowds.found]
+            one = np.maximum(one, 0.02 * field)
+        one = rake(one, ground.place_draws[k], ground.slot_draws[k])
+        draws[k] = pool_nights(one, ground.calendar) if pooled else one
+    mean = draws.mean(axis=0, dtype=np.float64)
+    chance = _unseen(ground, mean, found, pooled)
+    return Posterior(draws, chance, ground.dilution), distortion
+
+
+def _layers(
+    frame: Frame,
+    ground: Ground,
+    places: SpatialFilter,
+    rng: np.random.Generator,
+    rich: bool,
+    power: float | None,
+) -> Layers:
+    """Rhythms, components and what time shares, each from what the ones before left over.
+
+    `power` is that of a place in the table that these are leftovers of; none where nothing is
+    expected of them.
+    """
+    rest, sigma = frame.matrix, frame.sd
     envelope = np.sqrt(ground.slots / ground.slots.mean())
-    power = float(np.square(level * prior).sum()) / rest.shape[0]
     fields, basis = _rhythms(rest, sigma, places, ground.calendar, envelope, power)
     rest = rest - (rest @ basis) @ basis.T
     noise = max(sigma, effective_noise(rest, rest.shape[1] - basis.shape[1]))
@@ -267,32 +326,22 @@ def infer(
         variance += smoothed.variance
         errors += smoothed.errors(rng, PAIRS).astype(np.float32)
         white = float(smoothed.mixture[-1])
-    scale = scale * level
-    centre = (level * prior + layers) / scale
-    # Kept positive: raking and shares are of a positive table.
-    table = _at_level(np.maximum(centre, 0.02 * field), ground.places)
-    crowds = temper_crowds(
-        table,
-        _deviation(ground, table, scale, variance, sigma, white),
-        (ground.places, ground.places * ground.spread),
-        (ground.slots, np.full(ground.slots.size, ground.slots_sd)),
-        ground.calendar,
-        weighting.of_visits / weighting.of_people,
+    square = np.square(frame.scale)
+    errors /= frame.scale.astype(np.float32)
+    return Layers(
+        layers / frame.scale, variance / square, errors, white / square, white / (white + sigma**2)
     )
-    tempered = crowds.table / np.maximum(table, 1e-300)
-    draws = np.empty((2 * PAIRS, *field.shape), dtype=np.float32)
-    for k in range(2 * PAIRS):
-        error = errors[k % PAIRS] / scale
-        one = np.maximum(centre + (error if k < PAIRS else -error), 0.02 * field)
-        one = _at_level(one, ground.places) * tempered
-        if crowds.found.any():
-            one[crowds.found] += (crowds.sd * rng.standard_normal(field.shape))[crowds.found]
-            one = np.maximum(one, 0.02 * field)
-        one = rake(one, ground.place_draws[k], ground.slot_draws[k])
-        draws[k] = pool_nights(one, ground.calendar) if pooled else one
-    mean = draws.mean(axis=0, dtype=np.float64)
-    chance = _unseen(ground, mean, scale, sigma, white, pooled)
-    return Posterior(draws, chance, ground.dilution), distortion
+
+
+def _both(common: Layers, change: Layers) -> Layers:
+    """What weeks share and what this one differs by: errors of the two are independent."""
+    return Layers(
+        common.mean + change.mean,
+        common.variance + change.variance,
+        common.errors + change.errors,
+        common.white + change.white,
+        min(common.seen, change.seen),
+    )
 
 
 def cell_weighting(ground: Ground, measured: Measured) -> Weighting:
@@ -356,7 +405,7 @@ def _rhythms(
     places: SpatialFilter,
     calendar: HourCalendar,
     envelope: Vector,
-    power: float,
+    power: float | None,
 ) -> tuple[list[Filtered], Table]:
     """Known rhythms on their principal axes: a field each, and the basis used.
 
@@ -370,33 +419,27 @@ def _rhythms(
         axes = np.linalg.svd(strength, full_matrices=False)[2]
         basis = basis @ axes.T
         strength = rest @ basis
-    expected = _RHYTHM**2 * power / max(basis.shape[1], 1)
+    expected = None if power is None else _RHYTHM**2 * power / max(basis.shape[1], 1)
     fields = [places.apply(strength[:, k], noise, expected) for k in range(basis.shape[1])]
     return fields, basis
 
 
-def _unseen(
-    ground: Ground, table: Table, scale: Table, sigma: float, white: float, pooled: bool
-) -> Table:
+def _unseen(ground: Ground, table: Table, found: Layers, pooled: bool) -> Table:
     """Variance of chance (independent visits) that no layer can know, less what was seen of it.
 
     Where small hours were pooled over days, each of them was seen only as far as it kept its own
     map.
     """
-    seen = white / (white + sigma**2)
     chance = table * ground.dilution[:, None]
-    result: Table = np.maximum(chance - white / np.square(scale), 0.0) * (1 - seen) ** 2
+    result: Table = np.maximum(chance - found.white, 0.0) * (1 - found.seen) ** 2
     if pooled:
         night = ground.calendar.hour < NIGHT_END
-        result[:, night] = chance[:, night] * (1 - OWN * seen) ** 2
+        result[:, night] = chance[:, night] * (1 - OWN * found.seen) ** 2
     return result
 
 
-def _deviation(
-    ground: Ground, table: Table, scale: Table, variance: Table, sigma: float, white: float
-) -> Table:
+def _deviation(ground: Ground, table: Table, found: Layers) -> Table:
     """Rough standard deviation of the error of each cell, in counts, before there are draws."""
     margins = np.square(table) * np.square(ground.spread)[:, None]
-    unseen = _unseen(ground, table, scale, sigma, white, pooled=False)
-    result: Table = np.sqrt(variance / np.square(scale) + unseen + margins)
+    result: Table = np.sqrt(found.variance + _unseen(ground, table, found, pooled=False) + margins)
     return result

@@ -106,21 +106,21 @@ def keep(measured: Measured, facts: PublicFacts) -> dict[str, NDArray[Any]]:
         "ladder_steps": np.array(margins.steps, dtype=np.int64),
         "ladder_sd": margins.ladder_sd,
         "ladder": _small(_whole(margins.ladder, margins.ladder_sd / FINENESS)),
-        "place_limit": np.array(margins.place_limit, dtype=np.float64),
-        "places_sd": np.array(margins.places_sd, dtype=np.float64),
+        "place_limit": np.array(margins.place_limit),
+        "places_sd": np.array(margins.places_sd),
         "places": _small(_whole(margins.places, margins.places_sd / FINENESS)),
-        "slot_limit": np.array(margins.slot_limit, dtype=np.float64),
-        "slots_sd": np.array(margins.slots_sd, dtype=np.float64),
+        "slot_limit": np.array(margins.slot_limit),
+        "slots_sd": np.array(margins.slots_sd),
         "slots": _small(_whole(margins.slots, margins.slots_sd / FINENESS)),
-        "matrix_limit": np.array(measured.matrix_limit, dtype=np.float64),
-        "matrix_sd": np.array(measured.matrix_sd, dtype=np.float64),
+        "matrix_limit": np.array(measured.matrix_limit),
+        "matrix_sd": np.array(measured.matrix_sd),
         "place_weights": places,
         "slot_weights": slots,
         "matrix": _small(_whole(measured.matrix, measured.matrix_sd / FINENESS)),
         "centres": centres(facts),
-        "epsilon": np.array(facts.epsilon, dtype=np.float64),
-        "delta": np.array(facts.delta, dtype=np.float64),
-        "expected_users": np.array(facts.expected_users or 1, dtype=np.int64),
+        "epsilon": np.array(facts.epsilon),
+        "delta": np.array(facts.delta),
+        "expected_users": np.array(facts.expected_users or 1),
     }
     if facts.overlay is not None:
         shares = facts.overlay.shares
@@ -143,9 +143,10 @@ def kept(
         ValueError: Arrays are missing, or do not fit each other, the places and the slots.
     """
     try:
+        ladder, ladder_sd = _steps(arrays, "ladder")
         places, places_sd, place_limit = _total(arrays, "places", "place_limit")
         slots, slots_sd, slot_limit = _total(arrays, "slots", "slot_limit")
-        ladder, ladder_sd = _steps(arrays, "ladder")
+        matrix, matrix_sd, limit = _total(arrays, "matrix", "matrix_limit")
         margins = Margins(
             tuple(int(step) for step in arrays["ladder_steps"]),
             ladder,
@@ -157,7 +158,6 @@ def kept(
             slots_sd,
             slot_limit,
         )
-        matrix, matrix_sd, limit = _total(arrays, "matrix", "matrix_limit")
         weights = np.outer(
             arrays["place_weights"].astype(np.float64), arrays["slot_weights"].astype(np.float64)
         )
@@ -176,7 +176,7 @@ def kept(
             layout=layout if overlay is None else None,
             zone_layout=None if overlay is None else layout,
         )
-    except (KeyError, TypeError, IndexError, OverflowError, SfumatoError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, SfumatoError) as error:
         raise ValueError("the arrays are not those of a release") from error
     shape = (ids.size, grid.slots)
     fits = (
@@ -233,4 +233,6 @@ def _overlay(arrays: Arrays, counted: int, ids: NDArray[np.str_]) -> Overlay | N
         return None
     parts = (arrays["share_of"], arrays["share_in"], arrays["share_from"])
     names = np.array([f"{k}" for k in range(counted)], dtype=np.str_)
-    return Overlay(names, ids, csr_array(parts, shape=(counted, ids.size)))
+    shares = csr_array(parts, shape=(counted, ids.size))
+    shares.check_format(full_check=True)  # or products would read beyond the arrays
+    return Overlay(names, ids, shares)

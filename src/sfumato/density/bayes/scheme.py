@@ -31,9 +31,24 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 
 from sfumato.density.bayes.clipping import Distortion
-from sfumato.density.bayes.inference import Ground, infer, matrix_weights, prepare
+from sfumato.density.bayes.inference import Ground, frame_of, infer, matrix_weights, prepare
 from sfumato.density.bayes.ladder import Activity, ladder_steps, read_ladder
-from sfumato.density.bayes.measured import Margins, Measured, centres, grained, keep, separable
+from sfumato.density.bayes.measured import (
+    Margins,
+    Measured,
+    centres,
+    grained,
+    keep,
+    separable,
+)
+from sfumato.density.bayes.memory import (
+    OTHER_CITY,
+    Memory,
+    Week,
+    mean_margins,
+    this_week,
+    week,
+)
 from sfumato.density.bayes.settings import (
     Limits,
     Settings,
@@ -47,6 +62,7 @@ from sfumato.density.scheme import Declaration, Density, Plan, PlannedMeasuremen
 from sfumato.model.counts import WEIGHT_UNITS, Counting, WeightBound
 from sfumato.model.ladder import LADDER_UNITS, ladder_gains, step_sums
 from sfumato.model.source import Source
+from sfumato.model.time_grid import HourCalendar
 from sfumato.privacy.calibration import Calibration, GaussianPart, calibrate_gaussians
 from sfumato.privacy.events import GaussianEvent, Measurement
 from sfumato.privacy.exact import rounded_up
@@ -101,29 +117,20 @@ class Bayes:
         return Plan(self.name, planned, sd, lines, _bound_in_words(settings))
 
     def run(self, source: Source, wall: Wall, facts: PublicFacts) -> Density:
-        return density_of(*measure(source, wall, facts), facts)
+        measured, taken = measure(source, wall, facts)
+        return reread(measured, facts, taken)
 
 
-def density_of(measured: Measured, taken: tuple[Measurement, ...], facts: PublicFacts) -> Density:
-    """What is published, from what was measured. Post-processing."""
+def reread(measured: Measured, facts: PublicFacts, taken: tuple[Measurement, ...] = ()) -> Density:
+    """The published table, from what was measured and public facts alone. Post-processing."""
     found, distortion = read(measured, facts)
     ids = facts.released_ids
     values, lower, upper, median = rounded(
         found.mean, *found.quantiles(0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2, 0.5)
     )
     remarks = distortion.remarks(ids, facts.grid.starts())
-    return Density(
-        ids,
-        values,
-        lower,
-        upper,
-        COVERAGE,
-        taken,
-        remarks,
-        median,
-        found,
-        keep(measured, facts),
-    )
+    kept = keep(measured, facts)
+    return Density(ids, values, lower, upper, COVERAGE, taken, remarks, median, found, kept)
 
 
 def measure(
@@ -177,8 +184,15 @@ def _of_light_users(
 def read(measured: Measured, facts: PublicFacts) -> tuple[Posterior, Distortion]:
     """The posterior of the density behind the measurements. Post-processing."""
     settings = settings_for(facts)
-    ground = ground_of(measured.margins, facts)
-    return infer(ground, measured, rich=settings.rich, pooled=settings.pooled)
+    weeks = _weeks(measured.margins, facts)
+    usual, ground = _grounds(measured.margins, facts, weeks)
+    return infer(
+        ground,
+        measured,
+        rich=settings.rich,
+        pooled=settings.pooled,
+        memory=Memory(weeks, usual.field) if weeks else None,
+    )
 
 
 def _steps(facts: PublicFacts) -> tuple[int, ...]:
@@ -203,16 +217,37 @@ def _activity(sums: NDArray[np.float64], sds: NDArray[np.float64], facts: Public
     )
 
 
-def ground_of(margins: Margins, facts: PublicFacts) -> Ground:
-    return prepare(
-        margins,
+def _grounds(
+    margins: Margins, facts: PublicFacts, weeks: tuple[Week, ...]
+) -> tuple[Ground, Ground]:
+    """Of the mean of all weeks, and of this one: the same where there are no others."""
+    mean = mean_margins(margins, weeks) if weeks else margins
+    usual = prepare(
+        mean,
         _activity(margins.ladder, margins.ladder_sd, facts),
         _area(facts),
         centres(facts),
         facts.grid.starts(),
         facts.grid.ends(),
-        facts.expected,
     )
+    return usual, this_week(usual, margins, mean) if weeks else usual
+
+
+def ground_of(margins: Margins, facts: PublicFacts) -> Ground:
+    """Where a reading of these margins starts from."""
+    return _grounds(margins, facts, _weeks(margins, facts))[1]
+
+
+def _weeks(margins: Margins, facts: PublicFacts) -> tuple[Week, ...]:
+    """What earlier releases measured, each read on ground of its own; those of another city go."""
+    calendar = HourCalendar.of(facts.grid.starts(), facts.grid.ends())
+    found = []
+    for earlier in facts.earlier:
+        measured = earlier.measured
+        ground = _grounds(measured.margins, earlier.facts, ())[0]
+        frame, _ = frame_of(ground, measured)
+        found.append(week(frame, ground, measured.margins, margins, _area(facts), calendar))
+    return tuple(one for one in found if one.change < OTHER_CITY)
 
 
 def _bound_in_words(settings: Settings) -> str:

@@ -238,7 +238,7 @@ class Oracle:
     ) -> tuple[Density, Table]:
         """One draw of `bayes`, and the oracle on the same noise."""
         measured, taken = recipe.measure(source, wall, facts)
-        density = recipe.density_of(measured, taken, facts)
+        density = recipe.reread(measured, facts, taken)
         return density, self.read(frame_of(measured, wall, facts))
 
     def read(self, frame: Frame) -> Table:
