@@ -5,15 +5,16 @@ same everywhere and an average visit counts one. In that frame the density is re
 estimated from what the one before left over and each switched off where it is
 indistinguishable from noise:
 
+0. one-off crowds, found by a scan and set apart, from the margins too;
 1. the field of the margins (place total times slot total, shaped by earlier releases where
    there are any), the prior mean;
 2. known rhythms of the calendar, each a field over places, filtered in space;
 3. unknown rhythms that many places share, by singular values, filtered in space;
 4. the rest of each place, filtered in time.
 
-Then back: divide by the weights, keep it positive, temper one-off crowds, and agree with the
-margins. Each draw of the posterior goes that way: a draw of the level, of the totals of places and
-of slots, of every layer.
+Then back: divide by the weights, keep it positive, temper what the layers took of crowds that the
+scan left, agree with the margins, and put the crowds on top. Each draw of the posterior goes that
+way: a draw of the level, of the totals of places and of slots, of every layer.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from sfumato.density.bayes.clipping import (
     find_distortion,
     margin_leak,
 )
+from sfumato.density.bayes.crowd_counts import set_apart
 from sfumato.density.bayes.ladder import Activity
 from sfumato.density.bayes.measured import Margins, Measured
 from sfumato.density.posterior import Posterior
@@ -230,9 +232,12 @@ def infer(
     """The density behind a noisy matrix. `rich` adds the layer that needs a strong signal,
     `pooled` mixes the maps of the small hours, which a weak one needs."""
     matrix, weights, sigma = measured.matrix, measured.weights, measured.matrix_sd
-    weighting = _weighting(ground, measured)
+    weighting = cell_weighting(ground, measured)
     rng = np.random.default_rng(_SEED + 1)
-    scale, field = weights * weighting.of_visits, ground.field
+    scale = weights * weighting.of_visits
+    level = _level(matrix, scale * ground.field, sigma)
+    apart = set_apart(ground, matrix, scale * level, sigma, weighting)
+    ground, matrix, field = apart.ground, apart.matrix, apart.ground.field
     prior = scale * field
     level = _level(matrix, prior, sigma)
     distortion = find_distortion(matrix, level * prior, sigma, ground.spread, weighting.leak)
@@ -287,12 +292,13 @@ def infer(
             one = np.maximum(one, 0.02 * field)
         one = rake(one, ground.place_draws[k], ground.slot_draws[k])
         draws[k] = pool_nights(one, ground.calendar) if pooled else one
+        draws[k][apart.cells] += apart.draws[k]
     mean = draws.mean(axis=0, dtype=np.float64)
     chance = _unseen(ground, mean, scale, sigma, white)
     return Posterior(draws, chance, ground.dilution), distortion
 
 
-def _weighting(ground: Ground, measured: Measured) -> Weighting:
+def cell_weighting(ground: Ground, measured: Measured) -> Weighting:
     """What the limit of the matrix is expected to do in each released cell."""
     area, activity = ground.area, ground.activity
     norms = np.sqrt(np.asarray(area.power(2).T @ np.square(measured.weights)))

@@ -40,11 +40,13 @@ from numpy.typing import NDArray
 
 from sfumato.density.bayes import Bayes
 from sfumato.density.bayes import scheme as recipe
-from sfumato.density.bayes.inference import Ground, Margins, matrix_weights, prepare
-from sfumato.density.bayes.scheme import expected_visits, settings_for
+from sfumato.density.bayes.inference import Ground, cell_weighting, matrix_weights
+from sfumato.density.bayes.measured import Margins, Measured
+from sfumato.density.bayes.settings import effective, settings_for
 from sfumato.density.refine.margins import project_to_simplex, rake
 from sfumato.density.scheme import Density, PublicFacts
 from sfumato.model.counts import Counts, SampleBound, WeightBound
+from sfumato.model.ladder import step_sums
 from sfumato.model.private import Private
 from sfumato.model.source import RememberingSource, Source
 from sfumato.privacy.calibration import GaussianPart, calibrate_gaussians
@@ -225,6 +227,7 @@ class Frame:
     noisy: Table
     clean: Table
     sigma: float
+    measured: Measured
 
 
 @dataclass(slots=True, eq=False)
@@ -263,29 +266,36 @@ class Oracle:
 
 def frame_of(wall: BoxKeepingWall, facts: PublicFacts) -> Frame:
     """The matrix that a run of `bayes` measured on this wall, opened."""
-    taken, settings = wall.taken, settings_for(facts)
-    area = recipe._area(facts)
-    total = taken.get(recipe.TOTAL)
-    ground = prepare(
-        Margins(
-            places=taken[recipe.PLACES].estimate(),
-            places_sd=taken[recipe.PLACES].sd,
-            slots=taken[recipe.SLOTS].estimate(),
-            slots_sd=taken[recipe.SLOTS].sd,
-            total=None if total is None else float(total.estimate()[0]),
-        ),
-        area,
-        recipe._centres(facts),
-        facts.grid.starts(),
-        facts.grid.ends(),
+    taken, steps = wall.taken, recipe._steps(facts)
+    ladder = taken[recipe.LADDER]
+    sums, sds = step_sums(ladder.values, ladder.variance, steps)
+    limits = recipe._limits(sums, sds, facts, settings_for(facts))
+    places, slots, matrix = (taken[k] for k in (recipe.PLACES, recipe.SLOTS, recipe.MATRIX))
+    margins = Margins(
+        steps,
+        sums,
+        sds,
+        places.estimate() / limits.places.most,
+        places.sd / limits.places.most,
+        effective(limits.places),
+        slots.estimate() / limits.slots.most,
+        slots.sd / limits.slots.most,
+        effective(limits.slots),
     )
-    weights = matrix_weights(ground, area)
-    expected = recipe._weighting(ground, area, weights, settings, expected_visits(facts))
+    ground, most = recipe._ground(margins, facts), limits.matrix.most
+    measured = Measured(
+        margins,
+        matrix_weights(ground),
+        matrix.estimate() / most,
+        matrix.sd / most,
+        effective(limits.matrix),
+    )
     box = open_private(wall.boxes[recipe.MATRIX])
     return Frame(
         ground=ground,
-        scale=weights * expected.of_visits,
-        noisy=taken[recipe.MATRIX].estimate(),
-        clean=box.values / np.float64(box.units_per_count),
-        sigma=taken[recipe.MATRIX].sd,
+        scale=measured.weights * cell_weighting(ground, measured).of_visits,
+        noisy=measured.matrix,
+        clean=box.values / (np.float64(box.units_per_count) * most),
+        sigma=measured.matrix_sd,
+        measured=measured,
     )
