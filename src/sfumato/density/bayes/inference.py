@@ -5,19 +5,20 @@ same everywhere and an average visit counts one. In that frame the density is re
 estimated from what the one before left over and each switched off where it is
 indistinguishable from noise:
 
+0. one-off crowds, found by a scan and set apart, from the margins too;
 1. the field of the margins (place total times slot total), the prior mean;
 2. known rhythms of the calendar, each a field over places, filtered in space;
 3. unknown rhythms that many places share, by singular values, filtered in space;
 4. the rest of each place, filtered in time.
 
-Then back: divide by the weights, keep it positive, temper one-off crowds, and agree with the
-margins. Each draw of the posterior goes that way: a draw of the level, of the totals of places and
-of slots, of every layer.
+Then back: divide by the weights, keep it positive, temper what the layers took of crowds that the
+scan left, agree with the margins, and put the crowds on top. Each draw of the posterior goes that
+way: a draw of the level, of the totals of places and of slots, of every layer.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ from sfumato.density.bayes.clipping import (
     find_distortion,
     margin_leak,
 )
+from sfumato.density.bayes.crowd_counts import set_apart
 from sfumato.density.bayes.ladder import Activity
 from sfumato.density.bayes.measured import Margins, Measured
 from sfumato.density.posterior import Posterior
@@ -249,6 +251,10 @@ def infer(
     `pooled` mixes the maps of the small hours, which a weak one needs; `memory` are other weeks."""
     rng = np.random.default_rng(_SEED + 1)
     frame, weighting = frame_of(ground, measured)
+    apart = set_apart(ground, frame.matrix, frame.scale, frame.sd, weighting)
+    if apart.cells[0].size:
+        ground = apart.ground
+        frame, weighting = frame_of(ground, replace(measured, matrix=apart.matrix))
     field, scale = ground.field, frame.scale
     distortion = find_distortion(
         frame.matrix, scale * field, frame.sd, ground.spread, weighting.leak
@@ -283,6 +289,7 @@ def infer(
             one = np.maximum(one, 0.02 * field)
         one = rake(one, ground.place_draws[k], ground.slot_draws[k])
         draws[k] = pool_nights(one, ground.calendar) if pooled else one
+        draws[k][apart.cells] += apart.draws[k]
     mean = draws.mean(axis=0, dtype=np.float64)
     chance = _unseen(ground, mean, found, pooled)
     return Posterior(draws, chance, ground.dilution), distortion
