@@ -46,14 +46,20 @@ def shared(panel: str, flag: str, help: str, *more: str) -> Any:
 # How events are read.
 Columns = Annotated[
     list[str] | None,
-    shared(DATA, "--column", "Which column is what: user=imsi, time=ts, place=bs."),
+    shared(
+        DATA,
+        "--column",
+        "Which column is what: user=imsi, time=ts, towers.id=cell; a number where a file has no "
+        "header: user=1.",
+    ),
 ]
 Format = Annotated[
     str | None,
     shared(
         DATA,
         "--format",
-        "Where names do not tell: csv, parquet, ndjson, gpx, tdrive, geolife or cabspotting.",
+        "Where names do not tell: csv, tsv, ssv (semicolons), psv (bars), parquet, ndjson, gpx, "
+        "tdrive, geolife or cabspotting.",
     ),
 ]
 TimeUnit = Annotated[

@@ -17,6 +17,7 @@ from sfumato.cli.options import (
     AtBorder,
     BoundText,
     CapEpsilon,
+    Columns,
     Counted,
     Delta,
     DropBadTowers,
@@ -79,6 +80,7 @@ def plan(
     repair_zones: RepairZones = False,
     drop_bad_towers: DropBadTowers = False,
     border: AtBorder = None,
+    column: Columns = None,
     parameter: Parameters = None,
     as_json: AsJson = False,
 ) -> None:

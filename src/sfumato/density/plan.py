@@ -98,6 +98,7 @@ def plan(
     repair_zones: bool = False,
     drop_bad_towers: bool = False,
     border: str | float | None = None,
+    column: Mapping[str, str] | None = None,
     tower_count: int | None = None,
     zone_count: int | None = None,
     start: date | str = "2024-01-08",
@@ -130,6 +131,7 @@ def plan(
         drop_bad_towers: Leave out towers without a usable position.
         border: How far the towers' cells reach beyond the zones: 0, 500m or reach (half the way
             to the next towers); default: 0 where no tower stands outside the zones, else 3km.
+        column: Which column of the towers' file is what: `{"towers.id": "cell"}`.
         tower_count: How many towers, where there is no file yet.
         zone_count: How many zones, where there is no file yet.
         start: First day.
@@ -165,6 +167,7 @@ def plan(
         repair_zones,
         drop_bad_towers,
         border,
+        column,
     )
     slots = period_of(start, end, slot, tz)
     if said.given:

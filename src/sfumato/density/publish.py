@@ -166,6 +166,7 @@ def release(
         repair_zones,
         drop_bad_towers,
         border,
+        column,
     )
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     called = name if name is not None else folder.name

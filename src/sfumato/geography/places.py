@@ -20,7 +20,7 @@ geometry: nothing here sees an event, and no region, box or hull is ever taken f
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import shapely
@@ -36,6 +36,7 @@ from sfumato.geography.overlay import (
     overlay,
 )
 from sfumato.geography.voronoi import Cells
+from sfumato.io.names import ZONE, ZONE_NAME, of_roles
 from sfumato.io.towers import read_towers
 from sfumato.io.zones import read_region, read_zones
 from sfumato.model.places import Places
@@ -91,6 +92,14 @@ class PlaceOptions:
     drop_bad_towers: bool = False
     border: str | float | None = None
     """How far towers' cells reach beyond the zones: `0`, `500m`, `reach`; none: by the list."""
+    column: Mapping[str, str] | None = None
+    """Which column of the towers' and the zones' files is what; what is about events is left."""
+
+    def __post_init__(self) -> None:
+        said = of_roles(self.column or {}, (ZONE, ZONE_NAME))
+        for name, role in (("zone_id", ZONE), ("zone_name", ZONE_NAME)):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, said.get(role.key))
 
     @property
     def given(self) -> bool:
@@ -175,7 +184,13 @@ class PlaceOptions:
     def _towers(self, areas: Places | None, tz: str | None) -> Places:
         if isinstance(self.towers, Places):
             return self.towers
-        return read_towers(self.towers, zones=areas, tz=tz, drop_bad=self.drop_bad_towers)
+        return read_towers(
+            self.towers,
+            columns=self.column,
+            zones=areas,
+            tz=tz,
+            drop_bad=self.drop_bad_towers,
+        )
 
 
 def region_of(said: object, layer: str | None = None) -> shapely.Geometry:

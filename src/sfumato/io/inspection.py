@@ -159,7 +159,16 @@ def inspect(
     from sfumato.io.inspect import look  # which reports by the class above
 
     said = PlaceOptions(
-        towers, zones, grid, region, zone_id, zone_name, layer, repair_zones, drop_bad_towers
+        towers,
+        zones,
+        grid,
+        region,
+        zone_id,
+        zone_name,
+        layer,
+        repair_zones,
+        drop_bad_towers,
+        column,
     )
     return look(
         events,
