@@ -101,6 +101,10 @@ End = Annotated[str, _END]
 MaybeStart = Annotated[str | None, _START]
 MaybeEnd = Annotated[str | None, _END]
 Slot = Annotated[str, shared(DATA, "--slot", "Length of a time slot: 15min, 1h, 1d.")]
+Fold = Annotated[
+    str | None,
+    shared(DATA, "--fold", "Fold the period to a typical week or day, for sparse data."),
+]
 Tz = Annotated[str, _TZ]
 MaybeTz = Annotated[str | None, _TZ]
 ReadTz = Annotated[str | None, shared(DATA, "--tz", "Time zone of times that carry none.")]

@@ -24,6 +24,7 @@ from sfumato.cli.options import (
     End,
     Epsilon,
     ExpectedUsers,
+    Fold,
     Grid,
     Layer,
     Parameters,
@@ -66,6 +67,7 @@ def plan(
     start: Start = "2024-01-08",
     end: End = "2024-01-15",
     slot: Slot = "1h",
+    fold: Fold = None,
     tz: Tz = "UTC",
     target_error: Annotated[
         float | None, typer.Option(help="Find the epsilon of this mean relative error.")

@@ -105,6 +105,7 @@ def plan(
     end: date | str = "2024-01-15",
     slot: str = "1h",
     tz: str = "UTC",
+    fold: str | None = None,
     target_error: float | None = None,
     cap_epsilon: float | None = None,
     rehearse: bool = True,
@@ -138,6 +139,7 @@ def plan(
         end: First day after the period.
         slot: Length of a time slot.
         tz: Time zone.
+        fold: Fold the period to a typical week or day, as for `release`.
         target_error: Find the epsilon of this mean relative error.
         cap_epsilon: Say how many releases a year fit this cap.
         rehearse: Forecast errors on made-up people.
@@ -169,7 +171,7 @@ def plan(
         border,
         column,
     )
-    slots = period_of(start, end, slot, tz)
+    slots = period_of(start, end, slot, tz, fold)
     if said.given:
         if tower_count is not None or zone_count is not None:
             raise UsageError("Places are given as files or as numbers, not both.")
@@ -350,8 +352,8 @@ def releases_within(plan: Plan, cap_epsilon: float, delta: float) -> int:
 
 def period_days(facts: PublicFacts) -> float:
     """Length of the period in days."""
-    edges = facts.grid.edges
-    return float(edges[-1] - edges[0]) / 86_400e6
+    first, after = facts.grid.period
+    return float(after - first) / 86_400e6
 
 
 def _repeated(events: Sequence[PrivacyEvent], times: int, delta: float) -> Spend:

@@ -47,14 +47,16 @@ def _table(release: Release, released: Places, grid: TimeGrid) -> EarlierTable:
             file=str(release.folder),
             remedy="Give releases for the same zones, or leave it out.",
         )
-    if manifest.grid.step_seconds != grid.step.total_seconds() or manifest.grid.tz != grid.tz:
+    slots, fold = manifest.grid, manifest.grid.fold
+    same = slots.step_seconds == grid.step.total_seconds() and slots.tz == grid.tz
+    if not same or (None if fold is None else fold.to) != grid.fold:
         raise InputError(
             "An earlier release has other time slots than this one.",
             file=str(release.folder),
-            remedy="Give releases with the same `slot` and `tz`, or leave it out.",
+            remedy="Give releases with the same `slot`, `tz` and `fold`, or leave it out.",
         )
-    slots = release.grid
-    return EarlierTable(release.values, HourCalendar.of(slots.starts(), slots.ends()))
+    times = release.grid
+    return EarlierTable(release.values, HourCalendar.of(times.starts(), times.ends()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +77,13 @@ class Request:
 
     def claim(self, fingerprint: str, out: Path) -> Claim:
         """What the ledger is asked to set aside."""
-        plan, edges = self.plan(), self.facts.grid.edges
+        plan = self.plan()
         return Claim(
             dataset=self.dataset,
             name=self.name,
             unit=self.facts.unit,
             delta=self.facts.delta,
-            period=(int(edges[0]), int(edges[-1])),
+            period=self.facts.grid.period,
             events=tuple(plan.events.items()),
             config=self.config(),
             fingerprint=fingerprint,
@@ -108,6 +110,7 @@ class Request:
             "places": self.counted.fingerprint(),
             "zones": self.released.fingerprint(),
             "time grid": facts.grid.fingerprint(),
+            **({} if facts.grid.fold is None else {"fold": facts.grid.fold}),
             **self.finish.inputs(),
             **({} if facts.expected is None else {"earlier": pattern_digest(facts.expected)}),
         }
