@@ -168,7 +168,7 @@ def inspect(
         layer,
         repair_zones,
         drop_bad_towers,
-        column,
+        column=column,
     )
     return look(
         events,
