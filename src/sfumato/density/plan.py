@@ -170,6 +170,7 @@ def plan(
         drop_bad_towers,
         border,
         column,
+        number_towers=True,
     )
     slots = period_of(start, end, slot, tz, fold)
     if said.given:

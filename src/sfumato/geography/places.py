@@ -94,6 +94,8 @@ class PlaceOptions:
     """How far towers' cells reach beyond the zones: `0`, `500m`, `reach`; none: by the list."""
     column: Mapping[str, str] | None = None
     """Which column of the towers' and the zones' files is what; what is about events is left."""
+    number_towers: bool = False
+    """Whether towers without ids get numbers: enough for a plan, which reads no events."""
 
     def __post_init__(self) -> None:
         said = of_roles(self.column or {}, (ZONE, ZONE_NAME))
@@ -130,21 +132,20 @@ class PlaceOptions:
             UsageError: Nothing is said, or things that do not go together.
             InputError: A file cannot be read, or is about another part of the world.
         """
-        areas = self._areas()
+        towers, areas = self.read(tz)
         rule = None if self.border is None else Border.parse(self.border)
         if rule is not None and not self.spreads:
             raise UsageError(
                 "A border is one between towers and the zones that they are spread over.",
                 remedy="Give `towers` with `zones` or a `grid`, or leave `border` out.",
             )
-        if self.towers is None:
+        if towers is None:
             if areas is None:
                 raise UsageError(
                     "Where the events are is missing.",
                     remedy="Give `towers`, `zones`, or `grid` with `region`.",
                 )
             return OpenedPlaces(areas, areas)
-        towers = self._towers(areas, tz)
         if areas is None:
             return OpenedPlaces(towers, towers)
         if rule is None:
@@ -155,6 +156,11 @@ class PlaceOptions:
         shares = overlay(cells, areas)
         loss = BorderLoss.of(rule, towers, areas, shares)
         return OpenedPlaces(cells.towers, areas, cells, shares, loss)
+
+    def read(self, tz: str | None = None) -> tuple[Places | None, Places | None]:
+        """The towers, and the zones or cells, as far as they are said; nothing is made of them."""
+        areas = self._areas()
+        return (None if self.towers is None else self._towers(areas, tz)), areas
 
     def _areas(self) -> Places | None:
         if self.grid is None:
@@ -190,6 +196,7 @@ class PlaceOptions:
             zones=areas,
             tz=tz,
             drop_bad=self.drop_bad_towers,
+            number_rows=self.number_towers,
         )
 
 

@@ -281,7 +281,8 @@ def _merged(
             f"tower {str(ids[at])!r} stands in two rows that differ and are valid at one time.",
             file=label,
             row=int(order[at]) + 1,
-            remedy="Keep one, or give both valid_from and valid_to dates that do not overlap.",
+            remedy="Keep one, take ids that tell them apart (network, area and cell together), or "
+            "give both valid_from and valid_to dates that do not overlap.",
         )
     keep = ~repeated
     if repeated.any():
