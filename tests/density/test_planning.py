@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 import shapely
 
 from sfumato.density.baselines import Gaussian, Laplace
@@ -26,7 +27,7 @@ from sfumato.density.rehearsal import (
 from sfumato.density.scheme import PublicFacts
 from sfumato.engine.local import LocalSource
 from sfumato.errors import UsageError
-from sfumato.geography.overlay import Layout
+from sfumato.geography.overlay import Layout, Overlay
 from sfumato.model.counts import Counting, SampleBound, WeightBound, norms_digest
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
@@ -77,6 +78,17 @@ def test_a_district_has_as_many_people_per_zone() -> None:
     assert plan.mean_tower_hours is None
     busy = replace(facts(60), parameters={"visits": 90})
     assert district(busy, 5_000, 45).mean_tower_hours == 90
+
+
+def test_a_national_list_is_rehearsed_with_the_towers_that_reach_the_zones() -> None:
+    """60,000 towers, of which a thirtieth lie about the zones; and more than a city can have."""
+    near = sp.csr_array((np.ones(2000), (np.arange(2000), np.arange(2000) % 1000)), (60_000, 1000))
+    ids = np.array([f"z{k:04d}" for k in range(1000)])
+    nation = facts(60_000)
+    list_of = replace(nation, overlay=Overlay(nation.place_ids, ids, near))
+    plan = district(list_of, 2_000_000, 1000)
+    assert (plan.zones, plan.towers) == (50, 100)
+    assert district(nation, 2_000_000, 40).towers == 20_000
 
 
 def test_made_up_records_are_counted_exactly() -> None:

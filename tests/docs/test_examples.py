@@ -47,6 +47,11 @@ def test_a_release_from_the_command_line_and_from_python(here: Path) -> None:
     assert (here / "releases" / "week-37" / "index.html").is_file()
 
 
+def test_files_as_they_come(here: Path) -> None:
+    write_city(CityPlan(users=20, towers=24, zones=16, area_km2=8, seed=5), here)
+    run(DOCS / "files.md")
+
+
 def test_every_verb_in_python(here: Path) -> None:
     write_city(CityPlan(users=500, towers=24, zones=16, area_km2=8, seed=5), here)
     run(DOCS / "python.md")

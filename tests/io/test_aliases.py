@@ -54,7 +54,7 @@ def test_weak_names_count_only_alone() -> None:
 
 def test_a_part_that_does_not_exist_is_wrong_usage() -> None:
     with pytest.raises(UsageError, match="user, time, place, lon, lat"):
-        aliases.check_keys({"who": "uid"}, ROLES)
+        aliases.check_keys({"who": "uid"})
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,10 @@ def test_names_that_nobody_knows_are_answered_with_the_option_that_states_them(
 ) -> None:
     path = tmp_path / "export.csv"
     path.write_text("Kennung;Zeitpunkt;Ort\n7;2024-01-01 00:00;a\n")
-    assert any("`column={'user': NAME}`" in line for line in inspect(path).lines())
+    assert any(
+        "`column={'user': NAME, 'time': NAME, 'place': NAME}`" in line
+        for line in inspect(path).lines()
+    )
     names = {"user": "Kennung", "time": "Zeitpunkt", "place": "Ort"}
     found = inspect(path, columns=names, places=TOWERS)
     assert found.rows["of known places"] == 1

@@ -88,9 +88,9 @@ def test_a_file_without_ids_can_be_numbered(csv_file: Written) -> None:
         read_towers(path)
     assert read_towers(path, number_rows=True).ids.tolist() == ["1", "2"]
     with pytest.raises(InputError, match="no such column"):
-        read_towers(path, columns={"tower": "site"})
-    with pytest.raises(UsageError, match="valid_from"):
-        read_towers(path, columns={"place": "operator"})
+        read_towers(path, columns={"towers.id": "site"})
+    with pytest.raises(UsageError, match=r"towers\.valid_from"):
+        read_towers(path, columns={"tower": "operator"})
 
 
 def test_validity_dates(csv_file: Written) -> None:
@@ -180,8 +180,8 @@ def test_towers_across_the_date_line_are_no_mistake() -> None:
     [
         ("tower,lon,lat\na,48.85,102.35\nb,48.86,102.36\n", "longitude and latitude look swapped"),
         ("tower,x,y\na,652000,6862000\n", "most coordinates are not degrees"),
-        ("tower,lon\na,1\n", "recognised as the lat"),
-        ("tower,lat\na,1\n", "recognised as the lon"),
+        ("tower,lon\na,1\n", "recognised as the tower lat"),
+        ("tower,lat\na,1\n", "recognised as the tower lon"),
         ("tower,lon,lat\na,1,1\nb,east,2\n", "column 'lon', row 2: the coordinate is not a number"),
         ("tower,lon,lat\na,,\n", "unusable coordinates"),
         ("tower,lon,lat\na,1,1,1\n", "row 1: the line has 4 fields"),

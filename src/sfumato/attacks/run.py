@@ -211,7 +211,16 @@ def attack(
     tables = [attackable(one) for one in opened]
     times = tables[0].grid
     said = PlaceOptions(
-        towers, zones, grid, region, zone_id, zone_name, layer, repair_zones, drop_bad_towers
+        towers,
+        zones,
+        grid,
+        region,
+        zone_id,
+        zone_name,
+        layer,
+        repair_zones,
+        drop_bad_towers,
+        column=column,
     )
     if said.spreads:
         made_with = opened[0].manifest.public_inputs.get("border", FIRST)

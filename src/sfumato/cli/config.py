@@ -189,12 +189,23 @@ def _dashed(key: str) -> str:
 def _value(value: object, option: Any) -> Any:
     """As it would stand on the command line; one value of many is written alone."""
     if isinstance(value, dict):
-        return [f"{key}={_text(part)}" for key, part in value.items()]
+        return [f"{key}={_text(part)}" for key, part in _flat(value).items()]
     if isinstance(value, list):
         return [_text(part) for part in value]
     if getattr(option, "multiple", False) or option.nargs != 1:
         return [_text(value)]
     return value if isinstance(value, bool) else _text(value)
+
+
+def _flat(table: Mapping[str, object]) -> dict[str, object]:
+    """`towers.id` of `{ towers = { id = … } }`, which TOML makes of a dotted key."""
+    flat: dict[str, object] = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            flat |= {f"{key}.{inner}": part for inner, part in _flat(value).items()}
+        else:
+            flat[key] = value
+    return flat
 
 
 def _text(value: object) -> str:

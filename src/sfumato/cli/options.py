@@ -46,14 +46,20 @@ def shared(panel: str, flag: str, help: str, *more: str) -> Any:
 # How events are read.
 Columns = Annotated[
     list[str] | None,
-    shared(DATA, "--column", "Which column is what: user=imsi, time=ts, place=bs."),
+    shared(
+        DATA,
+        "--column",
+        "Which column is what: user=imsi, time=ts, towers.id=cell; a number where a file has no "
+        "header: user=1.",
+    ),
 ]
 Format = Annotated[
     str | None,
     shared(
         DATA,
         "--format",
-        "Where names do not tell: csv, parquet, ndjson, gpx, tdrive, geolife or cabspotting.",
+        "Where names do not tell: csv, tsv, ssv (semicolons), psv (bars), parquet, ndjson, gpx, "
+        "tdrive, geolife or cabspotting.",
     ),
 ]
 TimeUnit = Annotated[
@@ -95,6 +101,10 @@ End = Annotated[str, _END]
 MaybeStart = Annotated[str | None, _START]
 MaybeEnd = Annotated[str | None, _END]
 Slot = Annotated[str, shared(DATA, "--slot", "Length of a time slot: 15min, 1h, 1d.")]
+Fold = Annotated[
+    str | None,
+    shared(DATA, "--fold", "Fold the period to a typical week or day, for sparse data."),
+]
 Tz = Annotated[str, _TZ]
 MaybeTz = Annotated[str | None, _TZ]
 ReadTz = Annotated[str | None, shared(DATA, "--tz", "Time zone of times that carry none.")]

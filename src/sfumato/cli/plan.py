@@ -17,12 +17,14 @@ from sfumato.cli.options import (
     AtBorder,
     BoundText,
     CapEpsilon,
+    Columns,
     Counted,
     Delta,
     DropBadTowers,
     End,
     Epsilon,
     ExpectedUsers,
+    Fold,
     Grid,
     Layer,
     Parameters,
@@ -65,6 +67,7 @@ def plan(
     start: Start = "2024-01-08",
     end: End = "2024-01-15",
     slot: Slot = "1h",
+    fold: Fold = None,
     tz: Tz = "UTC",
     target_error: Annotated[
         float | None, typer.Option(help="Find the epsilon of this mean relative error.")
@@ -79,6 +82,7 @@ def plan(
     repair_zones: RepairZones = False,
     drop_bad_towers: DropBadTowers = False,
     border: AtBorder = None,
+    column: Columns = None,
     parameter: Parameters = None,
     as_json: AsJson = False,
 ) -> None:

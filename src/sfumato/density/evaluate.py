@@ -246,6 +246,7 @@ def evaluate(
         repair_zones,
         drop_bad_towers,
         border,
+        column,
     )
     with opened_inputs(events, said, pipeline, zoning, first.grid, progress) as (found, places):
         if places.spreads and border is None:

@@ -171,6 +171,9 @@ def caveats(
             "Visits were counted at antennas and spread over zones by area, as if people stood "
             "anywhere around an antenna with equal chance."
         )
+    fold = GridFacts.of(facts.grid).fold
+    if fold is not None:
+        found.append(fold.words())
     return [*found, *border_lines(inputs)]
 
 

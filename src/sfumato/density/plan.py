@@ -98,12 +98,14 @@ def plan(
     repair_zones: bool = False,
     drop_bad_towers: bool = False,
     border: str | float | None = None,
+    column: Mapping[str, str] | None = None,
     tower_count: int | None = None,
     zone_count: int | None = None,
     start: date | str = "2024-01-08",
     end: date | str = "2024-01-15",
     slot: str = "1h",
     tz: str = "UTC",
+    fold: str | None = None,
     target_error: float | None = None,
     cap_epsilon: float | None = None,
     rehearse: bool = True,
@@ -130,12 +132,14 @@ def plan(
         drop_bad_towers: Leave out towers without a usable position.
         border: How far the towers' cells reach beyond the zones: 0, 500m or reach (half the way
             to the next towers); default: 0 where no tower stands outside the zones, else 3km.
+        column: Which column of the towers' file is what: `{"towers.id": "cell"}`.
         tower_count: How many towers, where there is no file yet.
         zone_count: How many zones, where there is no file yet.
         start: First day.
         end: First day after the period.
         slot: Length of a time slot.
         tz: Time zone.
+        fold: Fold the period to a typical week or day, as for `release`.
         target_error: Find the epsilon of this mean relative error.
         cap_epsilon: Say how many releases a year fit this cap.
         rehearse: Forecast errors on made-up people.
@@ -165,8 +169,10 @@ def plan(
         repair_zones,
         drop_bad_towers,
         border,
+        column,
+        number_towers=True,
     )
-    slots = period_of(start, end, slot, tz)
+    slots = period_of(start, end, slot, tz, fold)
     if said.given:
         if tower_count is not None or zone_count is not None:
             raise UsageError("Places are given as files or as numbers, not both.")
@@ -347,8 +353,8 @@ def releases_within(plan: Plan, cap_epsilon: float, delta: float) -> int:
 
 def period_days(facts: PublicFacts) -> float:
     """Length of the period in days."""
-    edges = facts.grid.edges
-    return float(edges[-1] - edges[0]) / 86_400e6
+    first, after = facts.grid.period
+    return float(after - first) / 86_400e6
 
 
 def _repeated(events: Sequence[PrivacyEvent], times: int, delta: float) -> Spend:

@@ -53,6 +53,7 @@ def release(
     end: date | str,
     tz: str,
     slot: str = "1h",
+    fold: str | None = None,
     towers: object = None,
     zones: object = None,
     grid: str | None = None,
@@ -100,6 +101,8 @@ def release(
         end: First day that is no longer part of it.
         tz: Time zone of days and slots.
         slot: Length of a time slot: 15min, 1h, 1d.
+        fold: `week` or `day`: the period folded to a typical one, for sparse data. A person counts
+            once in a place and slot of it, in however many weeks; all of them are charged.
         towers: Antennas that the events name.
         zones: Zones to publish numbers for.
         grid: Cells to publish numbers for: 500m, 1km@EPSG:3035, h3:8, geohash:6.
@@ -154,7 +157,7 @@ def release(
     """
     engine_of(events, engine, master, spark_conf)  # refused before anything else is looked at
     folder = Path(out).absolute()
-    slots = period_of(start, end, slot, tz)
+    slots = period_of(start, end, slot, tz, fold)
     said = PlaceOptions(
         towers,
         zones,
@@ -166,6 +169,7 @@ def release(
         repair_zones,
         drop_bad_towers,
         border,
+        column,
     )
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     called = name if name is not None else folder.name

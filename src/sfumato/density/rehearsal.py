@@ -37,6 +37,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato.city import CityPlan, build_city, generate_events
+from sfumato.city.plan import MAX_TOWERS
 from sfumato.density.scheme import PublicFacts, Scheme
 from sfumato.geography.overlay import Layout, Overlay, layout_of_cells, layout_of_zones, overlay
 from sfumato.geography.voronoi import voronoi_cells
@@ -275,7 +276,7 @@ def district(facts: PublicFacts, users: int, zones: int) -> CityPlan:
     made = min(users, PEOPLE)
     share = made / users
     few = max(4, min(zones, max(round(zones * share), FEWEST_ZONES)))
-    towers = max(4, round(facts.places * few / zones))
+    towers = min(max(4, round(_reaching(facts) * few / zones)), MAX_TOWERS)
     first = datetime.fromtimestamp(int(facts.grid.edges[0]) / 1e6, UTC)
     last = datetime.fromtimestamp((int(facts.grid.edges[-1]) - 1) / 1e6, UTC)
     local = ZoneInfo(facts.grid.tz)
@@ -293,6 +294,11 @@ def district(facts: PublicFacts, users: int, zones: int) -> CityPlan:
         area_km2=max(0.5, few * _KM2_PER_ZONE),
         mean_tower_hours=None if visits is None else min(max(float(visits), 1.5), 80.0 * days),
     )
+
+
+def _reaching(facts: PublicFacts) -> int:
+    """Places whose visits reach a zone: of a national list those in and around the region."""
+    return facts.places if facts.overlay is None else int((facts.overlay.sums > 0).sum())
 
 
 def true_counts(table: pa.Table, towers: Places, grid: TimeGrid, counting: Counting) -> Table:

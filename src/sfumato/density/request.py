@@ -45,13 +45,13 @@ class Request:
 
     def claim(self, fingerprint: str, out: Path) -> Claim:
         """What the ledger is asked to set aside."""
-        plan, edges = self.plan(), self.facts.grid.edges
+        plan = self.plan()
         return Claim(
             dataset=self.dataset,
             name=self.name,
             unit=self.facts.unit,
             delta=self.facts.delta,
-            period=(int(edges[0]), int(edges[-1])),
+            period=self.facts.grid.period,
             events=tuple(plan.events.items()),
             config=self.config(),
             fingerprint=fingerprint,
@@ -78,6 +78,7 @@ class Request:
             "places": self.counted.fingerprint(),
             "zones": self.released.fingerprint(),
             "time grid": facts.grid.fingerprint(),
+            **({} if facts.grid.fold is None else {"fold": facts.grid.fold}),
             **self.finish.inputs(),
             **earlier_inputs(facts.earlier),
         }

@@ -69,6 +69,7 @@ def judge(
     valid_from: Array,
     valid_to: Array,
     edges: Array,
+    slot_at: Array,
     step: Int,
     bad_time: Int,
     place_bits: Int,
@@ -80,7 +81,8 @@ def judge(
     """Cell of each row, `slot << place_bits | place`, or -1 with its reason counted.
 
     `found` is the group of places a row names (several rows of one tower that moved) or the
-    negative reason why there is none. `step` is the slots' length where all are equal, else 0.
+    negative reason why there is none. `step` is the distance of the edges where all are equal,
+    else 0; `slot_at` is the slot behind each of them, or empty where that is their number.
     """
     last = edges.size - 1
     for i in range(t.size):
@@ -122,6 +124,8 @@ def judge(
             slot = (t[i] - edges[0]) // step
         else:
             slot = np.searchsorted(edges, t[i], side="right") - 1
+        if slot_at.size:
+            slot = slot_at[slot]
         cells[i] = (slot << place_bits) | place
 
 

@@ -125,8 +125,8 @@ _Item = TypeVar("_Item")
 
 
 def uniform_step(grid: TimeGrid) -> int:
-    """Length of the slots in microseconds where all are equal, else 0."""
-    steps = np.diff(grid.edges)
+    """Length of what lies between cuts in microseconds where all is equal, else 0."""
+    steps = np.diff(grid.cuts)
     return int(steps[0]) if bool((steps == steps[0]).all()) else 0
 
 
@@ -168,7 +168,8 @@ class Judge:
             groups,
             self._places.valid_from,
             self._places.valid_to,
-            self._grid.edges,
+            self._grid.cuts,
+            self._grid.slot_of_cut,
             self._step,
             BAD,
             self._bits,

@@ -20,7 +20,7 @@ geometry: nothing here sees an event, and no region, box or hull is ever taken f
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import shapely
@@ -36,6 +36,7 @@ from sfumato.geography.overlay import (
     overlay,
 )
 from sfumato.geography.voronoi import Cells
+from sfumato.io.names import ZONE, ZONE_NAME, of_roles
 from sfumato.io.towers import read_towers
 from sfumato.io.zones import read_region, read_zones
 from sfumato.model.places import Places
@@ -91,6 +92,16 @@ class PlaceOptions:
     drop_bad_towers: bool = False
     border: str | float | None = None
     """How far towers' cells reach beyond the zones: `0`, `500m`, `reach`; none: by the list."""
+    column: Mapping[str, str] | None = None
+    """Which column of the towers' and the zones' files is what; what is about events is left."""
+    number_towers: bool = False
+    """Whether towers without ids get numbers: enough for a plan, which reads no events."""
+
+    def __post_init__(self) -> None:
+        said = of_roles(self.column or {}, (ZONE, ZONE_NAME))
+        for name, role in (("zone_id", ZONE), ("zone_name", ZONE_NAME)):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, said.get(role.key))
 
     @property
     def given(self) -> bool:
@@ -121,21 +132,20 @@ class PlaceOptions:
             UsageError: Nothing is said, or things that do not go together.
             InputError: A file cannot be read, or is about another part of the world.
         """
-        areas = self._areas()
+        towers, areas = self.read(tz)
         rule = None if self.border is None else Border.parse(self.border)
         if rule is not None and not self.spreads:
             raise UsageError(
                 "A border is one between towers and the zones that they are spread over.",
                 remedy="Give `towers` with `zones` or a `grid`, or leave `border` out.",
             )
-        if self.towers is None:
+        if towers is None:
             if areas is None:
                 raise UsageError(
                     "Where the events are is missing.",
                     remedy="Give `towers`, `zones`, or `grid` with `region`.",
                 )
             return OpenedPlaces(areas, areas)
-        towers = self._towers(areas, tz)
         if areas is None:
             return OpenedPlaces(towers, towers)
         if rule is None:
@@ -146,6 +156,11 @@ class PlaceOptions:
         shares = overlay(cells, areas)
         loss = BorderLoss.of(rule, towers, areas, shares)
         return OpenedPlaces(cells.towers, areas, cells, shares, loss)
+
+    def read(self, tz: str | None = None) -> tuple[Places | None, Places | None]:
+        """The towers, and the zones or cells, as far as they are said; nothing is made of them."""
+        areas = self._areas()
+        return (None if self.towers is None else self._towers(areas, tz)), areas
 
     def _areas(self) -> Places | None:
         if self.grid is None:
@@ -175,7 +190,14 @@ class PlaceOptions:
     def _towers(self, areas: Places | None, tz: str | None) -> Places:
         if isinstance(self.towers, Places):
             return self.towers
-        return read_towers(self.towers, zones=areas, tz=tz, drop_bad=self.drop_bad_towers)
+        return read_towers(
+            self.towers,
+            columns=self.column,
+            zones=areas,
+            tz=tz,
+            drop_bad=self.drop_bad_towers,
+            number_rows=self.number_towers,
+        )
 
 
 def region_of(said: object, layer: str | None = None) -> shapely.Geometry:

@@ -151,7 +151,7 @@ def outline(region: Places | shapely.Geometry, plane: Projection) -> shapely.Geo
 
 def _period(towers: Places, period: TimeGrid | None) -> tuple[int, int]:
     if period is not None:
-        return int(period.edges[0]), int(period.edges[-1])
+        return period.period
     if (towers.valid_from != ALWAYS_FROM).any() or (towers.valid_to != ALWAYS_TO).any():
         raise UsageError(
             "The towers have validity dates, so their cells depend on the period.",

@@ -119,11 +119,8 @@ def _epoch(column: Column, name: TimeName, unit: str | None, file: str | None) -
     return TimeReading(EPOCHS[chosen], None, column.is_text, (note,))
 
 
-ROLES = (aliases.USER, aliases.TIME, aliases.PLACE, aliases.LON, aliases.LAT)
-
-
 def event_roles(names: list[str], chosen: Mapping[str, str], label: str) -> EventColumns:
-    picked = {role.key: aliases.pick(names, role, chosen, label) for role in ROLES}
+    picked = {role.key: aliases.pick(names, role, chosen, label) for role in aliases.EVENT_ROLES}
     for role in (aliases.USER, aliases.TIME):
         if picked[role.key] is None:
             raise aliases.missing(names, role, label)

@@ -23,7 +23,18 @@ from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.io.columns import placed
 from sfumato.io.datasets import Cabspotting, Geolife, Gpx, TDrive
 from sfumato.io.files import Located, Unreadable, head, is_address, is_path, locate
-from sfumato.io.formats import Csv, Damaged, Format, Frame, NdJson, ReadOptions, SparkTable
+from sfumato.io.formats import (
+    BarSeparated,
+    Csv,
+    Damaged,
+    Format,
+    Frame,
+    NdJson,
+    ReadOptions,
+    SemicolonSeparated,
+    SparkTable,
+    TabSeparated,
+)
 from sfumato.io.parquet import BATCH, Parquet
 from sfumato.io.postgres.events import Database
 from sfumato.io.rows import SWOLLEN, Positions, RowRules
@@ -44,6 +55,9 @@ FORMATS: dict[str, Format] = {
         Parquet(),
         NdJson(),
         Csv(),
+        TabSeparated(),
+        SemicolonSeparated(),
+        BarSeparated(),
     )
 }
 """Every format by its name, asked in this order: `.txt` is a taxi's where its name is one, else a
@@ -119,7 +133,8 @@ def read_events(
             of a table in PostgreSQL (`sfumato.io.postgres.connect`; this one is read here, so close
             what comes back), an Arrow table or reader, a pandas, geopandas or polars DataFrame, a
             DuckDB relation, or a Spark DataFrame (brought here whole).
-        columns: Maps user, time, place, lon, lat to column names where the names alone do not tell.
+        columns: Maps user, time, place, lon, lat to column names where the names alone do not tell;
+            to their numbers from 1 where a text file has no header.
         tz: The clock of times that carry no zone.
         time_unit: s, ms, us or ns for epoch numbers.
         format: A name in `FORMATS` where names and folders do not tell, or tell wrongly. Of a

@@ -9,7 +9,10 @@ cannot be read gives no rows, and so does an empty folder.
 first line is the file's schema; no line behind it is looked at. A file without a header begins with
 a record, so its first line must not appear in a message. It counts as a header only if at least one
 of its fields is a known column name or one that the holder named, and none looks like a number or a
-date.
+date. Where the holder chooses columns by their numbers (`column={'user': 1}`) there is no header,
+and then nothing of the file is looked at, since one person's record would decide how the others'
+are cut: the ending or the format states the delimiter, and a line may have more fields than are
+used.
 
 **Members of NDJSON objects**, those of a file's first ones, are for `inspect` alone and
 **internal**. The reader looks members up by their names and never decides by what a file holds.
@@ -229,6 +232,7 @@ def head(path: Path, size: int) -> bytes:
         raise unreadable(path, error) from None
 
 
+_EVENT_KEYS = ("user", "time", "place")
 _LONGEST_HEADER = 1 << 18
 _DELIMITERS = ",;\t|"
 _LOOKS_LIKE_DATA = re.compile(r"[+-]?\.?\d")
@@ -236,11 +240,13 @@ _LOOKS_LIKE_DATA = re.compile(r"[+-]?\.?\d")
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """How a CSV file is cut into fields. All columns are text; there is one header line."""
+    """How a CSV file is cut into fields. All columns are text."""
 
     delimiter: str
     columns: tuple[str, ...]
-    """All columns of the file in its own order."""
+    """All columns of the file in its own order; without a header their numbers from 1."""
+    headless: bool = False
+    """Whether there is no header line; then other fields may follow those of `columns`."""
 
 
 def open_text(path: Path) -> IO[bytes]:
@@ -263,11 +269,36 @@ def read_piece(file: IO[bytes], path: Path, size: int) -> bytes:
         raise unreadable(path, error) from None
 
 
-def read_dialect(path: Path, chosen: Collection[str] = ()) -> CsvDialect | None:
+MOST_FIELDS = 4096
+"""Fields of a line that can be chosen by their number."""
+
+
+def headless(path: Path, chosen: Collection[str], delimiter: str | None = None) -> CsvDialect:
+    """How a file of events without a header is cut: by its name and the options alone."""
+    last = max(int(name) for name in chosen if name.isascii() and name.isdigit())
+    if last > MOST_FIELDS:
+        raise UsageError(f"A line has at most {MOST_FIELDS} fields.", remedy="Check `column`.")
+    tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
+    columns = tuple(str(number) for number in range(1, last + 1))
+    return CsvDialect(delimiter or ("\t" if tabs else ","), columns, headless=True)
+
+
+def read_dialect(
+    path: Path,
+    chosen: Collection[str] = (),
+    delimiter: str | None = None,
+    keys: Sequence[str] = _EVENT_KEYS,
+) -> CsvDialect | None:
     """Delimiter and columns of one file, from its first line; nothing where the file is empty.
 
-    `chosen` are column names that the holder gave.
+    `chosen` are column names that the holder gave, `delimiter` what he says stands between
+    fields, `keys` what he calls the parts that columns of such a file play.
     """
+    return dialect_of(first_line(path), path, chosen, delimiter, keys)
+
+
+def first_line(path: Path) -> bytes:
+    """The first bytes of a text file, which hold its first line."""
     raw = b""
     with open_text(path) as file:
         while b"\n" not in raw and len(raw) <= _LONGEST_HEADER:
@@ -275,10 +306,27 @@ def read_dialect(path: Path, chosen: Collection[str] = ()) -> CsvDialect | None:
             if not piece:
                 break
             raw += piece
-    return dialect_of(raw, path, chosen)
+    return raw
 
 
-def dialect_of(raw: bytes, path: Path, chosen: Collection[str] = ()) -> CsvDialect | None:
+def numbered_columns(path: Path) -> CsvDialect | None:
+    """A file of public facts without a header, by its first line; nothing where it is empty."""
+    raw = first_line(path)
+    if not raw:
+        return None
+    line = _decoded(raw.partition(b"\n")[0], path).removesuffix("\r")
+    delimiter = max(_DELIMITERS, key=line.count)
+    count = len(_fields(line, delimiter, path))
+    return CsvDialect(delimiter, tuple(str(k) for k in range(1, count + 1)), headless=True)
+
+
+def dialect_of(
+    raw: bytes,
+    path: Path,
+    chosen: Collection[str] = (),
+    delimiter: str | None = None,
+    keys: Sequence[str] = _EVENT_KEYS,
+) -> CsvDialect | None:
     """The same from a file's first bytes, which hold its first line."""
     if not raw:
         return None
@@ -287,7 +335,7 @@ def dialect_of(raw: bytes, path: Path, chosen: Collection[str] = ()) -> CsvDiale
         raise InputError("the first line is too long to be a header.", file=str(path))
     if not line.strip():
         raise InputError("the first line is empty; it must name the columns.", file=str(path))
-    delimiter = max(_DELIMITERS, key=line.count)
+    delimiter = delimiter or max(_DELIMITERS, key=line.count)
     fields = _fields(line, delimiter, path)
     wanted = {name.lower() for name in chosen}
     known = any(is_known(field) or field.lower() in wanted for field in fields)
@@ -296,12 +344,22 @@ def dialect_of(raw: bytes, path: Path, chosen: Collection[str] = ()) -> CsvDiale
             f"the first line ({len(fields)} fields) does not look like a header. It is not "
             "shown here because it may be a record.",
             file=str(path),
-            remedy="If it is one, say which column is what: `column={'user': NAME}` …. "
-            "Else put the column names (user, time, …) in the first line.",
+            remedy=_name_or_number(keys),
         )
     names = [field or f"column{k}" for k, field in enumerate(fields)]
     refuse_repeated(names, str(path))
     return CsvDialect(delimiter, tuple(names))
+
+
+def _name_or_number(keys: Sequence[str]) -> str:
+    if not keys:
+        return "Put the names of the columns in the first line."
+    names = ", ".join(f"{key!r}: NAME" for key in keys)
+    numbers = ", ".join(f"{key!r}: {k}" for k, key in enumerate(keys, start=1))
+    return (
+        f"If it is one, say which column is what: `column={{{names}}}`. If the file has no "
+        f"header, choose columns by their numbers, from 1: `column={{{numbers}}}`."
+    )
 
 
 def _fields(line: str, delimiter: str, path: Path) -> list[str]:

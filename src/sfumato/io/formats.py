@@ -23,13 +23,14 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from sfumato.errors import InputError
-from sfumato.io.columns import EPOCHS, ROLES, check_time_options, describe
+from sfumato.io.columns import EPOCHS, check_time_options, describe
 from sfumato.io.files import (
     CSV_ENDINGS,
     NDJSON_ENDINGS,
     CsvDialect,
     Located,
     Unreadable,
+    headless,
     is_path,
     open_text,
     read_dialect,
@@ -37,7 +38,7 @@ from sfumato.io.files import (
 )
 from sfumato.io.json_lines import json_values
 from sfumato.io.lines import cut_csv, whole_lines
-from sfumato.io.names import check_keys
+from sfumato.io.names import EVENT_ROLES, by_position, of_roles
 from sfumato.io.rows import Positions, RowRules
 from sfumato.io.tables import LABEL, Column, arrow_columns, as_table, is_spark_frame
 from sfumato.model.events import EventColumns, EventFile, Events, EventTable, Reading, UserEncoding
@@ -53,7 +54,7 @@ class ReadOptions:
     """What the holder says about how a source is read; a format takes what concerns it."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Part (user, time, place, lon, lat) to column."""
+    """Part (user, time, place, lon, lat) to column; parts of other files are left out."""
     tz: str | None = None
     """Clock of times that carry no zone."""
     time_unit: str | None = None
@@ -63,7 +64,7 @@ class ReadOptions:
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
-        check_keys(self.columns, ROLES)
+        object.__setattr__(self, "columns", of_roles(self.columns, EVENT_ROLES))
         check_time_options(self.tz, self.time_unit)
 
 
@@ -156,6 +157,8 @@ class FileSchema:
     delimiter: str = ","
     header: tuple[str, ...] = ()
     open_names: bool = False
+    headless: bool = False
+    """Whether there is no header line; then other fields may follow those of `header`."""
 
 
 class TableFormat(Format):
@@ -190,7 +193,8 @@ class TableFormat(Format):
             schema.header,
             file.named,
             file.keys,
-            int(bool(schema.header)),
+            int(bool(schema.header) and not schema.headless),
+            schema.headless,
         )
 
 
@@ -207,7 +211,7 @@ def open_names(chosen: Mapping[str, str], tz: str | None, unit: str | None) -> R
     In zones, positions count unless the holder named a place. A time that is a number counts
     seconds unless an option says otherwise, one that is text is ISO 8601.
     """
-    name = {role.key: chosen.get(role.key, role.key) for role in ROLES}
+    name = {role.key: chosen.get(role.key, role.key) for role in EVENT_ROLES}
     by_name = frozenset({"place"}) if "place" in chosen else frozenset({"lon", "lat"})
     columns = EventColumns(
         name["user"], name["time"], name["place"], name["lon"], name["lat"], 1.0, by_name
@@ -250,16 +254,41 @@ class Csv(TableFormat, LineFormat):
 
     name = "csv"
     endings = CSV_ENDINGS
+    delimiter: ClassVar[str | None] = None
+    """What stands between fields; none: what the header shows, or the file's ending."""
 
     def schema(self, path: Path, chosen: Collection[str]) -> FileSchema | None:
-        dialect = read_dialect(path, chosen)
+        if by_position(chosen):
+            return csv_schema(headless(path, chosen, self.delimiter))
+        dialect = read_dialect(path, chosen, self.delimiter)
         return None if dialect is None else csv_schema(dialect)
 
 
+class TabSeparated(Csv):
+    """The same with tabs; `format` says so where there is no header to show it."""
+
+    name = "tsv"
+    delimiter = "\t"
+
+
+class SemicolonSeparated(Csv):
+    """The same with semicolons."""
+
+    name = "ssv"
+    delimiter = ";"
+
+
+class BarSeparated(Csv):
+    """The same with bars."""
+
+    name = "psv"
+    delimiter = "|"
+
+
 def csv_schema(dialect: CsvDialect) -> FileSchema:
-    """The schema that a header states."""
+    """The schema that a header states, or the numbers of the columns."""
     columns = tuple(Column(name, "VARCHAR") for name in dialect.columns)
-    return FileSchema(columns, dialect.delimiter, dialect.columns)
+    return FileSchema(columns, dialect.delimiter, dialect.columns, headless=dialect.headless)
 
 
 def csv_positions(data: bytes, file: EventFile, rules: RowRules, skipped: int = 0) -> Positions:
@@ -267,7 +296,7 @@ def csv_positions(data: bytes, file: EventFile, rules: RowRules, skipped: int = 
     keys = dict(file.keys)
     stored = [name for name in rules.used if name not in keys]
     wanted = [file.header.index(name) for name in stored]
-    cut = cut_csv(data, file.delimiter, len(file.header), wanted)
+    cut = cut_csv(data, file.delimiter, len(file.header), wanted, file.more_fields)
     return rules.positions(
         dict(zip(stored, cut.columns, strict=True)) | constants(keys, rules, cut.rows),
         unreadable=cut.malformed + skipped,

@@ -11,21 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.engine.intake import PlaceFinder
-from sfumato.engine.local import place_finder
+from sfumato.engine.local import DropReason, Judge, place_finder
 from sfumato.engine.user_ids import ByteIds
 from sfumato.errors import SfumatoError, UsageError
+from sfumato.geography.extent import Box, extent
 from sfumato.io import names as aliases
 from sfumato.io.columns import EPOCHS, describe, placed
 from sfumato.io.events import format_named, format_of, located, read_events, rows_of
 from sfumato.io.files import is_address, is_path, members, roles_of
 from sfumato.io.formats import Damaged, ReadOptions, TableFormat, open_names, with_keys
-from sfumato.io.inspection import MATCHED, UNREADABLE, Inspection
+from sfumato.io.inspection import MATCHED, UNREADABLE, Inspection, field_kinds
 from sfumato.io.postgres.connect import parse_address
 from sfumato.io.rows import Positions, names_of
 from sfumato.io.tables import LABEL, Column, arrow_columns, as_table, is_spark_frame
@@ -39,9 +40,12 @@ from sfumato.model.events import (
     UserEncoding,
 )
 from sfumato.model.places import PlaceKind, Places
+from sfumato.model.time_grid import TimeGrid
 
 PLAUSIBLE = (315_532_800_000_000, 4_102_444_800_000_000)
 """1980 to 2100: a time stamp outside is probably read in the wrong unit."""
+_OF_PLACES = (DropReason.UNKNOWN_PLACE, DropReason.NOT_VALID_THEN, DropReason.OUTSIDE_ZONES)
+_EVER = TimeGrid(np.array(PLAUSIBLE), timedelta(days=1), "UTC")
 _SAMPLE = 200_000
 """Rows that a suggestion is made from."""
 
@@ -54,8 +58,11 @@ def look(
     time_unit: str | None = None,
     format: str | None = None,
     places: Places | None = None,
+    zones: Places | None = None,
 ) -> Inspection:
     """Look at files or a table; `places` are the towers or zones they will be counted in.
+
+    `zones` are those that towers will be spread over.
 
     Raises only where there is nothing to look at (no such file, an option that does not exist):
     whatever the rows say, it comes to an end.
@@ -63,19 +70,23 @@ def look(
     options = ReadOptions(dict(columns or {}), tz, time_unit)
     chosen = dict(options.columns)
     inspection = Inspection(_label(source))
-    if chosen:
-        inspection.suggested["column"] = chosen
+    if columns:
+        inspection.suggested["column"] = dict(columns)
     if time_unit is not None:
         inspection.suggested["time-unit"] = time_unit
     if tz is not None:
         inspection.suggested["events-tz"] = tz
     if format is not None:
         inspection.suggested["format"] = format
-    zones = places is not None and places.kind is PlaceKind.ZONES
-    look = _Look(inspection, chosen, tz, time_unit, zones, places)
+    for listed in (places, zones):
+        if listed is not None:
+            inspection.extents[str(listed.kind)] = extent(listed)
+    in_zones = places is not None and places.kind is PlaceKind.ZONES
+    look = _Look(inspection, chosen, tz, time_unit, in_zones, places)
     for part in _parts(source, options, format, inspection):
         look.at(part)
     inspection.people = look.people.count
+    look.finish()
     if len(look.id_kinds) > 1:
         inspection.remarks.append(
             "ids are numbers in some files and text in others, and an id is its text: 7 and 007 "
@@ -154,6 +165,8 @@ def _parts(
             schema = kind.schema(file.path, options.columns.values())
         except SfumatoError as error:
             problem = error.problem.removeprefix(f"{label}: ")
+            if "header" in problem and (kinds := field_kinds(file.path)):
+                inspection.remarks.append(f"what stands in the first line of {label}: {kinds}")
             inspection.unfit.append((label, f"{problem} {error.remedy}".strip()))
             continue
         if schema is None:
@@ -176,7 +189,9 @@ class _Look:
     places: Places | None
     people: ByteIds = field(default_factory=lambda: ByteIds(UserEncoding.TEXT))
     id_kinds: set[UserEncoding] = field(default_factory=set)
-    _finder: PlaceFinder | None = None
+    _judge: Judge | None = None
+    _points: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = field(default_factory=list)
+    """Positions of the first rows."""
     _known: dict[Any, Reading | None] = field(default_factory=dict)
     """By columns, and the reading where that is the format's own."""
 
@@ -251,10 +266,12 @@ class _Look:
         columns = reading.columns
         if self.inspection.columns:
             self.inspection.columns.append((part.label, "has other columns:", ""))
-        parts = {columns.user: "user", columns.time: f"time ({reading.time})"}
+        clock = "" if reading.tz is None else f", without an offset on the clock of {reading.tz}"
+        parts = {columns.user: "user", columns.time: f"time ({reading.time}{clock})"}
         for name, what in ((columns.place, "place"), (columns.lon, "lon"), (columns.lat, "lat")):
             if name is not None:
-                parts[name] = what
+                scale = columns.degrees_scale if what != "place" else 1.0
+                parts[name] = what if scale == 1.0 else f"{what} (degrees x {scale:,.0f})"
         self.inspection.columns += [
             (column.name, column.type, parts.get(column.name, "")) for column in part.columns
         ]
@@ -362,12 +379,17 @@ class _Look:
             before = self.inspection.span or (low, high)
             self.inspection.span = min(low, before[0]), max(high, before[1])
         if rows.lon is not None and rows.lat is not None:
-            off = ~((np.abs(rows.lon) <= 180) & (np.abs(rows.lat) <= 90))
-            counted["missing or impossible coordinates"] += int(off.sum())
+            on = (np.abs(rows.lon) <= 180) & (np.abs(rows.lat) <= 90)
+            counted[str(DropReason.BAD_COORDINATES)] += int((~on).sum())
+            if sum(lon.size for lon, _ in self._points) < _SAMPLE:
+                self._points.append((rows.lon[on], rows.lat[on]))
         else:
             counted["no place"] += rows.place.null_count
         if self.places is not None:
             counted[MATCHED] += self._matching(rows)
+            if self._judge is None:
+                self._judge = Judge(self.places, _EVER, 31)
+            self._judge.cells(rows)
         self._people(names_of(rows.user))
 
     def _people(self, names: Any) -> None:
@@ -379,10 +401,21 @@ class _Look:
         """Rows that name one of the places, or lie in one."""
         if self.places is None:
             return 0
-        if self._finder is None:
-            self._finder = place_finder(self.places)
-        where, _ = self._finder.find(rows)
+        where, _ = place_finder(self.places).find(rows)
         return int((where >= 0).sum())
+
+    def finish(self) -> None:
+        """What became of rows at the places, and how large the ground is that positions cover."""
+        dropped = {} if self._judge is None else self._judge.log().dropped
+        for reason in _OF_PLACES:
+            self.inspection.rows[str(reason)] += dropped.get(reason, 0)
+        lon, lat = (
+            np.concatenate([np.empty(0), *(pair[side] for pair in self._points)]) for side in (0, 1)
+        )
+        if lon.size:
+            box = Box.of(lon, lat)
+            words = f"the first {lon.size:,} positions: {box.words()}"
+            self.inspection.extents["positions"] = words, dict(box.numbers())
 
 
 def _sure(columns: Any, by_place: bool) -> Any:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from sfumato.engine.local import DropReason
+from sfumato.io.files import first_line
 
 UNREADABLE = str(DropReason.UNREADABLE)
 MATCHED = "of known places"
@@ -30,6 +33,8 @@ class Inspection:
     rows: Counter[str] = field(default_factory=Counter)
     """Rows read, and those that lack something, by reason."""
     span: tuple[int, int] | None = None
+    extents: dict[str, tuple[str, dict[str, object]]] = field(default_factory=dict)
+    """How large the places and the events' positions are, in words and as numbers."""
     people: int = 0
     remarks: list[str] = field(default_factory=list)
     suggested: dict[str, Any] = field(default_factory=dict)
@@ -54,7 +59,13 @@ class Inspection:
         ]
         if self.span is not None:
             first, last = (_instant(edge) for edge in self.span)
+            days = (self.span[1] - self.span[0]) / 86_400e6
             told.append(f"  from {first} to {last} (UTC); the period is yours to choose")
+            told.append(
+                f"  {days:,.3g} days, with {read / max(self.people * days, 1e-9):,.3g} rows of a "
+                "person in each"
+            )
+        told += [f"  {words}" for words, _ in self.extents.values()]
         return told + [f"  note: {remark}" for remark in self.remarks]
 
     def __repr__(self) -> str:
@@ -93,9 +104,40 @@ class Inspection:
             "rows": dict(self.rows),
             "people": self.people,
             "span": None if self.span is None else [_instant(edge) for edge in self.span],
+            "extents": {name: numbers for name, (_, numbers) in self.extents.items()},
             "remarks": self.remarks,
             "suggested": self.suggested,
         }
+
+
+def field_kinds(path: Path) -> str:
+    """What the fields of a file's first line look like, without what they hold.
+
+    For files without a header, whose columns are chosen by number.
+    """
+    line = first_line(path).partition(b"\n")[0].decode("utf-8", "replace").strip()
+    delimiter = max(",;\t|", key=line.count)
+    kinds = [
+        f"{number} {_kind(text.strip())}"
+        for number, text in enumerate(next(csv.reader([line], delimiter=delimiter), []), start=1)
+    ]
+    name = {"\t": "tsv", ";": "ssv", "|": "psv"}.get(delimiter)
+    apart = "" if name is None or len(kinds) < 2 else f" (`format={name!r}`)"
+    return ", ".join(kinds[:40]) + apart
+
+
+def _kind(text: str) -> str:
+    try:
+        number = float(text)
+    except ValueError:
+        pass
+    else:
+        return "a whole number" if number.is_integer() and "." not in text else "a number"
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return "a text" if text else "nothing"
+    return "a time"
 
 
 def _instant(microseconds: int) -> str:
@@ -159,13 +201,24 @@ def inspect(
     from sfumato.io.inspect import look  # which reports by the class above
 
     said = PlaceOptions(
-        towers, zones, grid, region, zone_id, zone_name, layer, repair_zones, drop_bad_towers
+        towers,
+        zones,
+        grid,
+        region,
+        zone_id,
+        zone_name,
+        layer,
+        repair_zones,
+        drop_bad_towers,
+        column=column,
     )
+    towers, areas = said.read(events_tz or "UTC")
     return look(
         events,
         columns=column,
         tz=events_tz,
         time_unit=time_unit,
         format=format,
-        places=said.open(tz=events_tz).counted if said.given else None,
+        places=areas if towers is None else towers,
+        zones=None if towers is None else areas,
     )

@@ -86,15 +86,18 @@ class Cut:
     malformed: int
 
 
-def cut_csv(data: bytes, delimiter: str, fields: int, wanted: list[int]) -> Cut:
-    """The wanted fields of every line; an empty field is missing. `fields` as the header has."""
+def cut_csv(data: bytes, delimiter: str, fields: int, wanted: list[int], more: bool = False) -> Cut:
+    """The wanted fields of every line; an empty field is missing. `fields` as the header has.
+
+    With `more` a line may have further fields: without a header nobody says how many there are.
+    """
     raw = np.frombuffer(data, np.uint8)
     most = data.count(b"\n")
     place = np.full(fields, -1, np.int64)
     place[wanted] = np.arange(len(wanted))
     ends = np.zeros((len(wanted), most + 1), np.int32)
     content = np.empty((len(wanted), raw.size), np.uint8)
-    rows, malformed = _cut_csv(raw, ord(delimiter), place, ends, content)
+    rows, malformed = _cut_csv(raw, ord(delimiter), place, more, ends, content)
     return Cut(
         [binary_column(ends[k, : rows + 1], content[k]) for k in range(len(wanted))],
         int(rows),
@@ -116,7 +119,7 @@ def binary_column(ends: Array, content: Array, valid: NDArray[np.bool_] | None =
 
 @compiled
 def _cut_csv(
-    data: Array, delimiter: Int, place: Array, ends: Array, content: Array
+    data: Array, delimiter: Int, place: Array, more: bool, ends: Array, content: Array
 ) -> tuple[int, int]:
     """Cut all lines of `data`. Returns (rows, malformed lines); blank lines are neither."""
     fields = place.size
@@ -170,7 +173,7 @@ def _cut_csv(
             if p >= stop:
                 break
             p += 1
-        if good and field == fields:
+        if good and (field == fields or (more and field > fields)):
             rows += 1
             for column in range(columns):
                 ends[column, rows] = at[column]

@@ -5,13 +5,17 @@ scikit-mobility and dp_mobility_report (`uid`, `datetime`, `lat`, `lng`, `tile_I
 `cell_id`, `latitude`), FlowKit (`msisdn`, `location_id`) and public data sets. Names are
 compared without case. A role has plain names and *weak* ones (`id`, `x`, `hour`) that count
 only where no plain one is present. Two candidates of one strength are an error, never a guess.
+
+Every input has roles of its own, and one mapping holds the holder's choices for all of them:
+`user`, `time`, `place`, `lon`, `lat` are the events', `towers.id`, `towers.lon` … the towers',
+`zones.id`, `zones.name` the zones'. Each reader takes those of its file.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sfumato.errors import InputError, UsageError
 
@@ -21,18 +25,25 @@ class Role:
     """A part that a column can play, and the names by which it is recognised."""
 
     key: str
+    """What the holder calls it; behind the name of its file where that is not of events."""
     plain: frozenset[str]
     weak: frozenset[str] = frozenset()
-    option: str = ""
-    """How the user chooses a column himself."""
+
+    @property
+    def option(self) -> str:
+        """How the user chooses a column himself; the zones' have options of their own, too."""
+        if self.key.startswith("zones."):
+            return f"`{self.key.replace('zones.', 'zone_')}=NAME`"
+        return f"`column={{{self.key!r}: NAME}}`"
+
+    @property
+    def words(self) -> str:
+        """What messages call it: `tower id` for `towers.id`."""
+        return self.key.replace("s.", " ")
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-def _role(key: str, plain: str, weak: str = "", option: str = "") -> Role:
-    return Role(key, _names(plain), _names(weak), option or f"`column={{{key!r}: NAME}}`")
+def _role(key: str, plain: str, weak: str = "") -> Role:
+    return Role(key, frozenset(plain.split()), frozenset(weak.split()))
 
 
 USER = _role(
@@ -57,16 +68,23 @@ PLACE = _role(
 LON = _role("lon", "lon lng long longitude", "x")
 LAT = _role("lat", "lat latitude", "y")
 
-TOWER = _role("tower", " ".join(sorted(PLACE.plain)), "id code fid")
+EVENT_ROLES = (USER, TIME, PLACE, LON, LAT)
+
+TOWER = _role("towers.id", " ".join(sorted(PLACE.plain)), "id code fid")
+TOWER_LON = replace(LON, key="towers.lon")
+TOWER_LAT = replace(LAT, key="towers.lat")
+VALID_FROM = _role("towers.valid_from", "valid_from valid_date_start valid_start")
+VALID_TO = _role("towers.valid_to", "valid_to valid_date_end valid_end valid_until")
+TOWER_ROLES = (TOWER, TOWER_LON, TOWER_LAT, VALID_FROM, VALID_TO)
+
 ZONE = _role(
-    "zone",
+    "zones.id",
     "zone zone_id tile tile_id grid_id grd_id code_iris dcomiris iris geoid geoid10 geoid20 "
     "nuts_id lau_id h3 quadkey cell_id place_id tower_id",
     "id code fid tractce tractce10 tractce20 nhood c_quinsee c_arinsee",
-    "`zone_id=NAME`",
 )
-VALID_FROM = _role("valid_from", "valid_from valid_date_start valid_start")
-VALID_TO = _role("valid_to", "valid_to valid_date_end valid_end valid_until")
+ZONE_NAME = _role("zones.name", "")
+ALL_ROLES = (*EVENT_ROLES, *TOWER_ROLES, ZONE, ZONE_NAME)
 
 ZONE_NAMES = (
     *("zone_name", "name", "nom", "label", "nom_iris", "l_qu", "l_ar", "nhood"),
@@ -114,7 +132,7 @@ def _base(name: str, role: Role) -> str:
     plain = plain_name(name)
     if role.key == "time":
         return TimeName.of(name).base
-    if role.key in ("lon", "lat"):
+    if role.key.endswith(("lon", "lat")):
         match = _SCALED.fullmatch(plain)
         return match["base"] if match else plain
     return plain
@@ -127,8 +145,7 @@ def plays(name: str, role: Role) -> bool:
 
 def is_known(name: str) -> bool:
     """True for a column name that plays any part: a first line with one is a header."""
-    roles = (USER, TIME, PLACE, LON, LAT, TOWER, ZONE, VALID_FROM, VALID_TO)
-    return any(_base(name, role) in role.plain | role.weak for role in roles)
+    return any(_base(name, role) in role.plain | role.weak for role in ALL_ROLES)
 
 
 def listed(names: Sequence[str]) -> str:
@@ -145,7 +162,7 @@ def named(wanted: str, names: Sequence[str], role: Role, file: str | None) -> st
     if len(close) == 1:
         return close[0]
     raise InputError(
-        f"there is no such column to use as {role.key}. The columns are {listed(names)}.",
+        f"there is no such column to use as {role.words}. The columns are {listed(names)}.",
         file=file,
         column=wanted,
         remedy=f"Choose one with {role.option}.",
@@ -158,7 +175,7 @@ def find(names: Sequence[str], role: Role, file: str | None) -> str | None:
         candidates = [name for name in names if _base(name, role) in known]
         if len(candidates) > 1:
             raise InputError(
-                f"the columns {listed(candidates)} could all be the {role.key}.",
+                f"the columns {listed(candidates)} could all be the {role.words}.",
                 file=file,
                 remedy=f"Say which one with {role.option}.",
             )
@@ -175,9 +192,9 @@ def pick(
     return named(wanted, names, role, file) if wanted is not None else find(names, role, file)
 
 
-def check_keys(chosen: Mapping[str, str], roles: Sequence[Role]) -> None:
+def check_keys(chosen: Mapping[str, str]) -> None:
     """Refuse a map that names a role which does not exist."""
-    keys = [role.key for role in roles]
+    keys = [role.key for role in ALL_ROLES]
     for key in chosen:
         if key not in keys:
             raise UsageError(
@@ -186,10 +203,25 @@ def check_keys(chosen: Mapping[str, str], roles: Sequence[Role]) -> None:
             )
 
 
+def of_roles(chosen: Mapping[str, str], roles: Sequence[Role]) -> dict[str, str]:
+    """The holder's choices for one file, out of those for all of them."""
+    check_keys(chosen)
+    keys = {role.key for role in roles}
+    return {key: str(name) for key, name in chosen.items() if key in keys}
+
+
+def by_position(chosen: Collection[str]) -> bool:
+    """Whether columns are chosen by their numbers: a text file then has no header.
+
+    No header is mistaken for one: a field that begins with a digit makes a line a record.
+    """
+    return any(name.isascii() and name.isdigit() for name in chosen)
+
+
 def missing(names: Sequence[str], role: Role, file: str | None) -> InputError:
     """The error for a role that no column plays."""
     return InputError(
-        f"no column is recognised as the {role.key}. The columns are {listed(names)}.",
+        f"no column is recognised as the {role.words}. The columns are {listed(names)}.",
         file=file,
         remedy=f"Name it with {role.option}.",
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 import zipfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ from pyproj import CRS
 from pyproj.exceptions import CRSError
 
 from sfumato.errors import InputError, UsageError, parquet_error
-from sfumato.io.files import head, locate, read_dialect
+from sfumato.io.files import head, locate, numbered_columns, read_dialect
+from sfumato.io.names import Role, by_position
 from sfumato.io.tables import as_table, read_public_table
 
 _CSV_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
@@ -45,9 +47,18 @@ class PlaceTable:
         return [str(name) for name in self.attributes.column_names]
 
 
-def load_places(source: object, layer: str | None = None) -> PlaceTable:
-    """Read a file, or take a frame, of towers or zones."""
-    table = _load(source, layer)
+def load_places(
+    source: object,
+    layer: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    roles: Sequence[Role] = (),
+) -> PlaceTable:
+    """Read a file, or take a frame, of towers or zones.
+
+    `columns` are the holder's choices for its `roles`: a header may be known by these names
+    alone, and numbers among them say that there is none.
+    """
+    table = _load(source, layer, list((columns or {}).values()), [role.key for role in roles])
     for name in table.names:
         try:
             table.attributes[name].validate(full=True)
@@ -68,7 +79,7 @@ def _one_file(text: str) -> Path:
     return files[0].path
 
 
-def _load(source: object, layer: str | None) -> PlaceTable:
+def _load(source: object, layer: str | None, chosen: list[str], keys: list[str]) -> PlaceTable:
     if isinstance(source, pd.DataFrame):
         return _from_frame(source)
     if not isinstance(source, (str, os.PathLike)):
@@ -84,10 +95,15 @@ def _load(source: object, layer: str | None) -> PlaceTable:
     if start == b"PAR1" or path.suffix.lower() in (".parquet", ".geoparquet", ".pq"):
         return _from_parquet(path)
     if path.name.lower().endswith(_CSV_ENDINGS):
-        dialect = read_dialect(path)
+        if by_position(chosen):
+            dialect = numbered_columns(path)
+        else:
+            dialect = read_dialect(path, chosen, keys=keys)
         if dialect is None:
             raise InputError("the file is empty.", file=label)
-        table = read_public_table(path, dialect.delimiter, dialect.columns)
+        table = read_public_table(
+            path, dialect.delimiter, dialect.columns, header=not dialect.headless
+        )
         if not table.num_rows:
             raise InputError("the file has a header but no rows.", file=label)
         return PlaceTable(table, None, None, label)

@@ -221,7 +221,9 @@ def refuse_repeated(names: list[str], label: str) -> None:
         seen.add(name.lower())
 
 
-def read_public_table(path: Path, delimiter: str | None, header: tuple[str, ...] = ()) -> Any:
+def read_public_table(
+    path: Path, delimiter: str | None, names: tuple[str, ...] = (), header: bool = True
+) -> Any:
     """A whole small file of public facts (towers, zones) as an Arrow table; CSV as text.
 
     Public files may be refused for a bad row: nobody's record is in them.
@@ -229,9 +231,9 @@ def read_public_table(path: Path, delimiter: str | None, header: tuple[str, ...]
     file = literal(str(path))
     scan = f"read_parquet({file}, hive_partitioning=false)"
     if delimiter is not None:
-        columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
+        columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
         scan = (
-            f"read_csv({file}, auto_detect=false, header=true, strict_mode=true, "
+            f"read_csv({file}, auto_detect=false, header={header}, strict_mode=true, "
             f"delim={literal(delimiter)}, quote='\"', escape='\"', columns={{{columns}}}, "
             "hive_partitioning=false)"
         )

@@ -140,7 +140,6 @@ def check_same_region(towers: Places, zones: Places) -> None:
         raise swapped("the towers or the zones")
 
 
-_ROLES = (names.TOWER, names.LON, names.LAT, names.VALID_FROM, names.VALID_TO)
 FAR = 20.0
 """Degrees from the middle of all towers beyond which a lonely one is taken for a mistake."""
 
@@ -159,15 +158,15 @@ def read_towers(
 ) -> Places:
     """Towers from CSV, Parquet, GeoParquet, GeoJSON, GPKG, Shapefile or a frame.
 
-    `columns` maps tower, lon, lat, valid_from, valid_to to column names. With `zones` the
-    towers must be near them. `tz` is the zone of validity dates that carry none. `drop_bad`
+    `columns` maps towers.id, towers.lon, towers.lat, towers.valid_from, towers.valid_to to column
+    names, or to their numbers from 1 where a CSV file has no header. With `zones` the towers must
+    be near them. `tz` is the zone of validity dates that carry none. `drop_bad`
     drops rows with unusable coordinates and tells how many; without it they are an error.
     `keep_far` allows lonely towers far away. `number_rows` takes 1, 2, … as ids where the file
     has none. `tell` hears what was assumed and dropped.
     """
-    chosen = dict(columns or {})
-    names.check_keys(chosen, _ROLES)
-    table = load_places(source, layer)
+    chosen = names.of_roles(columns or {}, names.TOWER_ROLES)
+    table = load_places(source, layer, chosen, names.TOWER_ROLES[:3])
     if table.attributes.num_rows == 0 and (table.shapes is None or not table.shapes.size):
         raise InputError("there are no towers.", file=table.label)
     ids = _ids(table, chosen, number_rows)
@@ -212,7 +211,7 @@ def _ids(table: PlaceTable, chosen: Mapping[str, str], number_rows: bool) -> lis
 
 
 def _coordinates(table: PlaceTable, chosen: Mapping[str, str], tell: Tell) -> tuple[Floats, Floats]:
-    if table.shapes is not None and not {"lon", "lat"} & set(chosen):
+    if table.shapes is not None and not {names.TOWER_LON.key, names.TOWER_LAT.key} & set(chosen):
         kinds = shapely.get_type_id(table.shapes)
         wrong = (kinds != shapely.GeometryType.POINT) & (kinds != -1)
         if wrong.any():
@@ -223,12 +222,12 @@ def _coordinates(table: PlaceTable, chosen: Mapping[str, str], tell: Tell) -> tu
             )
         points = to_wgs84(table.shapes, table.crs, table.label, tell)
         return point_degrees(points)
-    lon = names.pick(table.names, names.LON, chosen, table.label)
-    lat = names.pick(table.names, names.LAT, chosen, table.label)
+    lon = names.pick(table.names, names.TOWER_LON, chosen, table.label)
+    lat = names.pick(table.names, names.TOWER_LAT, chosen, table.label)
     if lon is None:
-        raise names.missing(table.names, names.LON, table.label)
+        raise names.missing(table.names, names.TOWER_LON, table.label)
     if lat is None:
-        raise names.missing(table.names, names.LAT, table.label)
+        raise names.missing(table.names, names.TOWER_LAT, table.label)
     return (
         numbers(table.attributes[lon], lon, table.label) / names.degrees_scale(lon),
         numbers(table.attributes[lat], lat, table.label) / names.degrees_scale(lat),
@@ -282,7 +281,8 @@ def _merged(
             f"tower {str(ids[at])!r} stands in two rows that differ and are valid at one time.",
             file=label,
             row=int(order[at]) + 1,
-            remedy="Keep one, or give both valid_from and valid_to dates that do not overlap.",
+            remedy="Keep one, take ids that tell them apart (network, area and cell together), or "
+            "give both valid_from and valid_to dates that do not overlap.",
         )
     keep = ~repeated
     if repeated.any():

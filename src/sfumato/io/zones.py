@@ -170,8 +170,7 @@ def _ids(table: PlaceTable, wanted: str | None) -> NDArray[np.str_]:
 def _names(table: PlaceTable, wanted: str | None, ids: NDArray[np.str_]) -> list[str] | None:
     column = None
     if wanted is not None:
-        role = aliases.Role("name", frozenset(), option="`zone_name=NAME`")
-        column = aliases.named(wanted, table.names, role, table.label)
+        column = aliases.named(wanted, table.names, aliases.ZONE_NAME, table.label)
     else:
         plain = {aliases.plain_name(name): name for name in table.names}
         column = next((plain[name] for name in aliases.ZONE_NAMES if name in plain), None)

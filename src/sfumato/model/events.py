@@ -146,6 +146,7 @@ class EventFile:
     `named`: the holder pointed at this very file, so damage is an error; a damaged file that
     was found in a folder gives no rows. `keys` are what its path says, as text columns: partition
     folders (`day=01/`), or whose file it is. `ahead`: lines of a text file before its first record.
+    `more_fields`: lines may have fields behind those of `header`.
     """
 
     path: Path
@@ -156,6 +157,7 @@ class EventFile:
     named: bool = True
     keys: tuple[tuple[str, str | None], ...] = ()
     ahead: int = 1
+    more_fields: bool = False
 
     @property
     def label(self) -> str:

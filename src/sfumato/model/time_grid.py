@@ -38,6 +38,7 @@ from sfumato.errors import UsageError
 MICROSECONDS = 1_000_000
 _DAY = 86_400
 _MAX_SLOTS = 1 << 20
+_NUMBERED = np.empty(0, np.int64)
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": _DAY, "w": 7 * _DAY}
 
 
@@ -156,6 +157,21 @@ class TimeGrid:
     def period(self) -> tuple[int, int]:
         """First instant and first instant after, in epoch microseconds."""
         return int(self.edges[0]), int(self.edges[-1])
+
+    @property
+    def fold(self) -> str | None:
+        """`week` or `day` where the period is folded (`sfumato.model.folded`)."""
+        return None
+
+    @property
+    def cuts(self) -> NDArray[np.int64]:
+        """Instants between which rows fall in one slot: the edges, unless the period is folded."""
+        return self.edges
+
+    @property
+    def slot_of_cut(self) -> NDArray[np.int64]:
+        """The slot between two cuts, by their number; empty where that is the number itself."""
+        return _NUMBERED
 
     def slot_of(self, instants: NDArray[np.int64]) -> NDArray[np.int32]:
         """Slot index of each instant (epoch microseconds), -1 outside the period."""
@@ -376,8 +392,17 @@ class Clock:
         return Clock(self.day[:slots], self.night[:slots])
 
 
-def period_of(start: date | str, end: date | str, slot: str, tz: str) -> TimeGrid:
-    """The slots of the days from `start` (included) to `end` (excluded): a public choice."""
+def period_of(
+    start: date | str, end: date | str, slot: str, tz: str, fold: str | None = None
+) -> TimeGrid:
+    """The slots of the days from `start` (included) to `end` (excluded): a public choice.
+
+    With `fold` those of a typical week or day (`sfumato.model.folded`).
+    """
+    if fold is not None:
+        from sfumato.model.folded import folded_period  # which is made of grids
+
+        return folded_period(day_of(start), day_of(end), slot, tz, fold)
     return TimeGrid.between(day_of(start), day_of(end), slot, tz)
 
 

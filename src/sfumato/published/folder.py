@@ -16,7 +16,7 @@ import io
 import json
 import zipfile
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from sfumato.errors import InputError, SfumatoError, UsageError
+from sfumato.model.folded import folded_period
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.manifest import MANIFEST_NAME, GridFacts, Manifest
 from sfumato.published.statement import adds_up_to_claim
@@ -197,12 +198,9 @@ def _from_table(table: pa.Table, manifest: Manifest, path: Path) -> Numbers:
     in_order = (which == np.arange(which.shape[0])[:, None]).all() and (np.diff(starts) > 0).all()
     if not (in_order and (starts == starts[0]).all() and (ends == ends[0]).all()):
         raise _not_whole(path)
-    grid = TimeGrid(
-        np.append(starts[0], ends[0, -1]),
-        timedelta(seconds=manifest.grid.step_seconds),
-        manifest.grid.tz,
-    )
-    if grid.fingerprint() != manifest.grid.sha256:
+    edges = np.append(starts[0], ends[0, -1])
+    grid = _grid(edges, manifest.grid)
+    if grid.fingerprint() != manifest.grid.sha256 or not np.array_equal(grid.edges, edges):
         raise InputError("its times are not those of the manifest.", file=str(path), remedy=_WHOLE)
 
     def layer(name: str) -> Table | None:
@@ -215,6 +213,15 @@ def _from_table(table: pa.Table, manifest: Manifest, path: Path) -> Numbers:
     assert values is not None
     ids = np.asarray(coded.dictionary.to_pylist(), dtype=np.str_)
     return Numbers(ids, grid, values, layer("lower"), layer("upper"), layer("median"))
+
+
+def _grid(edges: NDArray[np.int64], facts: GridFacts) -> TimeGrid:
+    """The slots of a table, and the period that they are folded from where it was."""
+    step, fold = timedelta(seconds=facts.step_seconds), facts.fold
+    if fold is None:
+        return TimeGrid(edges, step, facts.tz)
+    days = (date.fromisoformat(fold.start[:10]), date.fromisoformat(fold.end[:10]))
+    return folded_period(*days, step, facts.tz, fold.to)
 
 
 def read_lines(lines: bytes, places: bytes, facts: GridFacts | str, path: Path) -> Numbers:

@@ -21,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from sfumato.model.folded import FoldedGrid
 from sfumato.model.time_grid import TimeGrid
 
 MANIFEST_NAME = "manifest.json"
@@ -140,6 +141,32 @@ class PlacesFacts(_Part):
     sha256: str
 
 
+class FoldFacts(_Part):
+    """The period behind a typical week or day."""
+
+    to: str = Field(description="week or day.")
+    repeats: int = Field(description="How many of them the period has.")
+    start: str
+    end: str
+
+    @classmethod
+    def of(cls, grid: FoldedGrid) -> FoldFacts:
+        first, last = grid.whole.starts()[0], grid.whole.ends()[-1]
+        return cls(
+            to=grid.name, repeats=grid.repeats, start=first.isoformat(), end=last.isoformat()
+        )
+
+    def words(self) -> str:
+        """What was done, for readers: a sentence and what follows from it."""
+        return (
+            f"The period from {self.start[:10]} to {self.end[:10]} ({self.repeats} {self.to}s) is "
+            f"folded to a typical {self.to}: in every place and slot a person counts once, in "
+            f"however many of the {self.to}s they were there at that time of the {self.to}. The "
+            f"numbers are neither sums over the {self.to}s nor their mean, and the dates of the "
+            f"slots stand for all {self.repeats}."
+        )
+
+
 class GridFacts(_Part):
     start: str
     end: str
@@ -147,10 +174,27 @@ class GridFacts(_Part):
     slots: int
     tz: str
     sha256: str
+    fold: FoldFacts | None = Field(
+        default=None,
+        description="Where the period is folded; start and end are then those of the slots.",
+    )
+
+    def days(self) -> str:
+        """First and last day, of the whole period where it is folded."""
+        if self.fold is not None:
+            return f"a typical {self.fold.to} of {self.fold.start[:10]} to {self.fold.end[:10]}"
+        return f"{self.start[:10]} to {self.end[:10]}"
+
+    @model_serializer(mode="wrap")
+    def _without_fold(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Manifests of releases that fold nothing stay as they were."""
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "fold" or value is not None}
 
     @classmethod
     def of(cls, grid: TimeGrid) -> GridFacts:
         return cls(
+            fold=FoldFacts.of(grid) if isinstance(grid, FoldedGrid) else None,
             start=grid.starts()[0].isoformat(),
             end=grid.ends()[-1].isoformat(),
             step_seconds=grid.step.total_seconds(),

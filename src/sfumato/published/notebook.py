@@ -69,7 +69,8 @@ def _label(manifest: Manifest, sealed: bool) -> Iterable[tuple[str, str]]:
     per = " per metre" if privacy.method == "per metre" else ""
     yield "privacy loss", f"ε = {rounded_up(privacy.epsilon)}{per}, δ = {rounded_up(privacy.delta)}"
     yield "method", manifest.scheme.name
-    yield "period", f"{grid.start[:16]} to {grid.end[:16]} ({grid.tz})".replace("T", " ", 2)
+    times = f"{grid.start[:16]} to {grid.end[:16]}".replace("T", " ", 2)
+    yield "period", f"{times if grid.fold is None else grid.days()} ({grid.tz})"
     if manifest.kind != "traces":
         yield "table", f"{manifest.released.count} {manifest.released.kind} × {grid.slots} slots"
     yield "not sealed", "" if sealed else "no manifest yet: no digest vouches for these numbers"

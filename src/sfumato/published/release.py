@@ -236,7 +236,7 @@ class Release:
         name = found.release.name
         name = name if len(name) <= 24 else f"{name[:23]}…"
         what = f"{found.released.count} {found.released.kind} × {found.grid.slots} slots, "
-        period = f"{found.grid.start[:10]} to {found.grid.end[:10]}"
+        period = found.grid.days()
         return (
             f"<{self.kind} {name!r}: {'' if self.kind == 'traces' else what}{period}, "
             f"ε {rounded_up(found.privacy.epsilon)}{_per(found)}"

@@ -213,9 +213,16 @@ def _what(manifest: Manifest) -> str:
     unit = "people" if manifest.privacy.counting == "people" else "visits"
     return (
         f"estimated numbers of {unit} for {manifest.released.count} {manifest.released.kind} and "
-        f"{grid.slots} time slots from {grid.start} to {grid.end}, computed from records about "
+        f"{grid.slots} time slots {_period(manifest)}, computed from records about "
         f"people ({manifest.release.dataset})."
     )
+
+
+def _period(manifest: Manifest) -> str:
+    grid, fold = manifest.grid, manifest.grid.fold
+    if fold is None:
+        return f"from {grid.start} to {grid.end}"
+    return f"of a typical {fold.to} in the period from {fold.start} to {fold.end}"
 
 
 def _how(manifest: Manifest) -> str:

@@ -183,11 +183,17 @@ def _row(manifest: Manifest) -> str:
     grid, kind = manifest.grid, manifest.released.kind
     return (
         f"One row for each of {manifest.released.count} {kind} and each of {grid.slots} time "
-        f"slots, from {grid.start} to {grid.end} ({grid.tz}). All of them are there, also where "
+        f"slots, from {grid.start} to {grid.end} ({grid.tz}){_typical(manifest)}. All of them are "
+        "there, also where "
         "nobody was, so a missing row is a fault of your copy. A slot runs from time_start to "
         f"just before time_end and lasts {_length(grid.step_seconds)}; where clocks change, a "
         "day has an hour more or less. zone_id is text: leading zeros belong to it."
     )
+
+
+def _typical(manifest: Manifest) -> str:
+    fold = manifest.grid.fold
+    return "" if fold is None else f", which stand for {fold.repeats} {fold.to}s: see UNITS"
 
 
 def _length(seconds: float) -> str:
@@ -215,7 +221,8 @@ def _unit(manifest: Manifest) -> str:
             "the slot, so one person can count in several places, and adding up slots counts "
             "people again and again."
         )
-    return text + " It is about the people in the records, not about the whole population."
+    text += " It is about the people in the records, not about the whole population."
+    return text if manifest.grid.fold is None else f"{text} {manifest.grid.fold.words()}"
 
 
 def _median(manifest: Manifest) -> str:
@@ -275,7 +282,7 @@ def _cite(manifest: Manifest) -> str:
     version = manifest.software.get("sfumato", "")
     return (
         f"{release.dataset} ({year}). {release.name}: estimated {privacy.counting} by place and "
-        f"time, {manifest.grid.start[:10]} to {manifest.grid.end[:10]}. Differentially private "
+        f"time, {manifest.grid.days()}. Differentially private "
         f"(epsilon {privacy.epsilon:.3g}, delta {privacy.delta:g}, unit {privacy.unit}), made "
         f"with sfumato {version}, scheme {manifest.scheme.name}. Release {release.id}."
     )

@@ -100,7 +100,9 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
     _cumulative(privacy, row, words)
     counting = privacy.get("counting")
     how = "stream" if manifest.get("kind") == "stream" else str(counting)
-    row("counting", words["counting"].get(how, counting))
+    fold = _part(grid, "fold")
+    folded = fill(label["fold_note"], **fold) if fold else ""
+    row("counting", words["counting"].get(how, counting), folded)
     row("bound", privacy.get("bound"))
     row("scheme", scheme.get("name"))
     coverage = _number(scheme.get("interval_coverage")) or None  # 0: none is stated

@@ -35,12 +35,12 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from sfumato.errors import InputError, SfumatoError
-from sfumato.io.columns import ROLES, check_time_options, placed
+from sfumato.io.columns import check_time_options, placed
 from sfumato.io.events import is_event_file, read_events, resolved, rows_of
 from sfumato.io.files import unreadable
 from sfumato.io.formats import json_positions, open_names
 from sfumato.io.lines import whole_lines
-from sfumato.io.names import check_keys
+from sfumato.io.names import EVENT_ROLES, of_roles
 from sfumato.io.rows import Positions, RowRules
 from sfumato.model.events import UserEncoding
 from sfumato.model.time_grid import MICROSECONDS
@@ -63,7 +63,7 @@ class Options:
     """Format of the files, where their names do not tell."""
 
     def __post_init__(self) -> None:
-        check_keys(dict(self.columns), ROLES)
+        object.__setattr__(self, "columns", of_roles(self.columns, EVENT_ROLES))
         check_time_options(self.tz, self.time_unit)
 
 

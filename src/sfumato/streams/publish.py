@@ -198,6 +198,7 @@ def stream(
         repair_zones,
         drop_bad_towers,
         border,
+        column,
     )
     folder = Path(out).absolute()
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)

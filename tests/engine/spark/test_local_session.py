@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from sfumato.io.events import read_events
 from sfumato.io.tables import is_spark_frame
 from sfumato.model.counts import Counting, SampleBound, WeightBound
 from sfumato.model.places import PlaceKind, Places
-from sfumato.model.time_grid import TimeGrid
+from sfumato.model.time_grid import TimeGrid, period_of
 from sfumato.privacy.wall import Wall
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -207,6 +207,35 @@ def test_towers_that_move_and_slots_of_unequal_length(town: Any, spark: Any, row
     try:
         assert some(town, source) == some(town, local)
         assert source.drops.dropped == local.drops.dropped
+    finally:
+        source.close()
+
+
+@pytest.mark.usefixtures("spark")
+def test_folded_days_in_files_without_a_header_on_another_clock(
+    town: Any, rows: Any, tmp_path: Path
+) -> None:
+    """Columns by number, times of Tokyo's wall clock, the days of Paris folded to one."""
+    tokyo = timezone(timedelta(hours=9))
+    for part in range(2):
+        lines = [
+            f"{'' if user is None else user}\t-\t"
+            f"{(town.start + timedelta(hours=hour)).astimezone(tokyo):%Y-%m-%d %H:%M:%S}"
+            f"\t{tower or ''}{chr(9) + 'more' if user == 7 else ''}\n"
+            for user, hour, tower in rows[part::2]
+        ]
+        (tmp_path / f"part-{part}.tsv").write_text("".join(lines))
+    columns = {"user": "1", "time": "3", "place": "4", "towers.id": "mast"}
+    reading: dict[str, Any] = {"columns": columns, "tz": "Asia/Tokyo"}
+    grid = period_of("2024-01-01", "2024-01-03", "6h", "Europe/Paris", "day")
+    local = LocalSource(read_events(tmp_path, **reading), town.towers(TOWERS), grid)
+    source = open_source(tmp_path, town.towers(TOWERS), grid, **reading)
+    try:
+        assert some(town, source) == some(town, local)
+        assert town.opened(source.exact(Counting.VISITS)).values.sum() > 100
+        assert source.drops.dropped == local.drops.dropped
+        aware = LocalSource(town.events(rows), town.towers(TOWERS), grid)
+        assert aware.drops.kept == local.drops.kept  # the same instants, said otherwise
     finally:
         source.close()
 

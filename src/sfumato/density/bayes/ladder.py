@@ -26,19 +26,23 @@ from scipy.special import ndtr
 Vector = NDArray[np.float64]
 Table = NDArray[np.float64]
 
-REACH = 4
-"""The top of the ladder in slots, where a person may be at several places in a slot."""
+REACH, FAR_REACH = 4, 16
+"""Places in a slot that the ladder goes up to, and the top of its last step: cabs in a city of 195
+zones are seen at eleven of them in an hour."""
 PEOPLE_SD = 0.5
 """How far the number of people may lie from what was said, as a standard deviation of its log."""
 VISITS_SD, STATED_SD = 1.2, 0.7
 """The same for how often a person is seen: as in call records, and as the holder states it."""
-_WIDTH, _WIDTH_SD, _SIDES_SD = 1.0, 0.55, 0.55
+_WIDTH, _WIDTH_SD, _SIDES_SD = 1.0, 0.55, 0.8
 """Standard deviation of the logarithm of activity: typical, how far off, and how far its two sides
 differ. Call records have 1.0, hours of cabs seen by satellite 0.3, check-ins up to 2."""
-_SLACK, _OWN_SLACK, _REACH_OF_SLACK = 0.18, 0.07, 1.5
+_SLACK, _OWN_SLACK, _REACH_OF_SLACK = 0.22, 0.07, 1.5
 """Departures from the normal tail, in its own units: shared by neighbouring steps, a step's own."""
 _MODEL = 0.003
 """Relative error of the total that no ladder shows: steps are read as means over their widths."""
+_TAIL = 1.25
+"""How far activity may reach above the top, relative to it. The top is all slots at several places
+each, so hardly anybody is there."""
 _NODES = 4
 _POPULATION, _MOVES, _STARTS = 256, 300, 4000
 _SEED = 20140824
@@ -46,14 +50,13 @@ _SEED = 20140824
 
 def ladder_steps(slots: int, places: int) -> tuple[int, ...]:
     """1, 2, 4, … up to the public top: the slots times the places that one of them may count for
-    one person, at most `REACH`."""
-    top = slots * min(places, REACH)
+    one person, at most `FAR_REACH`."""
     steps = [1]
+    top = slots * min(places, REACH)
     while steps[-1] * 2 < top:
         steps.append(steps[-1] * 2)
-    if top > steps[-1]:
-        steps.append(top)
-    return tuple(steps)
+    steps += [top, slots * min(places, FAR_REACH)]
+    return tuple(dict.fromkeys(steps))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +132,7 @@ class _Model:
         visits: float,
         visits_sd: float,
     ) -> None:
-        self.edges = np.array([0, *steps, 2 * steps[-1]], dtype=np.float64)
+        self.edges = np.array([0, *steps, _TAIL * steps[-1]], dtype=np.float64)
         self.widths = np.diff(self.edges)
         self._sums, self._sds, self._measured = sums, sds, len(steps)
         self._log_users, self._visits_sd = math.log(users), visits_sd
@@ -165,14 +168,10 @@ class _Model:
         found: Table = self.people(latent)[:, :kept] * self.widths[:kept]
         return found
 
-    def _away(self, latent: Table) -> Table:
-        return (self._sums - self._expected(latent)) / self._sds
-
     def _score(self, latent: Table) -> Vector:
         """Logarithm of the posterior, up to a constant."""
-        score: Vector = -0.5 * (
-            np.square(self._away(latent)).sum(axis=1) + np.square(latent).sum(axis=1)
-        )
+        away = (self._sums - self._expected(latent)) / self._sds
+        score: Vector = -0.5 * (np.square(away).sum(axis=1) + np.square(latent).sum(axis=1))
         return score
 
     def _start(self, rng: np.random.Generator) -> Vector:
@@ -186,20 +185,38 @@ class _Model:
         return best
 
     def _mode(self, rng: np.random.Generator) -> tuple[Vector, Table]:
-        """The posterior's mode and its curvature there, by damped Gauss-Newton."""
+        """The posterior's mode and its curvature there, by damped Gauss-Newton.
+
+        With the noise taken to be larger at first: where a step is known to a part in a
+        thousand, the way to the mode is a ridge.
+        """
         point = self._start(rng)
-        score = float(self._score(point[None])[0])
+        curvature = np.eye(self.size)
+        for relative in (0.1, 0.01, 0.001, 0.0):
+            sds = np.hypot(self._sds, relative * np.abs(self._sums))
+            point, curvature = self._climb(point, sds)
+        return point, curvature
+
+    def _climb(self, point: Vector, sds: Vector) -> tuple[Vector, Table]:
+        def away(latent: Table) -> Table:
+            found: Table = (self._sums - self._expected(latent)) / sds
+            return found
+
+        def score_of(latent: Vector) -> float:
+            return -0.5 * float(np.square(away(latent[None])).sum() + latent @ latent)
+
+        score = score_of(point)
         damping, step = 1e-3, 1e-5
         unit = np.eye(self.size)
         curvature = unit
-        for _ in range(300):
-            away = self._away(point[None])[0]
-            slopes = (self._away(point + step * unit) - away) / step
+        for _ in range(100):
+            now = away(point[None])[0]
+            slopes = (away(point + step * unit) - now) / step
             curvature = slopes @ slopes.T + unit
-            downhill = slopes @ away + point
+            downhill = slopes @ now + point
             damped = curvature + damping * np.diag(np.diag(curvature))
             trial = point - np.linalg.solve(damped, downhill)
-            trial_score = float(self._score(trial[None])[0])
+            trial_score = score_of(trial)
             if trial_score > score:
                 rests = trial_score - score < 1e-7 * (1.0 + abs(trial_score))
                 point, score = trial, trial_score

@@ -37,6 +37,7 @@ from sfumato.io.formats import (
     TableFormat,
     csv_schema,
 )
+from sfumato.io.names import by_position
 from sfumato.io.parquet import Parquet, parquet_layout
 from sfumato.io.tables import Column, quoted, refuse_repeated
 from sfumato.model.events import EventFile, Events, EventTable
@@ -227,12 +228,14 @@ class _Layouts:
                     self._known[layout] = self._session.read.parquet(address).schema
             self.spark[label] = self._known[layout]
             return FileSchema(columns_of(self.spark[label], label))
-        if near or kind.name != Csv.name:
+        if near or not isinstance(kind, Csv) or by_position(chosen):
             return kind.schema(file.path, chosen)
         with without_records(label):
             first = _text(self._session).load(address).limit(1)
             lines = first.selectExpr("CAST(value AS BINARY) AS line").toArrow().column(0)
-        dialect = dialect_of(lines[0].as_py() if len(lines) else b"", file.path, chosen)
+        dialect = dialect_of(
+            lines[0].as_py() if len(lines) else b"", file.path, chosen, kind.delimiter
+        )
         return None if dialect is None else csv_schema(dialect)
 
 

@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 
 from sfumato.errors import InputError
 from sfumato.io import names
-from sfumato.io.columns import ROLES, describe
+from sfumato.io.columns import describe
 from sfumato.io.files import is_address
 from sfumato.io.formats import Format, ReadOptions
 from sfumato.io.parquet import Parquet
@@ -152,8 +152,7 @@ def read_database(
     progress: Progress | None = None,
 ) -> Events:
     """Describe the tables of an address and take a snapshot of their rows in the period."""
-    chosen = dict(columns or {})
-    names.check_keys(chosen, ROLES)
+    chosen = names.of_roles(columns or {}, names.EVENT_ROLES)
     scratch = Scratch()
     parts: list[EventFile] = []
     notes: tuple[str, ...] = ()

@@ -1,0 +1,73 @@
+"""Text files without a header: columns by number, and no record decides how others are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sfumato.errors import InputError, UsageError
+from sfumato.io.events import read_events, rows_of
+from sfumato.model.events import Events
+
+Written = Callable[..., Path]
+COLUMNS = {"user": "1", "time": "3", "place": "2"}
+LINES = "7,a,2024-01-01T00:00Z\n8,b,2024-01-01T01:00Z\n"
+
+
+def rows(events: Events) -> tuple[list[bytes | None], int]:
+    """Users in their order, and how many lines were no records."""
+    found = list(rows_of(events))
+    users = [user for part in found for user in part.user.to_pylist()]
+    return users, sum(part.unreadable for part in found)
+
+
+def test_columns_have_numbers(csv_file: Written) -> None:
+    assert rows(read_events(csv_file(LINES), columns=COLUMNS)) == ([b"7", b"8"], 0)
+    tabs = csv_file(LINES.replace(",", "\t"), "events.tsv")
+    assert rows(read_events(tabs, columns=COLUMNS)) == ([b"7", b"8"], 0)
+    for sign, name in ((";", "ssv"), ("|", "psv"), ("\t", "tsv")):
+        path = csv_file(LINES.replace(",", sign), "events.txt")
+        assert rows(read_events(path, columns=COLUMNS, format=name)) == ([b"7", b"8"], 0)
+
+
+def test_numbers_may_stand_beside_what_folders_say(csv_file: Written) -> None:
+    csv_file("a,2024-01-01T00:00Z\n", "data/cab=7/part.csv")
+    path = csv_file("b,2024-01-01T01:00Z\n", "data/cab=8/part.csv").parents[1]
+    chosen = {"user": "cab", "place": "1", "time": "2"}
+    assert rows(read_events(path, columns=chosen)) == ([b"7", b"8"], 0)
+
+
+def test_what_is_not_there_is_said_without_a_record(csv_file: Written) -> None:
+    path = csv_file("Muster;X;2024-01-01T00:00Z\n")
+    with pytest.raises(InputError) as caught:
+        read_events(path)
+    said = str(caught.value)
+    assert "`column={'user': 1, 'time': 2, 'place': 3}`" in said
+    assert "Muster" not in said
+    with pytest.raises(InputError, match="recognised as the time"):
+        read_events(path, columns={"user": "1", "place": "2"})
+    with pytest.raises(InputError, match="no such column to use as place"):
+        read_events(path, columns={**COLUMNS, "place": "0"})
+    with pytest.raises(UsageError, match="at most 4096"):
+        read_events(path, columns={**COLUMNS, "place": "5000"})
+
+
+@pytest.mark.privacy
+@pytest.mark.parametrize(
+    "odd",
+    ["9;z;2024-01-01T00:00Z", "9", '"9,z', "9,z,2024-01-01T00:00Z,more,and,more", "", "\x00\xff"],
+    ids=["other delimiter", "one field", "open quote", "more fields", "empty", "bytes"],
+)
+def test_no_record_decides_how_another_is_cut(odd: str, csv_file: Written) -> None:
+    """One person's line first, last or absent: the others' rows are the same.
+
+    Unit: a record. The file has no header, so its first line is somebody's.
+    """
+    before = read_events(csv_file(LINES, "alone.csv"), columns=COLUMNS)
+    expected = rows(before)[0]
+    for text in (f"{odd}\n{LINES}", f"{LINES}{odd}\n"):
+        events = read_events(csv_file(text.encode("latin-1"), "with.csv"), columns=COLUMNS)
+        assert [part.reading for part in events.parts] == [p.reading for p in before.parts]
+        assert [user for user in rows(events)[0] if user != b"9"] == expected
