@@ -186,6 +186,10 @@ def page(cells: Mapping[str, Cell], scheme: str, judged: bool) -> str:
         f"Scheme `{scheme}`; figures are means over releases.",
         "",
         LAWS,
+    ]
+    if not found:
+        return "\n".join([*lines, "", "Not judged so far.", ""])
+    lines += [
         "",
         "## Verdict",
         "",

@@ -12,7 +12,7 @@ option, or with `--judge`, the cities are fresh ones that tuned nothing; with an
 are the development ones, and the table is written to out/levels. `--only` takes the parts of a
 cell's name, in any order, any of them missing. What was computed is kept in out/levels, so that a
 run that was stopped goes on, as long as the code is the same; what `paris` gave is kept longer.
-`--study crowd`, `weak` and `weeks` are about large cities: docs/benchmarks/levels-studies.md.
+`--study crowd` and `--study weak` are about large cities: docs/benchmarks/levels-studies.md.
 """
 
 from __future__ import annotations
