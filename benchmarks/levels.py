@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import os
 import sys
 import time
@@ -223,7 +224,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mean):
         return {"mean": plain(value.mean), "error": plain(value.error)}
     if isinstance(value, float):
-        return float(f"{value:.5g}")
+        return float(f"{value:.5g}") if math.isfinite(value) else None
     if isinstance(value, list):
         return [plain(part) for part in value]
     return value
