@@ -181,16 +181,24 @@ class Mean:
 
 
 def held(tallies: Iterable[list[int]]) -> Mean | None:
-    """Coverage of pooled cells; the standard error takes each release as one observation."""
+    """Coverage of pooled cells; the standard error takes each release as one observation.
+
+    Where nearly all cells are of one or two releases nothing is known of it: the error is infinite.
+    """
     table = np.asarray(list(tallies), dtype=np.float64)
     if not table.size or table[:, 0].sum() == 0:
         return None
     cells = table[:, 0]
     mean = table[:, 1].sum() / cells.sum()
-    n = table.shape[0]
-    off = (table[:, 1] - mean * cells) / cells.sum() * n
-    error = float(np.sqrt(np.square(off).sum() / max(n - 1, 1) / n))
-    return Mean(float(mean), error)
+    releases = cells.sum() ** 2 / np.square(cells).sum()
+    if releases < _FEW_RELEASES:
+        return Mean(float(mean), float("inf"))
+    off = np.square(table[:, 1] - mean * cells).sum() * releases / (releases - 1)
+    return Mean(float(mean), float(np.sqrt(off) / cells.sum()))
+
+
+_FEW_RELEASES = 3.0
+"""Releases, weighted by their cells, that a standard error needs."""
 
 
 def pooled(tallies: Iterable[list[int]]) -> list[int]:

@@ -169,7 +169,8 @@ their visits.
   hour of day, releases averaged, two standard errors allowed, a release counting as one
   observation. Where the published count is below one, and by hour over all cells, too much is no
   fault: whole numbers near zero leave no interval of 90 %. By hour, cells with a published count of
-  one or more are judged on both sides. Bins of fewer than 200 cells in all are not judged.
+  one or more are judged on both sides. Bins of fewer than 200 cells in all, or of fewer than three
+  releases, are not judged.
 * Misses above and below differ by at most twice, among cells whose interval does not begin at zero:
   nothing can be below zero."""
 
@@ -186,6 +187,10 @@ def page(cells: Mapping[str, Cell], scheme: str, judged: bool) -> str:
         f"Scheme `{scheme}`; figures are means over releases.",
         "",
         LAWS,
+    ]
+    if not found:
+        return "\n".join([*lines, "", "Not judged so far.", ""])
+    lines += [
         "",
         "## Verdict",
         "",

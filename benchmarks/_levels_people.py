@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from types import MappingProxyType
 
 import numpy as np
@@ -118,34 +118,22 @@ def population(kind: str, zones: int, people: int, seed: int) -> Population:
 
 def calls(plan: CityPlan) -> Population:
     """Call records of a made-up city, spread from its towers over its zones."""
-    (found,) = calls_by_week(plan, [plan.start], plan.days)
-    return found
-
-
-def calls_by_week(plan: CityPlan, starts: list[date], days: int = 7) -> list[Population]:
-    """The same people's records, of one period after the other."""
-    city = build_city(plan)
-    events = read_events(pa.Table.from_batches(list(generate_events(city))))
-    found = []
-    for start in starts:
-        grid = TimeGrid.between(start, start + timedelta(days=days), "1h", plan.tz)
-        source = RememberingSource(LocalSource(events, city.towers, grid, threads=1))
-        cells = voronoi_cells(city.towers, city.zones, period=grid)
-        shares = overlay(cells, city.zones)
-        found.append(
-            Population(
-                CALLS,
-                source,
-                shares.to_zones(open_private(source.exact(Counting.VISITS)).values),
-                plan.users,
-                grid,
-                city.towers.ids,
-                layout_of_cells(cells),
-                shares,
-                layout_of_zones(city.zones),
-            )
-        )
-    return found
+    city, grid = build_city(plan), plan.grid
+    table = pa.Table.from_batches(list(generate_events(city)))
+    source = RememberingSource(LocalSource(read_events(table), city.towers, grid, threads=1))
+    cells = voronoi_cells(city.towers, city.zones, period=grid)
+    shares = overlay(cells, city.zones)
+    return Population(
+        CALLS,
+        source,
+        shares.to_zones(open_private(source.exact(Counting.VISITS)).values),
+        plan.users,
+        grid,
+        city.towers.ids,
+        layout_of_cells(cells),
+        shares,
+        layout_of_zones(city.zones),
+    )
 
 
 def in_zones(

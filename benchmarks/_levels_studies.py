@@ -10,34 +10,25 @@ the release shows a crowd that is not there, 5 standard deviations and three tim
 
 *Weak signal*: the earth mover's distance of `bayes` over that of the linear oracle on the same
 noise (`lab.frontier.oracle`).
-
-*Weeks*: the same people for four weeks, each measured by itself. Scored on the fourth: read alone,
-with the other three remembered, and from the mean of the four weeks' measurements, which is what
-could be gained.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
 from benchmarks._levels_judge import seed_of
-from benchmarks._levels_people import Population, Table, calls, calls_by_week
+from benchmarks._levels_people import Population, Table, calls
 from threadpoolctl import threadpool_limits
 
 from sfumato.city import CityPlan, Match
 from sfumato.density.bayes import Bayes
-from sfumato.density.bayes.measured import Measured
-from sfumato.density.bayes.scheme import MATRIX, measure, read
-from sfumato.density.posterior import Posterior
-from sfumato.density.scheme import Density, PublicFacts
+from sfumato.density.bayes.scheme import MATRIX
+from sfumato.density.scheme import Density
 from sfumato.lab.frontier.oracle import BoxKeepingWall, Oracle
 from sfumato.privacy.door import open_private
-from sfumato.privacy.wall import Wall
 from sfumato.utility.density import earth_mover_series, mean_relative_error
 
 PEOPLE, TOWERS, ZONES = 200_000, 1_303, 989
@@ -201,111 +192,11 @@ def weak_study(
 
 MOVED = 1.15
 """The earth mover's distance may exceed the oracle's by this factor."""
-WEEKS, WEEK_PEOPLE, WEEK_ZONES = 4, 100_000, 400
-GAINED = 0.70
-"""Of what the mean of the measurements gains, this share is to be gained by memory."""
-
-
-def four_weeks(seed: int) -> list[Population]:
-    """The same people, one week after the other."""
-    plan = CityPlan(
-        users=WEEK_PEOPLE,
-        towers=round(WEEK_ZONES * TOWERS / ZONES),
-        zones=WEEK_ZONES,
-        area_km2=WEEK_ZONES * 105 / ZONES,
-        seed=seed,
-        days=7 * WEEKS,
-    )
-    starts = [plan.start + timedelta(days=7 * week) for week in range(WEEKS)]
-    return calls_by_week(plan, starts)
-
-
-def averaged(weeks: list[Measured]) -> Measured:
-    """The mean of measurements, as if they had been one with half of the noise."""
-    root = len(weeks) ** 0.5
-    margins = [week.margins for week in weeks]
-    weights = np.exp(np.mean([np.log(week.weights) for week in weeks], axis=0))
-    first = margins[0]
-
-    def mean(values: list[Table]) -> Table:
-        return np.asarray(np.mean(values, axis=0))
-
-    return Measured(
-        replace(
-            first,
-            ladder=mean([m.ladder for m in margins]),
-            ladder_sd=first.ladder_sd / root,
-            places=mean([m.places for m in margins]),
-            places_sd=float(np.mean([m.places_sd for m in margins])) / root,
-            place_limit=float(np.mean([m.place_limit for m in margins])),
-            slots=mean([m.slots for m in margins]),
-            slots_sd=float(np.mean([m.slots_sd for m in margins])) / root,
-            slot_limit=float(np.mean([m.slot_limit for m in margins])),
-        ),
-        weights,
-        mean([week.matrix * (weights / week.weights) for week in weeks]),
-        float(np.mean([week.matrix_sd for week in weeks])) / root,
-        float(np.mean([week.matrix_limit for week in weeks])),
-    )
-
-
-def remembered(weeks: list[Measured], facts: PublicFacts) -> Posterior | None:
-    """The last week, read together with what the ones before measured."""
-    del weeks, facts
-    return None
-
-
-def weeks_study(seed: int, draws: int, tell: Tell) -> list[dict[str, Any]]:
-    """Mean relative errors on the fourth week, and what its intervals hold."""
-    cities = four_weeks(seed)
-    last, rows = cities[-1], []
-    for epsilon in (0.3, 1.0):
-        errors: dict[str, list[float]] = {"alone": [], "memory": [], "averaged": []}
-        held = []
-        for draw in range(draws):
-            taken = []
-            for week, city in enumerate(cities):
-                wall = Wall.seeded(seed_of("weeks", seed, epsilon, draw, week))
-                with threadpool_limits(1):
-                    taken.append(measure(city.source, wall, city.facts(epsilon))[0])
-            facts = last.facts(epsilon)
-            with threadpool_limits(1):
-                found = {
-                    "alone": read(taken[-1], facts)[0],
-                    "memory": remembered(taken, facts),
-                    "averaged": read(averaged(taken), facts)[0],
-                }
-            for name, posterior in found.items():
-                if posterior is not None:
-                    error = mean_relative_error(last.truth, posterior.mean)
-                    errors[name].append(float(error.mean()))
-            if (posterior := found["memory"]) is not None:
-                low, high = posterior.interval(0.90)
-                inside = (low <= last.truth) & (last.truth <= high)
-                held.append(float(inside[posterior.mean >= 1.0].mean()))
-        mean = {name: float(np.mean(values)) for name, values in errors.items() if values}
-        gained = None
-        if "memory" in mean:
-            gained = (mean["alone"] - mean["memory"]) / (mean["alone"] - mean["averaged"])
-        row = {
-            "study": "weeks",
-            "epsilon": epsilon,
-            "seed": seed,
-            "releases": draws,
-            **{name: round(mean[name], 4) if name in mean else None for name in errors},
-            "gained": None if gained is None else round(gained, 3),
-            "held": round(float(np.mean(held)), 3) if held else None,
-            "verdict": "met" if gained is not None and gained >= GAINED else "missed",
-        }
-        rows.append(row)
-        tell(str(row))
-    return rows
 
 
 STUDIES: dict[str, Callable[[int, int, Tell], list[dict[str, Any]]]] = {
     "crowd": crowd_study,
     "weak": weak_study,
-    "weeks": weeks_study,
 }
 
 
@@ -313,7 +204,12 @@ def studies_page(rows: list[dict[str, Any]]) -> str:
     """One table for each study."""
     lines = ["# Large cities beside the levels", ""]
     lines += [line.strip() for line in (__doc__ or "").splitlines()[2:]]
-    lines += ["", "Made by `python -m benchmarks.levels --study NAME --judge`.", ""]
+    lines += [
+        "",
+        "Made by `python -m benchmarks.levels --study NAME --judge`. Borders are in border.md, "
+        "four weeks in weeks.md.",
+        "",
+    ]
     for study in dict.fromkeys(row["study"] for row in rows):
         found = [row for row in rows if row["study"] == study]
         names = [name for name in found[0] if name != "study"]

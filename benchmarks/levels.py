@@ -10,15 +10,17 @@ releases are spread over several cities of their own; each is judged as in `_lev
 means stand in docs/benchmarks/levels.md and .json beside the bars they have to meet. Without an
 option, or with `--judge`, the cities are fresh ones that tuned nothing; with any other option they
 are the development ones, and the table is written to out/levels. `--only` takes the parts of a
-cell's name, in any order, any of them missing. What `paris` gives is remembered in out/levels,
-since it does not change. `--study crowd` and `--study weak` are about large cities; their figures
-are in docs/benchmarks/levels-studies.md.
+cell's name, in any order, any of them missing. What was computed is kept in out/levels, so that a
+run that was stopped goes on, as long as the code is the same; what `paris` gave is kept longer.
+`--study crowd` and `--study weak` are about large cities: docs/benchmarks/levels-studies.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import math
 import os
 import sys
 import time
@@ -60,6 +62,7 @@ class Task:
     scheme: str
     parameters: Mapping[str, float]
     rivals: bool
+    code: str
 
     @property
     def group(self) -> tuple[str, int, int]:
@@ -72,7 +75,28 @@ class Task:
         return population(self.kind, self.zones, self.people, self.seed)
 
 
+def code() -> str:
+    """Digest of everything that a release is computed with."""
+    found = hashlib.sha256()
+    for path in sorted((ROOT / "src").rglob("*.py")) + sorted((ROOT / "benchmarks").glob("*.py")):
+        if path.parent.name not in ("cli", "reports", "audits", "attacks", "streams", "traces"):
+            found.update(path.read_bytes())
+    return found.hexdigest()[:12]
+
+
 def work(task: Task) -> dict[str, dict[str, Any]]:
+    """What a task gives; a run that was stopped goes on where it was, if the code is the same."""
+    name = hashlib.sha256(repr(task).encode()).hexdigest()[:12]
+    path = OUT / "kept" / f"{task.code}-{name}.json"
+    if not path.is_file():
+        found = json.dumps(_worked(task))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(found)
+    known: dict[str, dict[str, Any]] = json.loads(path.read_text())
+    return known
+
+
+def _worked(task: Task) -> dict[str, dict[str, Any]]:
     """Verdicts, the error of `paris` and of zeros, by cell of the design."""
     people = task.populated()
     found = {}
@@ -105,7 +129,7 @@ def _rival(people: Population, epsilon: float, draws: tuple[int, ...], city: str
 
 def tasks(asked: argparse.Namespace) -> Iterator[Task]:
     """Every city that is asked for, the small ones first."""
-    first = FRESH if asked.judge else asked.seed
+    first, now = FRESH if asked.judge else asked.seed, code()
     choice = Choice.of(asked.only)
     cities = min(asked.cities, asked.draws)
     epsilons = tuple(e for e in EPSILONS if choice.wants("epsilon", f"{e:g}"))
@@ -139,6 +163,7 @@ def tasks(asked: argparse.Namespace) -> Iterator[Task]:
                 asked.scheme,
                 dict(asked.parameter),
                 not asked.no_rivals,
+                now,
             )
 
 
@@ -199,7 +224,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mean):
         return {"mean": plain(value.mean), "error": plain(value.error)}
     if isinstance(value, float):
-        return float(f"{value:.5g}")
+        return float(f"{value:.5g}") if math.isfinite(value) else None
     if isinstance(value, list):
         return [plain(part) for part in value]
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.density.bayes import Bayes
+from sfumato.density.bayes.scheme import measure
 from sfumato.lab.frontier.oracle import BoxKeepingWall, Oracle, frame_of
 from sfumato.lab.paris.setup import Stage
 from sfumato.privacy.wall import Wall
@@ -21,8 +22,8 @@ def test_listening_changes_nothing(stage: Stage) -> None:
 def test_the_frame_holds_one_matrix_with_and_without_its_noise(stage: Stage) -> None:
     facts = stage.facts(0.3, 2e-6)
     wall = BoxKeepingWall.seeded(5)
-    Bayes().run(stage.source, wall, facts)
-    frame = frame_of(stage.source, wall, facts)
+    measured, _ = measure(stage.source, wall, facts)
+    frame = frame_of(measured, wall, facts)
     noise = frame.noisy - frame.clean
     assert abs(noise.std() / frame.sigma - 1) < 0.05
     assert abs(noise.mean()) < 4 * frame.sigma / noise.size**0.5
