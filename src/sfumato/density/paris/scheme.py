@@ -15,8 +15,8 @@ which coefficients to believe is decided afterwards from noisy numbers, for free
 noise every coefficient costs, so only the kept ones get noise (`spectrum`).
 
 *No intervals*: how far a place differs from the course that its cluster shares shows in none of
-these measurements, and intervals with an assumed spread held 76 to 98 % of counts instead of 90,
-down to half in single classes (docs/decisions/intervals.md).
+these measurements, and intervals with an assumed spread held 16 to 98 % of counts instead of 90,
+depending on the kind of records (docs/decisions/intervals.md).
 
 Cost: three passes over the events; everything after them takes seconds.
 """
