@@ -1,9 +1,10 @@
 """The coverage gate: a scheme that prints 90 % intervals keeps them, at several sizes.
 
 Every scheme of the registry is run on made-up towns: people seen as in call records, people seen
-in most hours, people hardly ever seen. A scheme may print no intervals, and then says so. Coverage is pooled over releases by what was
-published (whoever selects by the true count fails an exact posterior too). These towns are for
-development; the judgement on fresh ones is docs/benchmarks/levels.md.
+in most hours, people hardly ever seen. A scheme may print no intervals, and then says so. Coverage
+is pooled over releases by what was published (whoever selects by the true count fails an exact
+posterior too). These towns are for development; the judgement on fresh ones is
+docs/benchmarks/levels.md.
 """
 
 from __future__ import annotations
