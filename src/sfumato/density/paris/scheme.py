@@ -14,8 +14,9 @@ which coefficients to believe is decided afterwards from noisy numbers, for free
 `keep = exponential` pays for a choice before the noise instead, as the paper does. With Laplace
 noise every coefficient costs, so only the kept ones get noise (`spectrum`).
 
-*Intervals*: 90 %, for the true count; `totals` says what is in them. They say nothing about
-visits that the contribution bound left out.
+*No intervals*: how far a place differs from the course that its cluster shares shows in none of
+these measurements, and intervals with an assumed spread held 16 to 98 % of counts instead of 90,
+depending on the kind of records (docs/decisions/intervals.md).
 
 Cost: three passes over the events; everything after them takes seconds.
 """
@@ -28,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from sfumato.density.common import Table, bound_in_words, bounded_counts, user_period
+from sfumato.density.common import Table, bound_in_words, bounded_counts, rounded, user_period
 from sfumato.density.paris.budget import (
     CHOICE,
     SERIES,
@@ -41,13 +42,7 @@ from sfumato.density.paris.budget import (
 )
 from sfumato.density.paris.settings import WORDS, Cut, Histogram, Keep, Noise, Settings
 from sfumato.density.paris.spectrum import coefficient_counts, cut_costs, row_costs
-from sfumato.density.paris.totals import (
-    Course,
-    WorkingSpace,
-    interval_variance,
-    measure_totals,
-    working_space,
-)
+from sfumato.density.paris.totals import WorkingSpace, measure_totals, working_space
 from sfumato.density.refine.fourier import (
     cheapest_cut,
     first_shapes,
@@ -97,7 +92,7 @@ def measure_shapes(
     settings: Settings,
     plan: Plan,
     scale: NDArray[np.float64],
-) -> tuple[Course, Measurement]:
+) -> tuple[Table, Measurement]:
     """One measurement of all clusters' series, and the shape of each.
 
     `scale` are the clusters' noisy totals.
@@ -110,18 +105,14 @@ def measure_shapes(
         found = measured.estimate()
         padded = np.pad(found, ((0, 0), (0, facts.grid.slots - found.shape[1])))
         noisy = inverse(padded, settings.transform)
-        shapes = first_shapes(noisy, kept, measured.sd**2, settings.transform)
-        return Course(shapes, noisy, measured.sd**2 * found.shape[1] / noisy.shape[1]), measured
+        return first_shapes(noisy, kept, settings.transform), measured
     measured = take(wall, box, plan, SERIES)
     noisy, variance = measured.estimate(), measured.sd**2
     if settings.keep is Keep.SHRINK:
-        shapes = shrunk_shapes(noisy, scale, variance, settings.transform)
-        return Course(shapes, noisy, variance), measured
+        return shrunk_shapes(noisy, scale, variance, settings.transform), measured
     if kept is None:
         kept = cheapest_cut(forward(noisy, settings.transform), variance)
-    return Course(
-        first_shapes(noisy, kept, variance, settings.transform), noisy, variance
-    ), measured
+    return first_shapes(noisy, kept, settings.transform), measured
 
 
 def _chosen_before(
@@ -156,11 +147,10 @@ def _chosen_before(
     return np.full(clusters, one.index + 1, dtype=np.int64)
 
 
-COVERAGE = 0.90
-"""Of the intervals. What they hold of true counts: docs/decisions/paris-tuning.md, "Intervals"."""
-_WIDTH = 1.6448536269514722
-"""Half-width of the central 90 % of a normal law, in standard deviations."""
-_DECIMALS = 3
+NO_INTERVALS = (
+    "No interval is stated: the places of a cluster share one course over time, and how far each "
+    "of them is from it was not measured, nor what the limits on each person's share left out."
+)
 
 
 class Paris:
@@ -238,7 +228,7 @@ class Paris:
             threshold(sd, facts.grid.slots, settings.tolerance),
         )
         counts = bounded_counts(source, wall, facts, SERIES)
-        course, measured = measure_shapes(
+        shapes, measured = measure_shapes(
             cluster_counts(counts, space, label),
             wall,
             facts,
@@ -246,12 +236,11 @@ class Paris:
             plan,
             np.asarray(np.bincount(label, weights=cells), dtype=np.float64),
         )
-        table = cells[:, None] * _nights(course.shapes.values, facts, settings)[label]
+        table = cells[:, None] * _nights(shapes, facts, settings)[label]
         ids, values = space.released(facts, table)
-        half = _WIDTH * np.sqrt(interval_variance(facts, space, totals, course, label, values))
-        lower, upper = np.maximum(values - half, 0.0), values + half
-        values, lower, upper = (np.round(a, _DECIMALS) + 0.0 for a in (values, lower, upper))
-        return Density(ids, values, lower, upper, COVERAGE, (*totals.measurements, measured))
+        (values,) = rounded(values)
+        taken = (*totals.measurements, measured)
+        return Density(ids, values, None, None, None, taken, (NO_INTERVALS,))
 
 
 def _bound_in_words(facts: PublicFacts, settings: Settings) -> str:

@@ -19,7 +19,6 @@ cluster's own deviation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
@@ -117,45 +116,27 @@ def shrink_towards_common_shape(
     return result
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Shapes:
-    """Rows that are not negative and sum to one, and the variance of their noise."""
-
-    values: Series
-    variance: Series
-
-
 def shrunk_shapes(
     noisy: Series, scale: Series, variance: float, transform: Transform = Transform.DCT
-) -> Shapes:
+) -> Series:
     """Every coefficient shrunk towards the common shape; `scale` are the rows' totals."""
-    slots = noisy.shape[1]
     coefficients = forward(noisy, transform)
     largest = float(scale.max(initial=0.0))
     # A cluster with next to no total must not divide by it; with no totals all are alike.
     weight = (np.maximum(scale / largest, 1e-6) if largest > 0 else np.ones(scale.size))[:, None]
-    power = np.square(weight).sum()
-    common = (weight * coefficients).sum(axis=0) / power
+    common = (weight * coefficients).sum(axis=0) / np.square(weight).sum()
     rest = coefficients - weight * common
     spread = deviation_variance(rest, weight, variance)
     signal = np.square(weight) * spread
     gain = signal / np.maximum(signal + variance, 1e-300)
-    fitted = inverse(weight * common + gain * rest, transform)
-    # Noise left: the posterior variance of the deviation, and that of the common shape.
-    left = gain * variance + np.square(weight) * (variance / power)
-    squares = np.square(inverse(np.eye(slots), transform))
-    return _normalised(fitted, left @ squares)
+    return _normalised(inverse(weight * common + gain * rest, transform))
 
 
 def first_shapes(
-    noisy: Series, k: NDArray[np.int64], variance: float, transform: Transform = Transform.DCT
-) -> Shapes:
+    noisy: Series, k: NDArray[np.int64], transform: Transform = Transform.DCT
+) -> Series:
     """The first k coefficients of each row."""
-    slots = noisy.shape[1]
-    fitted = inverse(keep_first(forward(noisy, transform), k), transform)
-    kept = (np.arange(slots)[None, :] < k[:, None]).astype(np.float64)
-    squares = np.square(inverse(np.eye(slots), transform))
-    return _normalised(fitted, kept @ squares * variance)
+    return _normalised(inverse(keep_first(forward(noisy, transform), k), transform))
 
 
 def deviation_variance(rest: Series, weight: Series, variance: float) -> Series:
@@ -171,13 +152,12 @@ def deviation_variance(rest: Series, weight: Series, variance: float) -> Series:
     return averaged
 
 
-def _normalised(fitted: Series, variance: Series) -> Shapes:
+def _normalised(fitted: Series) -> Series:
     """Not negative, rows summing to one; a row without anything becomes even."""
     slots = fitted.shape[1]
     positive = np.maximum(fitted, 0.0)
     mass = positive.sum(axis=1, keepdims=True)
     alive = mass > 0
     safe = np.where(alive, mass, 1.0)
-    values = np.where(alive, positive / safe, 1.0 / slots)
-    spread = np.where(alive, np.minimum(variance / np.square(safe), 1.0), 1.0 / slots**2)
-    return Shapes(values, spread)
+    shapes: Series = np.where(alive, positive / safe, 1.0 / slots)
+    return shapes
