@@ -20,6 +20,7 @@ from sfumato.errors import ReservationRefused, UsageError
 from sfumato.geography.places import PlaceOptions
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import period_of
+from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Cap, Ledger
 
 PERIOD: dict[str, Any] = {"start": "2024-03-04", "end": "2024-03-06", "tz": "UTC", "slot": "6h"}
@@ -83,17 +84,21 @@ def published(
                    **given)  # fmt: skip
 
 
+def readme(made: sfumato.Release) -> str:
+    return " ".join((made.folder / "README.txt").read_text().split())
+
+
 def test_a_release_says_what_the_border_takes(
     pair: tuple[sfumato.Release, sfumato.Release],
 ) -> None:
     cut, lost = pair
     said = cut.manifest.public_inputs
     assert (said["border"], said["border_lost_share"], said["towers_left_out"]) == ("0", 0.0, 0)
-    assert "All visits at the former" in (cut.folder / "README.txt").read_text()
+    assert "All visits at those in the zones" in readme(cut)
     said = lost.manifest.public_inputs
     assert float(said["border_lost_share"] or 0) > 0.5
     assert "a 0." in str(said["border_worst_towers"])
-    text = " ".join((lost.folder / "README.txt").read_text().split())
+    text = readme(lost)
     assert "4 lose more than half" in text
     assert "Nothing makes up for it" in text
     assert lost.values.sum() < 0.6 * cut.values.sum()
@@ -109,7 +114,7 @@ def test_towers_far_away_are_left_out_and_events_at_them_count_nowhere(
     )
     assert found.manifest.public_inputs["towers_left_out"] == 1
     assert found.manifest.counted.sha256 == towers(INSIDE).fingerprint()
-    assert "too far outside" in (tmp_path / "far" / "README.txt").read_text()
+    assert "left out, with the events at them: 1" in readme(found)
     far = int(np.count_nonzero(events("abcdf")["cell_id"].to_numpy(zero_copy_only=False) == "f"))
     assert list(told[0].dropped.values()) == [far], "like events at towers that nobody knows"
 
@@ -166,6 +171,31 @@ def test_what_was_begun_goes_on_with_its_border_and_no_other(
     assert finished.how == "resumed"
     assert finished.manifest.public_inputs["border"] == "3km"
     assert published(book, tmp_path / "week", INSIDE).how == "already"
+
+
+@pytest.mark.privacy
+def test_a_stream_goes_on_with_its_border(tmp_path: Path) -> None:
+    book = Ledger(tmp_path / "ledger.sqlite")
+    book.initialise()
+    book.add_dataset("town", Cap(epsilon=9.0, delta=1e-6), Unit.parse("user-day"))
+
+    def run(name: str, at: dict[str, tuple[float, float]], **more: Any) -> Any:
+        sfumato.stream(events("abcd"), out=tmp_path / name, dataset="town", ledger=book,
+                       towers=towers(at), zones=zones(), epsilon=1, scheme="direct", **PERIOD,
+                       **more)  # fmt: skip
+        return sfumato.read_release(tmp_path / name)
+
+    first = run("first", INSIDE, border="3km")  # as streams of the first version are bound
+    assert "border" not in first.manifest.public_inputs
+    assert run("first", INSIDE, resume=True).values.sum() == first.values.sum()
+    with pytest.raises(ReservationRefused, match="changed"):
+        run("first", INSIDE, border="0", resume=True)
+    cut = run("cut", {**INSIDE, **FAR})
+    assert cut.manifest.public_inputs["border"] == "0"
+    assert cut.manifest.counted.count == 5
+    found = evaluate(cut, events("abcd"), towers=towers({**INSIDE, **FAR}), zones=zones(),
+                     earth_mover=False)  # fmt: skip
+    assert found.evaluations[0].overall["formula_1_border_error"] == 0
 
 
 def test_formula_1_shows_what_the_border_takes(

@@ -247,7 +247,8 @@ def _cost_answer(scheme: str, facts: PublicFacts, found: Cost) -> dict[str, Any]
 def _at_border(facts: Mapping[str, Any]) -> list[str]:
     """What is lost at the border, and at which towers most."""
     worst = str(facts.get("border_worst_towers", ""))
-    return [*border_lines(facts), *([f"  share lost at the worst: {worst}"] if worst else [])]
+    lines = border_lines(facts)
+    return [*lines[:1], *([f"  share lost at the worst: {worst}"] if worst else []), *lines[1:]]
 
 
 def _forecast(

@@ -191,23 +191,26 @@ def border_lines(facts: Facts) -> list[str]:
         return []
     share, outside = float(facts["border_lost_share"] or 0), int(facts["towers_outside"] or 0)
     said = (
-        f"{facts['towers_in_zones']} antennas stand in the zones and {outside} beyond, border "
-        f"{facts['border']}."
+        f"{facts['towers_in_zones']} antennas stand in the zones and {outside} beyond (border "
+        f"{facts['border']})."
     )
     if share == 0:
-        said += " All visits at the former count in the zones, also of people just outside."
+        said += " All visits at those in the zones count there, also of people just outside."
     else:
         said += (
-            f" {share:.1%} of the ground that the former serve lies beyond the zones, and that "
-            "share of their visits is left out (of an antenna at the border up to all: "
-            f"{facts['border_towers_losing_half']} lose more than half)."
+            f" On average {share:.1%} of what an antenna in the zones serves lies beyond them, and "
+            "that share of its visits is left out; "
+            f"{facts['border_towers_losing_half']} lose more than half."
         )
-        said += "" if outside else " Nothing makes up for it, since none beyond gives its share."
-    left = int(facts["towers_left_out"] or 0)
-    if not left:
+        said += (
+            " Those beyond give the zones a share of theirs instead."
+            if outside
+            else " Nothing makes up for it."
+        )
+    if not facts["towers_left_out"]:
         return [said]
     return [
         said,
-        f"{left} antennas of the list stand too far outside the zones, or not in this period: "
-        "they and the events at them are left out.",
+        f"Antennas of the list that are left out, with the events at them: "
+        f"{facts['towers_left_out']}. They stand too far outside the zones, or not in this period.",
     ]
