@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +13,15 @@ import pytest
 from sfumato.city import City, CityPlan, build_city, generate_events
 from sfumato.density.baselines import Gaussian
 from sfumato.density.bayes import Bayes
+from sfumato.density.bayes.scheme import LADDER, MATRIX, PLACES, SLOTS, measure
 from sfumato.density.scheme import Density, PublicFacts
 from sfumato.engine.local import LocalSource
 from sfumato.errors import UsageError
 from sfumato.geography.overlay import Overlay, layout_of_cells, layout_of_zones, overlay
 from sfumato.geography.voronoi import voronoi_cells
 from sfumato.io.events import read_events
-from sfumato.model.counts import Counting
+from sfumato.model.counts import Counting, Counts
+from sfumato.model.private import Private
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.accounting import guarantee
 from sfumato.privacy.events import Tab
@@ -25,6 +29,29 @@ from sfumato.privacy.wall import Wall
 from sfumato.utility.density import mean_relative_error, pearson
 
 USERS = 30_000
+
+
+NOBODY = pa.table(
+    {
+        "user_id": pa.array([], pa.int64()),
+        "timestamp": pa.array([], pa.timestamp("us", tz="UTC")),
+        "cell_id": pa.array([], pa.string()),
+    }
+)
+
+
+class Busy:
+    """The same source with everybody at the top of the ladder."""
+
+    def __init__(self, source: LocalSource) -> None:
+        self._source = source
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    def ladder(self, steps: tuple[int, ...], counting: Counting) -> Private[Counts]:
+        found = self._source.ladder(steps, counting)
+        return found.map(lambda counts: replace(counts, values=counts.values * 0 + (USERS << 22)))
 
 
 class Small:
@@ -92,12 +119,55 @@ def test_it_is_far_better_than_noise_on_every_count(small: Small) -> None:
 
 
 def test_intervals_hold_about_nine_times_in_ten(small: Small) -> None:
-    held = []
+    """Of all cells, and of those published as large, which one town's level moves together."""
+    held, large, beyond = [], [], []
     for seed in (1, 2):
         found = small.run(1.0, seed)
         inside = (small.truth >= found.lower) & (small.truth <= found.upper)
-        held.append(inside[small.truth >= 20].mean())
-    assert 0.85 < np.mean(held) < 0.95
+        held.append(inside.mean())
+        large.append(inside[found.values >= 20].mean())
+        beyond.append([(small.truth < found.lower).mean(), (small.truth > found.upper).mean()])
+    # Two releases of one town; what is judged over many is 0.85 to 0.95 (benchmarks/levels.py).
+    assert 0.85 < np.mean(held) < 0.97
+    assert 0.85 < np.mean(large) < 0.97
+    assert (np.mean(beyond, axis=0) < 0.08).all()
+
+
+def test_the_median_and_the_total_are_published_with_the_mean(small: Small) -> None:
+    """One posterior: the count adds up, the median is nearer, the total has its own interval."""
+    found = small.run(0.3, 2)
+    assert found.posterior is not None
+    assert found.median is not None
+    np.testing.assert_allclose(found.values, found.posterior.mean, atol=1e-3)
+    np.testing.assert_allclose(found.median, found.posterior.quantiles(0.5)[0], atol=1e-3)
+    assert (found.lower <= found.median).all()
+    assert (found.median <= found.upper).all()
+    total = found.posterior.total(0.9)
+    assert total.lower <= small.truth.sum() <= total.upper
+    assert (total.upper - total.lower) / 2 < 0.15 * total.value
+    # Far wider than if the errors of cells were independent: they share a level.
+    assert total.upper - total.lower > 2 * 3.3 * np.sqrt(np.square(found.posterior.sd).sum())
+
+
+@pytest.mark.privacy
+def test_exactly_the_planned_measurements_are_taken_in_their_order(small: Small) -> None:
+    """Whatever the noisy ladder says, which other noise makes different, the bill is the plan's."""
+    facts = small.facts(0.3)
+    planned, limits = Bayes().plan(facts).events, set()
+    for seed, users in ((1, USERS), (2, USERS), (3, USERS // 10)):
+        told, tab = replace(facts, expected_users=users), Tab()
+        measured, taken = measure(small.source, Wall.seeded(seed, tab), told)
+        assert [one.label for one in taken] == [LADDER, PLACES, SLOTS, MATRIX]
+        assert tab.charged == Bayes().plan(told).events
+        assert (tab.charged == planned) == (users == USERS)
+        limits.add(measured.matrix_limit)
+    empty = LocalSource(read_events(NOBODY), small.city.towers, small.grid)
+    for busy in (empty, Busy(small.source)):
+        tab = Tab()
+        measured, _ = measure(busy, Wall.seeded(1, tab), facts)
+        assert tab.charged == planned
+        limits.add(measured.matrix_limit)
+    assert len(limits) > 2  # the ladder was heard
 
 
 def test_every_zone_and_slot_is_there_and_nothing_is_negative(small: Small) -> None:
@@ -171,6 +241,6 @@ def test_a_handful_of_people_in_many_places_never_overflows() -> None:
         read_events(pa.Table.from_batches(list(generate_events(city)))), city.towers, plan.grid
     )
     facts = PublicFacts(city.towers.ids, plan.grid, 1.0, 1e-6, 60)
-    for seed in range(12):
+    for seed in range(4):
         found = Bayes().run(source, Wall.seeded(seed), facts)
         assert found.upper.max() < 1e4

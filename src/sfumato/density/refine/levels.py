@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 Vector = NDArray[np.float64]
 Table = NDArray[np.float64]
@@ -21,7 +20,9 @@ Table = NDArray[np.float64]
 _SPREADS = np.geomspace(0.02, 3.0, 22)
 _LIKELY_SPREAD, _SURE_OF_SPREAD = 0.5, 1.5
 """A weak prior of the law's spread: with a handful of totals their likelihood has no maximum."""
-_NODES = 32
+_NODES = np.linspace(-6.0, 6.0, 49)
+"""Standard deviations from the middle, evenly spaced: with fewer or uneven nodes the error of the
+evidence, times a thousand places, is larger than what noise leaves of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +58,7 @@ def level_posterior(noisy: Vector, variance: Vector, expected: Vector) -> Levels
     spread = float(_SPREADS[int(np.argmax(scores))])
     nodes, log_mass = _log_mass(noisy, sd, expected, spread)
     mass = np.exp(log_mass - log_mass.max(axis=1, keepdims=True))
-    steps = 0.5 * (mass[:, 1:] + mass[:, :-1]) * np.diff(nodes, axis=1)
+    steps = _steps(mass, nodes)
     cumulative = np.concatenate((np.zeros((noisy.size, 1)), np.cumsum(steps, axis=1)), axis=1)
     cumulative /= np.maximum(cumulative[:, -1:], 1e-300)
     whole = _integral(mass, nodes)
@@ -72,11 +73,9 @@ def _log_mass(noisy: Vector, sd: Vector, expected: Vector, spread: float) -> tup
 
     Half of the nodes follow the noisy total, half the law: whichever is the sharper is seen.
     """
-    at = ndtri((np.arange(_NODES) + 0.5) / _NODES)
-    wide = np.concatenate(([-6.0, -4.0, -3.0], at, [3.0, 4.0, 6.0]))
     least = expected * 1e-6
-    seen = np.maximum(noisy[:, None] + sd[:, None] * wide, least[:, None])
-    law = expected[:, None] * np.exp(spread * wide - spread**2 / 2)
+    seen = np.maximum(noisy[:, None] + sd[:, None] * _NODES, least[:, None])
+    law = expected[:, None] * np.exp(spread * _NODES - spread**2 / 2)
     nodes = np.sort(np.concatenate((seen, np.maximum(law, least[:, None])), axis=1), axis=1)
     logs = np.log(nodes / expected[:, None])
     log_mass = (
@@ -88,9 +87,15 @@ def _log_mass(noisy: Vector, sd: Vector, expected: Vector, spread: float) -> tup
     return nodes, log_mass
 
 
+def _steps(values: Table, nodes: Table) -> Table:
+    """What lies between nodes, by trapezoids over the logarithm, in which the law is normal."""
+    heights = values * nodes
+    found: Table = 0.5 * (heights[:, 1:] + heights[:, :-1]) * np.diff(np.log(nodes), axis=1)
+    return found
+
+
 def _integral(values: Table, nodes: Table) -> Vector:
-    found: Vector = (0.5 * (values[:, 1:] + values[:, :-1]) * np.diff(nodes, axis=1)).sum(axis=1)
-    return np.maximum(found, 1e-300)
+    return np.maximum(_steps(values, nodes).sum(axis=1), 1e-300)
 
 
 _ROUNDS = 40
