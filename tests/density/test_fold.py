@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 import shapely
 
 import sfumato
+from sfumato.density.rehearsal import Rehearsal, district
+from sfumato.density.scheme import PublicFacts
 from sfumato.engine.local import LocalSource
 from sfumato.io.events import read_events
 from sfumato.model.counts import Counting, Counts, SampleBound, WeightBound
@@ -21,6 +24,7 @@ from sfumato.model.places import PlaceKind, Places
 from sfumato.model.private import Private
 from sfumato.model.time_grid import TimeGrid, period_of
 from sfumato.privacy.ledger import Cap, Ledger
+from sfumato.utility.density import relative_error
 
 TZ = ZoneInfo("Europe/Paris")
 START, WEEKS = date(2024, 3, 18), 3
@@ -146,3 +150,19 @@ def test_a_plan_counts_the_whole_period() -> None:
         start="2024-01-01", end="2024-01-29", fold="week", cap_epsilon=2,
     )  # fmt: skip
     assert outlook.answer["cap"]["periods_in_a_year"] == 13.0
+
+
+def test_a_rehearsal_lives_through_all_weeks() -> None:
+    """More people are seen at a time of the week in three weeks than in one."""
+
+    def source(events: Any, places: Places, grid: TimeGrid) -> LocalSource:
+        return LocalSource(events, places, grid)
+
+    facts = PublicFacts(np.array([f"p{k}" for k in range(8)]), GRID, 1.0, 1e-4, expected_users=400)
+    plan = district(facts, 400, 8)
+    assert (plan.start, plan.days) == (START, 7 * WEEKS)
+    stage = Rehearsal(facts, 400, 8, source, relative_error)
+    week = replace(facts, grid=period_of(START, START + timedelta(weeks=1), "6h", "Europe/Paris"))
+    alone = Rehearsal(week, 400, 8, source, relative_error)
+    assert stage._truth.shape == alone._truth.shape == (8, 28)
+    assert 1.5 < stage._truth.sum() / alone._truth.sum() < 3
