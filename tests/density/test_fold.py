@@ -17,6 +17,7 @@ import sfumato
 from sfumato.density.rehearsal import Rehearsal, district
 from sfumato.density.scheme import PublicFacts
 from sfumato.engine.local import LocalSource
+from sfumato.errors import UsageError
 from sfumato.io.events import read_events
 from sfumato.model.counts import Counting, Counts, SampleBound, WeightBound
 from sfumato.model.folded import FoldedGrid
@@ -107,6 +108,7 @@ def test_one_person_in_every_week_stays_within_the_bound_of_one() -> None:
         assert 0 < np.linalg.norm(change) <= without._through_the_door().l2
 
 
+@pytest.mark.privacy
 def test_a_release_says_that_it_is_folded_and_is_charged_for_all_weeks(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.initialise()
@@ -133,6 +135,8 @@ def test_a_release_says_that_it_is_folded_and_is_charged_for_all_weeks(tmp_path:
     for text in (readme, again.statement(), " ".join(again.manifest.caveats), repr(again)):
         assert "typical week" in " ".join(text.split())
     assert "once, in however many of the weeks" in " ".join(readme.split())
+    with pytest.raises(UsageError, match="no dates of its own"):
+        sfumato.export(again, tmp_path / "export", to="flowkit")
     truth = sfumato.evaluate(again, visits(), towers=TOWERS).truth
     exact = LocalSource(read_events(visits()), TOWERS, GRID).exact(Counting.VISITS)
     assert np.array_equal(truth, opened(exact))
