@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ import pytest
 import shapely
 
 import sfumato
+from sfumato.density.rehearsal import Rehearsal, district
+from sfumato.density.scheme import PublicFacts
 from sfumato.engine.local import LocalSource
+from sfumato.errors import UsageError
 from sfumato.io.events import read_events
 from sfumato.model.counts import Counting, Counts, SampleBound, WeightBound
 from sfumato.model.folded import FoldedGrid
@@ -21,6 +25,7 @@ from sfumato.model.places import PlaceKind, Places
 from sfumato.model.private import Private
 from sfumato.model.time_grid import TimeGrid, period_of
 from sfumato.privacy.ledger import Cap, Ledger
+from sfumato.utility.density import relative_error
 
 TZ = ZoneInfo("Europe/Paris")
 START, WEEKS = date(2024, 3, 18), 3
@@ -103,6 +108,7 @@ def test_one_person_in_every_week_stays_within_the_bound_of_one() -> None:
         assert 0 < np.linalg.norm(change) <= without._through_the_door().l2
 
 
+@pytest.mark.privacy
 def test_a_release_says_that_it_is_folded_and_is_charged_for_all_weeks(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.initialise()
@@ -129,6 +135,8 @@ def test_a_release_says_that_it_is_folded_and_is_charged_for_all_weeks(tmp_path:
     for text in (readme, again.statement(), " ".join(again.manifest.caveats), repr(again)):
         assert "typical week" in " ".join(text.split())
     assert "once, in however many of the weeks" in " ".join(readme.split())
+    with pytest.raises(UsageError, match="no dates of its own"):
+        sfumato.export(again, tmp_path / "export", to="flowkit")
     truth = sfumato.evaluate(again, visits(), towers=TOWERS).truth
     exact = LocalSource(read_events(visits()), TOWERS, GRID).exact(Counting.VISITS)
     assert np.array_equal(truth, opened(exact))
@@ -146,3 +154,19 @@ def test_a_plan_counts_the_whole_period() -> None:
         start="2024-01-01", end="2024-01-29", fold="week", cap_epsilon=2,
     )  # fmt: skip
     assert outlook.answer["cap"]["periods_in_a_year"] == 13.0
+
+
+def test_a_rehearsal_lives_through_all_weeks() -> None:
+    """More people are seen at a time of the week in three weeks than in one."""
+
+    def source(events: Any, places: Places, grid: TimeGrid) -> LocalSource:
+        return LocalSource(events, places, grid)
+
+    facts = PublicFacts(np.array([f"p{k}" for k in range(8)]), GRID, 1.0, 1e-4, expected_users=400)
+    plan = district(facts, 400, 8)
+    assert (plan.start, plan.days) == (START, 7 * WEEKS)
+    stage = Rehearsal(facts, 400, 8, source, relative_error)
+    week = replace(facts, grid=period_of(START, START + timedelta(weeks=1), "6h", "Europe/Paris"))
+    alone = Rehearsal(week, 400, 8, source, relative_error)
+    assert stage._truth.shape == alone._truth.shape == (8, 28)
+    assert 1.5 < stage._truth.sum() / alone._truth.sum() < 3

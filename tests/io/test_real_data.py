@@ -75,7 +75,9 @@ def test_towers_of_paris(real_data: Path) -> None:
     path = real_data / "paris" / "towers_arcep_2018-01_paris_3km.csv"
     assert len(read_towers(path, number_rows=True, zones=zones)) == 5_899
     with pytest.raises(InputError, match="look swapped"):
-        read_towers(path, number_rows=True, zones=zones, columns={"lon": "lat", "lat": "lon"})
+        read_towers(
+            path, number_rows=True, zones=zones, columns={"towers.lon": "lat", "towers.lat": "lon"}
+        )
     tracts = read_zones(real_data / "cabspotting_sf" / "sf_tracts_2010.geojson")
     with pytest.raises(InputError, match="50 km"):
         check_same_region(read_towers(path, number_rows=True), tracts)

@@ -248,7 +248,8 @@ def evaluate(
         border,
         column,
     )
-    with opened_inputs(events, said, pipeline, zoning, first.grid, progress) as (found, places):
+    inputs = opened_inputs(events, said, pipeline, zoning, first.grid, progress, events_tz)
+    with inputs as (found, places):
         if places.spreads and border is None:
             places = replace(places, border=_common_border(published))
         opened = places.open(

@@ -173,7 +173,8 @@ def release(
     )
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     called = name if name is not None else folder.name
-    with opened_inputs(events, said, pipeline, zoning, slots, progress) as (found, places):
+    inputs = opened_inputs(events, said, pipeline, zoning, slots, progress, events_tz)
+    with inputs as (found, places):
         if places.spreads and places.border is None:
             places = replace(places, border=begun_with(book, dataset, called))
         asked = request(
@@ -251,6 +252,7 @@ def opened_inputs(
     zoning: str | None,
     grid: TimeGrid,
     progress: Progress | None,
+    events_tz: str | None = None,
 ) -> Iterator[tuple[Callable[[], object], PlaceOptions]]:
     """Events (opened when asked for) and places: those given, or those that a pipeline holds."""
     if pipeline is None:
@@ -262,7 +264,7 @@ def opened_inputs(
         return
     if places.given:
         raise UsageError("A pipeline brings its own towers and zones.", remedy="Leave them out.")
-    held = open_pipeline(pipeline, str(events), grid, zoning)
+    held = open_pipeline(pipeline, str(events), grid, zoning, events_tz)
     opened: list[Any] = []
 
     def described() -> object:

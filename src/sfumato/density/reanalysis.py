@@ -34,7 +34,7 @@ from sfumato.model.counts import Counting
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.folder import MEASUREMENTS, read_arrays
-from sfumato.published.manifest import MANIFEST_NAME, Manifest, read_manifest
+from sfumato.published.manifest import MANIFEST_NAME, GridFacts, Manifest, read_manifest
 from sfumato.published.release import Release, as_release, vouched
 
 Folder = str | os.PathLike[str] | Release
@@ -172,11 +172,11 @@ def earlier_of(
                 file=str(release.folder),
                 remedy="Give releases for the same zones, or leave it out.",
             )
-        if manifest.grid.step_seconds != grid.step.total_seconds() or manifest.grid.tz != grid.tz:
+        if not manifest.grid.alike(GridFacts.of(grid)):
             raise InputError(
                 "An earlier release has other time slots than this one.",
                 file=str(release.folder),
-                remedy="Give releases with the same `slot` and `tz`, or leave it out.",
+                remedy="Give releases with the same `slot`, `tz` and `fold`, or leave it out.",
             )
         if manifest.privacy.counting != counting.value:
             raise InputError(

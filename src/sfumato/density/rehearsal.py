@@ -277,8 +277,9 @@ def district(facts: PublicFacts, users: int, zones: int) -> CityPlan:
     share = made / users
     few = max(4, min(zones, max(round(zones * share), FEWEST_ZONES)))
     towers = min(max(4, round(_reaching(facts) * few / zones)), MAX_TOWERS)
-    first = datetime.fromtimestamp(int(facts.grid.edges[0]) / 1e6, UTC)
-    last = datetime.fromtimestamp((int(facts.grid.edges[-1]) - 1) / 1e6, UTC)
+    begin, after = facts.grid.period  # all weeks, where they are folded to one
+    first = datetime.fromtimestamp(begin / 1e6, UTC)
+    last = datetime.fromtimestamp((after - 1) / 1e6, UTC)
     local = ZoneInfo(facts.grid.tz)
     start, end = first.astimezone(local).date(), last.astimezone(local).date()
     days = min((end - start).days + 1, 366)

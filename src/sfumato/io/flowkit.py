@@ -202,7 +202,9 @@ def read_regions(tables: Tables, zoning: str) -> Places:
 COLUMNS = {"user": "msisdn", "time": "datetime", "place": "location_id"}
 
 
-def open_flowkit(where: str, grid: TimeGrid, zoning: str | None) -> Inputs:
+def open_flowkit(
+    where: str, grid: TimeGrid, zoning: str | None, events_tz: str | None = None
+) -> Inputs:
     """All tables of events that are there; an address may name fewer."""
     with open_tables(where) as tables:
         zones = None if zoning is None else read_regions(tables, zoning)
@@ -216,16 +218,18 @@ def open_flowkit(where: str, grid: TimeGrid, zoning: str | None) -> Inputs:
             file=label,
         )
 
+    clock = events_tz or grid.tz
+
     def open_events(progress: Progress | None) -> Events:
         if is_address(where):
             address = replace(database(where), tables=there)
             period = grid.period
             return read_database(
-                address, columns=COLUMNS, tz=grid.tz, period=period, progress=progress
+                address, columns=COLUMNS, tz=clock, period=period, progress=progress
             )
         exported = ExportedTables(Path(where))
         paths = [exported.path(table) for table in there]
-        return read_events(paths, columns=COLUMNS, tz=grid.tz)
+        return read_events(paths, columns=COLUMNS, tz=clock)
 
     return Inputs(towers, zones, open_events)
 

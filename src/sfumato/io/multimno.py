@@ -302,25 +302,27 @@ def _corners(path: Path) -> NDArray[np.int64]:
 COLUMNS = {"user": "user_id", "time": "timestamp", "place": "cell_id"}
 
 
-def open_multimno(lakehouse: Path, grid: TimeGrid, zoning: str | None) -> Inputs:
+def open_multimno(
+    lakehouse: Path, grid: TimeGrid, zoning: str | None, events_tz: str | None = None
+) -> Inputs:
     """Cleaned (silver) events where there are some, raw (bronze) ones otherwise."""
     zones = read_zoning(lakehouse, Zoning.parse(zoning), grid)
     towers = read_network(find(lakehouse, NETWORK, "network topologies"), grid)
 
     def open_events(progress: Progress | None) -> Events:
         del progress  # files are described here and read later
-        return _events(find(lakehouse, EVENTS, "events"), grid)
+        return _events(find(lakehouse, EVENTS, "events"), grid, events_tz)
 
     return Inputs(towers, zones, open_events)
 
 
-def _events(folder: Path, grid: TimeGrid) -> Events:
-    """The files of the period's days; times without a zone are UTC, raw text that of the grid.
+def _events(folder: Path, grid: TimeGrid, events_tz: str | None) -> Events:
+    """The files of the period's days; times without a zone are UTC, raw text that of the events.
 
     They were found, not named: one that is damaged or does not fit gives no rows, and no file of
     these days is nobody.
     """
     wanted = set(days_of(grid))
     files = {part.path for part in listed(folder) if part.day is None or part.day in wanted}
-    tz = grid.tz if folder.parent.name == "bronze" else "UTC"
+    tz = (events_tz or grid.tz) if folder.parent.name == "bronze" else "UTC"
     return read_events(folder, columns=COLUMNS, tz=tz, only=files.__contains__)

@@ -206,7 +206,13 @@ def _rows(found: Release, slots: np.typing.NDArray[np.bool_]) -> pa.Table:
 PIPELINES = ("multimno", "flowkit")
 
 
-def open_pipeline(name: str, where: str, grid: TimeGrid, zoning: str | None = None) -> Inputs:
+def open_pipeline(
+    name: str,
+    where: str,
+    grid: TimeGrid,
+    zoning: str | None = None,
+    events_tz: str | None = None,
+) -> Inputs:
     """Find events, antennas and zones: multimno in its lakehouse, FlowKit in FlowDB or an export.
 
     `zoning` says which zones: `nuts:3` or `INSPIRE_1km` for multimno, `admin3` for FlowKit. Without
@@ -219,8 +225,8 @@ def open_pipeline(name: str, where: str, grid: TimeGrid, zoning: str | None = No
                 "multimno's data is a lakehouse folder, not a database.",
                 remedy="Point to the folder that holds bronze and silver.",
             )
-        return open_multimno(Path(where), grid, zoning)
-    return open_flowkit(where, grid, zoning)
+        return open_multimno(Path(where), grid, zoning, events_tz)
+    return open_flowkit(where, grid, zoning, events_tz)
 
 
 def export(
@@ -252,6 +258,11 @@ def export(
     """
     _check(to)
     found = vouched(as_release(release), "It cannot be exported")
+    if found.grid.fold is not None:
+        raise UsageError(
+            f"A typical {found.grid.fold} has no dates of its own, and {to} publishes by date.",
+            remedy="Use density.parquet or density.csv of the release.",
+        )
     if to == "multimno":
         if geojson:
             raise UsageError("multimno has no GeoJSON form.", remedy="Leave `geojson` out.")

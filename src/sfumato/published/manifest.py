@@ -179,6 +179,14 @@ class GridFacts(_Part):
         description="Where the period is folded; start and end are then those of the slots.",
     )
 
+    def alike(self, other: GridFacts) -> bool:
+        """Whether slots of two periods can be compared: as long, on one clock, folded alike."""
+        kinds = [
+            (one.step_seconds, one.tz, one.fold and (one.fold.to, one.fold.repeats))
+            for one in (self, other)
+        ]
+        return kinds[0] == kinds[1]
+
     def days(self) -> str:
         """First and last day, of the whole period where it is folded."""
         if self.fold is not None:

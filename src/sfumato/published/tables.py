@@ -186,9 +186,15 @@ def _row(manifest: Manifest) -> str:
         f"slots, from {grid.start} to {grid.end} ({grid.tz}){_typical(manifest)}. All of them are "
         "there, also where "
         "nobody was, so a missing row is a fault of your copy. A slot runs from time_start to "
-        f"just before time_end and lasts {_length(grid.step_seconds)}; where clocks change, a "
-        "day has an hour more or less. zone_id is text: leading zeros belong to it."
+        f"just before time_end and lasts {_length(grid.step_seconds)}{_changes(manifest)}. "
+        "zone_id is text: leading zeros belong to it."
     )
+
+
+def _changes(manifest: Manifest) -> str:
+    if manifest.grid.fold is not None:
+        return ""
+    return "; where clocks change, a day has an hour more or less"
 
 
 def _typical(manifest: Manifest) -> str:
