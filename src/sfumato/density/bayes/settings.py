@@ -27,7 +27,7 @@ SLOT_SHARE, MOST_SLOT_SHARE, _WEAK_SLOTS = 0.04, 0.16, 2e4
 """Of the budget, to slot totals: in large cities, at most, and the signal from which on it falls to
 the former. There with .02 or .08 the error changed by less than 1 % at epsilon 1
 and 0.3, and by 2 to 8 % for the worse at 0.1 (docs/decisions/bayes.md, "Shares and limits")."""
-LADDER_SHARE, MOST_LADDER_SHARE, _WEAK = 0.01, 0.30, 1500.0
+LADDER_SHARE, MOST_LADDER_SHARE, _WEAK = 0.01, 0.30, 800.0
 """Of the budget, to the ladder: in large cities, at most, and the signal from which on it falls."""
 _GRID = 4
 """Fitted limits lie on 2^(k / 4): numbers that differ in their last bit give the same limit."""
@@ -126,7 +126,7 @@ def settings_for(facts: PublicFacts) -> Settings:
         share, places, slots, matrix = 0.20, 12.0, 5.0, 2.5
     else:
         share, places, slots, matrix = 0.30, 4.0, 4.0, 1.5
-    ladder = MOST_LADDER_SHARE * min(1.0, (_WEAK / signal) ** 0.65)
+    ladder = MOST_LADDER_SHARE * min(1.0, (_WEAK / signal) ** 0.75)
     in_slots = SLOT_SHARE * max(1.0, (_WEAK_SLOTS / signal) ** 0.5)
     return Settings(
         signal=signal,
