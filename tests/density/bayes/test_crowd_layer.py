@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, eye_array
 from sfumato.density.bayes.clipping import Weighting
 from sfumato.density.bayes.crowd_counts import SetApart, set_apart
 from sfumato.density.bayes.crowds import Crowd, find_crowds, low_rank
-from sfumato.density.bayes.inference import Ground
+from sfumato.density.bayes.ground import Ground
 from sfumato.density.bayes.ladder import Activity
 from sfumato.model.time_grid import HourCalendar
 

@@ -22,7 +22,7 @@ from sfumato.density.bayes.clipping import Weighting
 from sfumato.density.bayes.crowds import Crowd, estimate_again, find_crowds
 
 if TYPE_CHECKING:
-    from sfumato.density.bayes.inference import Ground
+    from sfumato.density.bayes.ground import Ground
 
 _UNSURE = 0.15
 """Deviation of the power of the matrix's overstatement that place totals show."""

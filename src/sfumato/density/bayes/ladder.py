@@ -33,10 +33,10 @@ PEOPLE_SD = 0.5
 """How far the number of people may lie from what was said, as a standard deviation of its log."""
 VISITS_SD, STATED_SD = 1.2, 0.7
 """The same for how often a person is seen: as in call records, and as the holder states it."""
-_WIDTH, _WIDTH_SD, _SIDES_SD = 1.0, 0.55, 0.8
+_WIDTH, _WIDTH_SD, _SIDES_SD = 1.0, 0.55, 0.65
 """Standard deviation of the logarithm of activity: typical, how far off, and how far its two sides
 differ. Call records have 1.0, hours of cabs seen by satellite 0.3, check-ins up to 2."""
-_SLACK, _OWN_SLACK, _REACH_OF_SLACK = 0.22, 0.07, 1.5
+_SLACK, _OWN_SLACK, _REACH_OF_SLACK = 0.18, 0.07, 1.5
 """Departures from the normal tail, in its own units: shared by neighbouring steps, a step's own."""
 _MODEL = 0.003
 """Relative error of the total that no ladder shows: steps are read as means over their widths."""

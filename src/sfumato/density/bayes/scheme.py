@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 
 from sfumato.density.bayes.clipping import Distortion
-from sfumato.density.bayes.inference import Ground, frame_of, infer, matrix_weights, prepare
+from sfumato.density.bayes.ground import Ground, matrix_weights, prepare
+from sfumato.density.bayes.inference import frame_of, infer
 from sfumato.density.bayes.ladder import Activity, ladder_steps, read_ladder
 from sfumato.density.bayes.measured import (
     Margins,

@@ -95,7 +95,7 @@ def _steps(values: Table, nodes: Table) -> Table:
 
 
 def _integral(values: Table, nodes: Table) -> Vector:
-    return np.maximum(_steps(values, nodes).sum(axis=1), 1e-300)
+    return np.asarray(np.maximum(_steps(values, nodes).sum(axis=1), 1e-300))
 
 
 _ROUNDS = 40

@@ -39,7 +39,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sfumato.density.bayes import scheme as recipe
-from sfumato.density.bayes.inference import Ground, cell_weighting
+from sfumato.density.bayes.ground import Ground
+from sfumato.density.bayes.inference import cell_weighting
 from sfumato.density.bayes.measured import Measured
 from sfumato.density.refine.margins import project_to_simplex, rake
 from sfumato.density.scheme import Density, PublicFacts
