@@ -12,6 +12,7 @@ import shapely
 
 import sfumato
 from sfumato.engine.local import DropLog, DropReason
+from sfumato.errors import InputError
 from sfumato.model.places import PlaceKind, Places
 from sfumato.privacy.ledger import Cap, Ledger
 
@@ -74,6 +75,16 @@ def test_events_count_where_the_tower_stood_then(said: dict[str, Any], tmp_path:
     assert west[0] > 0.8 * 5 > 1 > east[0]  # before it moved
     assert east[1] > 0.8 * 6 > 1.1 > west[1] > 0.5  # afterwards; c stands in the west
     assert np.allclose(truth[:, 2], 0)
+
+
+def test_towers_overseas_are_no_mistake_beside_zones(said: dict[str, Any], tmp_path: Path) -> None:
+    """One of many that lies an ocean away is left out; without zones it is taken for a mistake."""
+    near = [f"n{k},{2.30 + 0.0005 * k:.4f},48.82,,\n" for k in range(150)]
+    (tmp_path / "towers.csv").write_text(LIST + "".join(near) + "island,55.5,-21.1,,\n")
+    lines = " ".join(sfumato.plan(**said, rehearse=False).lines())
+    assert "too far outside the zones" in lines
+    with pytest.raises(InputError, match="far from all others"):
+        sfumato.plan(**(said | {"zones": None}), rehearse=False)
 
 
 def test_a_plan_takes_such_a_list(said: dict[str, Any]) -> None:

@@ -196,6 +196,8 @@ class PlaceOptions:
             zones=areas,
             tz=tz,
             drop_bad=self.drop_bad_towers,
+            # A national list reaches overseas: beside zones such towers have no cell, no more.
+            keep_far=areas is not None and not self.drop_bad_towers,
             number_rows=self.number_towers,
         )
 
