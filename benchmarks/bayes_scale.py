@@ -18,16 +18,19 @@ import subprocess
 import sys
 import time
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
+from scipy.special import ndtri
 from threadpoolctl import threadpool_limits
 
 from sfumato.density.bayes import Bayes
 from sfumato.density.scheme import PublicFacts
+from sfumato.engine.base import ladder_counts
 from sfumato.geography.overlay import Layout, Overlay
 from sfumato.model.counts import (
     WEIGHT_UNITS,
@@ -37,6 +40,7 @@ from sfumato.model.counts import (
     WeightBound,
     norms_digest,
 )
+from sfumato.model.ladder import ladder_gains
 from sfumato.model.private import Private
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.wall import Wall
@@ -61,7 +65,7 @@ class ReadyCounts:
     ) -> Private[Counts]:
         l2 = bound.limit * WEIGHT_UNITS
         counts = Counts(
-            values * WEIGHT_UNITS,
+            values * bound.whole,
             WEIGHT_UNITS,
             l2 * values.size**0.5,
             l2,
@@ -90,11 +94,20 @@ class ReadyCounts:
         return self._box(self._visits.sum(axis=0), bound)
 
     def capped_total(self, cap: int, counting: Counting) -> Private[Counts]:
-        total = np.array([self._visits.sum()])
-        return Private(Counts(total, 1, cap, cap, counting, "made"), "made-up total")
+        raise NotImplementedError
 
     def ladder(self, steps: tuple[int, ...], counting: Counting) -> Private[Counts]:
-        raise NotImplementedError
+        """Of people as active as in call records, who make all of the visits."""
+        users = self.place_ids.size * USERS_PER_ZONE / 1.32
+        ranks = (np.arange(10_000) + 0.5) / 10_000
+        activity = np.exp(ndtri(ranks))
+        activity *= self._visits.sum() / users / activity.mean()
+        sums = [
+            np.clip(activity - low, 0, high - low).mean() * users
+            for low, high in pairwise((0, *steps))
+        ]
+        values = np.rint(sums * ladder_gains(steps)).astype(np.int64)
+        return ladder_counts(values, steps, counting)
 
     def sampled(self, bound: SampleBound, key: bytes) -> Private[Counts]:
         raise NotImplementedError

