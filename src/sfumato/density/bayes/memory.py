@@ -10,7 +10,7 @@ and the same layers read the difference: each finds by marginal likelihood how m
 than noise. A city that stays what it was has nothing there and is read from all weeks; one that
 has changed is read from its own week again. Draws of both are added.
 
-Place and slot totals are treated alike. The level is that of each week's own ladder. What bounding
+Place and slot totals are treated alike, and the levels that the ladders say. What bounding
 people takes away is the same in every week and does not average out: its error is added
 once, at full size (`inference.prepare`).
 
@@ -20,6 +20,7 @@ slot without a match is read from its own week alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sfumato.density.bayes.inference import PAIRS, Frame, Ground
+from sfumato.density.bayes.ladder import Activity
 from sfumato.density.bayes.measured import Margins
 from sfumato.model.time_grid import HourCalendar
 
@@ -41,6 +43,9 @@ _LEAST = 0.05
 OTHER_CITY = 0.5
 """Relative change of place totals from which on an earlier week is of another city, and left out:
 where every place has become another, it is 1.0 and more (docs/benchmarks/weeks.md)."""
+_LEVELS, _LIKELY_LEVEL, _SURE_OF_LEVEL = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64), 0.04, 1.0
+"""How far the levels of weeks differ, as a standard deviation of their logarithms: tried, likely,
+and how sure that is."""
 _NEGLIGIBLE = 1e-6
 _SEED = 20070910
 
@@ -58,8 +63,15 @@ class Week:
     """Of their noise; infinite where nothing matches."""
     slots: csr_array
     """Current x earlier slots: rows are means of what matches."""
+    activity: Activity
     change: float
     """How far the totals of places differ from those of the current week, relative to them."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether it has the slots of the current week, each once, and no others."""
+        rows, columns = self.slots.shape
+        return bool(rows == columns == self.slots.nnz and np.isfinite(self.variance).all())
 
 
 def matching(coming: HourCalendar, past: HourCalendar) -> csr_array:
@@ -99,7 +111,8 @@ def week(
     (one, one_noise), (other, other_noise) = _shares(past.area, totals), _shares(area, coming)
     change = _likeliest(past.places / total, one - other, one_noise + other_noise)
     alike = area.shape == past.area.shape and abs(area - past.area).max() == 0
-    return Week(totals, bool(alike), np.asarray(counts @ slots.T), carried, slots, change)
+    moved = np.asarray(counts @ slots.T)
+    return Week(totals, bool(alike), moved, carried, slots, past.activity, change)
 
 
 def _shares(area: csr_array, margins: Margins) -> tuple[Vector, Vector]:
@@ -117,6 +130,30 @@ def _likeliest(usual: Vector, away: Vector, noise: Vector) -> float:
     return float(_CHANGES[int(np.argmax(score))])
 
 
+def shared_level(own: Activity, weeks: Sequence[Week]) -> Activity:
+    """The level of this week, drawn towards that of the others as far as levels are alike.
+
+    Logarithms of levels are normal around a common mean. How far they spread is not known: each
+    spread counts by how likely it makes the levels found, and by a prior of a few per cent.
+    """
+    found = [np.log(one.activity.totals) for one in weeks if one.whole]
+    if not found:
+        return own
+    level, error = np.array([[each.mean(), each.std()] for each in found]).T
+    here = np.log(own.totals)
+    belief = np.zeros(here.size)
+    for spread in _LEVELS:
+        variance = np.square(error) + spread**2
+        precision = 1.0 / variance
+        mean = float((precision * level).sum() / precision.sum())
+        score = -0.5 * float((np.square(level - mean) / variance + np.log(variance)).sum())
+        score -= 0.5 * math.log(precision.sum())
+        score -= 0.5 * (math.log(spread / _LIKELY_LEVEL) / _SURE_OF_LEVEL) ** 2
+        around = spread**2 + 1.0 / precision.sum()
+        belief += np.exp(score - 0.5 * np.square(here - mean) / around) / math.sqrt(around)
+    return own.weighted(belief)
+
+
 def mean_margins(margins: Margins, weeks: Sequence[Week]) -> Margins:
     """Totals of all weeks averaged, at the level of the current one; its own ladder.
 
@@ -129,11 +166,7 @@ def mean_margins(margins: Margins, weeks: Sequence[Week]) -> Margins:
     )
     slots, slots_sd = _mean(
         [(margins.slots, margins.slots_sd)]
-        + [
-            (one.slots @ one.margins.slots, one.margins.slots_sd)
-            for one in weeks
-            if one.slots.nnz == one.slots.shape[0] and np.isfinite(one.variance).all()
-        ]
+        + [(one.slots @ one.margins.slots, one.margins.slots_sd) for one in weeks if one.whole]
     )
     return replace(margins, places=places, places_sd=places_sd, slots=slots, slots_sd=slots_sd)
 

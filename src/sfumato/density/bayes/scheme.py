@@ -46,6 +46,7 @@ from sfumato.density.bayes.memory import (
     Memory,
     Week,
     mean_margins,
+    shared_level,
     this_week,
     week,
 )
@@ -221,9 +222,10 @@ def _grounds(
 ) -> tuple[Ground, Ground]:
     """Of the mean of all weeks, and of this one: the same where there are no others."""
     mean = mean_margins(margins, weeks) if weeks else margins
+    activity = _activity(margins.ladder, margins.ladder_sd, facts)
     usual = prepare(
         mean,
-        _activity(margins.ladder, margins.ladder_sd, facts),
+        shared_level(activity, weeks) if weeks else activity,
         _area(facts),
         centres(facts),
         facts.grid.starts(),
