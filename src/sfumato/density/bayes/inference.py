@@ -17,7 +17,7 @@ of slots, of every layer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,7 @@ from sfumato.density.posterior import Posterior
 from sfumato.density.refine.levels import level_posterior, levels_of_day
 from sfumato.density.refine.margins import PLACE_FLOOR, SLOT_FLOOR, rake
 from sfumato.density.refine.spatial import Filtered, SpatialFilter
-from sfumato.density.refine.special_hours import pool_nights, temper_crowds
+from sfumato.density.refine.special_hours import NIGHT_END, OWN, pool_nights, temper_crowds
 from sfumato.density.refine.temporal import components, effective_noise, rhythm_basis, wiener
 from sfumato.model.time_grid import HourCalendar
 
@@ -281,6 +281,9 @@ def infer(
         one = rake(one, ground.place_draws[k], ground.slot_draws[k])
         draws[k] = pool_nights(one, ground.calendar) if pooled else one
     mean = draws.mean(axis=0, dtype=np.float64)
+    if pooled:  # what was averaged away of a cell's own chance is in no draw any more
+        night = ground.calendar.hour < NIGHT_END
+        found = replace(found, white=found.white * np.where(night, OWN**2, 1.0))
     return Posterior(draws, _unseen(ground, mean, found), ground.dilution), distortion
 
 
