@@ -70,7 +70,7 @@ def test_levels_that_are_alike_are_shared_and_others_are_not() -> None:
 
     def weeks(*totals: float) -> list[Week]:
         nothing = np.zeros((3, 24))
-        return [Week(one, True, nothing, nothing, slots, level(k), 0.0) for k in totals]
+        return [Week(one, True, nothing, nothing, slots, level(k), 1.0) for k in totals]
 
     own = level(110)
     alike = shared_level(own, weeks(100, 101, 99))
@@ -87,7 +87,7 @@ def test_totals_are_averaged_by_their_precision_at_the_level_of_the_current_week
     now = margins(np.array([30.0, 10.0]), np.array([20.0, 20.0]), 1.0)
     before = margins(np.array([40.0, 40.0]), np.array([60.0, 20.0]), 4.0)  # twice as many people
     eye = matching(calendar(MONDAY, 1, "12h"), calendar(MONDAY, 1, "12h"))
-    week = Week(before, True, np.zeros((2, 2)), np.ones((2, 2)), eye, level(100), 0.0)
+    week = Week(before, True, np.zeros((2, 2)), np.ones((2, 2)), eye, level(100), 1.0)
     found = mean_margins(now, (week,))
     # At half its level the earlier week has noise of 2, a quarter of the weight of the current one.
     np.testing.assert_allclose(found.places, [0.8 * 30 + 0.2 * 20, 0.8 * 10 + 0.2 * 20])
@@ -115,7 +115,7 @@ def test_mean_and_difference_say_what_the_weeks_say_and_their_noise_is_independe
             1 / np.square(other * 20),
             matching(*[calendar(MONDAY, 1)] * 2),
             level(100),
-            0.0,
+            1.0,
         )
         common, change = Memory((week,), field).split(frame, field)
         commons.append((common.matrix + common.scale * field) / common.sd)
@@ -135,7 +135,7 @@ def test_slots_without_a_match_are_read_from_their_own_week() -> None:
     variance[:, 2:] = np.inf
     nothing = margins(np.ones(3), np.ones(4), 1.0)
     slots = matching(*[calendar(MONDAY, 1, "6h")] * 2)
-    week = Week(nothing, True, np.zeros(shape), variance, slots, level(100), 0.0)
+    week = Week(nothing, True, np.zeros(shape), variance, slots, level(100), 1.0)
     field = np.full(shape, 1 / 12)
     common, change = Memory((week,), field).split(frame, field)
     assert (change.matrix[:, 2:] == 0).all()

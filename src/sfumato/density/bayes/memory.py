@@ -40,9 +40,11 @@ _CHANGES = np.concatenate(([0.0], np.geomspace(0.005, 2.0, 25)))
 """How far totals may differ from the mean of the weeks, relative to it, tried on a grid."""
 _LEAST = 0.05
 """Least part of the usual total of a place or a slot that is taken to be left of it."""
-OTHER_CITY = 0.5
-"""Relative change of place totals from which on an earlier week is of another city, and left out:
-where every place has become another, it is 1.0 and more (docs/benchmarks/weeks.md)."""
+OTHER_CITY, _TOLD_APART = 0.85, 4.0
+"""Correlation of place totals below which an earlier week is of another city, and left out: .99 and
+more from week to week, .90 to .98 where a fifth of the antennas change places, .5 to .85 where all
+do (large zones stay large). At .5 memory made the error 15 % larger, at .7 by 1 %, and from .9 on
+smaller. And standard deviations of its error from which the variance of totals is known."""
 _LEVELS, _LIKELY_LEVEL, _SURE_OF_LEVEL = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64), 0.04, 1.0
 """How far the levels of weeks differ, as a standard deviation of their logarithms: tried, likely,
 and how sure that is."""
@@ -64,8 +66,8 @@ class Week:
     slots: csr_array
     """Current x earlier slots: rows are means of what matches."""
     activity: Activity
-    change: float
-    """How far the totals of places differ from those of the current week, relative to them."""
+    alike: float
+    """Correlation of its place totals with those of the current week, their noise taken out."""
 
     @property
     def whole(self) -> bool:
@@ -108,11 +110,10 @@ def week(
     gaps = np.asarray(slots.sum(axis=1)).ravel() == 0
     carried = np.asarray(variance @ slots.power(2).T)
     carried[:, gaps] = np.inf
-    (one, one_noise), (other, other_noise) = _shares(past.area, totals), _shares(area, coming)
-    change = _likeliest(past.places / total, one - other, one_noise + other_noise)
-    alike = area.shape == past.area.shape and abs(area - past.area).max() == 0
+    same = area.shape == past.area.shape and abs(area - past.area).max() == 0
+    alike = _correlation(past.places / total, _shares(past.area, totals), _shares(area, coming))
     moved = np.asarray(counts @ slots.T)
-    return Week(totals, bool(alike), moved, carried, slots, past.activity, change)
+    return Week(totals, bool(same), moved, carried, slots, past.activity, alike)
 
 
 def _shares(area: csr_array, margins: Margins) -> tuple[Vector, Vector]:
@@ -121,6 +122,18 @@ def _shares(area: csr_array, margins: Margins) -> tuple[Vector, Vector]:
     square = np.asarray(area.power(2).sum(axis=1), dtype=np.float64).ravel()
     total = max(float(noisy.sum()), margins.places_sd)
     return noisy / total, square * (margins.places_sd / total) ** 2
+
+
+def _correlation(usual: Vector, one: tuple[Vector, Vector], other: tuple[Vector, Vector]) -> float:
+    """Of two weeks' place totals without their noise: half of what they differ by, over how far
+    places differ. One where nobody can tell places apart."""
+    weight = 1.0 / (usual + usual.mean())
+    noise = one[1] + other[1]
+    apart = float((weight * (np.square(one[0] - other[0]) - noise)).sum())
+    middle = 0.5 * (one[0] + other[0])
+    sizes = float((weight * (np.square(middle - middle.mean()) - noise / 4)).sum()) + apart / 4
+    unsure = float(np.sqrt(2 * np.square(weight * noise / 4).sum()))
+    return 1.0 - 0.5 * apart / sizes if sizes > _TOLD_APART * unsure else 1.0
 
 
 def _likeliest(usual: Vector, away: Vector, noise: Vector) -> float:

@@ -243,7 +243,7 @@ def _weeks(margins: Margins, facts: PublicFacts) -> tuple[Week, ...]:
         ground = _grounds(measured.margins, earlier.facts, ())[0]
         frame, _ = frame_of(ground, measured)
         found.append(week(frame, ground, measured.margins, margins, _area(facts), calendar))
-    return tuple(one for one in found if one.change < OTHER_CITY)
+    return tuple(one for one in found if one.alike >= OTHER_CITY)
 
 
 def _bound_in_words(settings: Settings) -> str:
