@@ -144,6 +144,21 @@ def test_slots_without_a_match_are_read_from_their_own_week() -> None:
     )
 
 
+def test_a_crowd_of_one_week_is_not_averaged_with_the_others() -> None:
+    shape = (3, 4)
+    frame = Frame(np.zeros(shape), np.ones(shape), 1.0)
+    frame.matrix[0, 0] = 20.0
+    nothing = margins(np.ones(3), np.ones(4), 1.0)
+    slots = matching(*[calendar(MONDAY, 1, "6h")] * 2)
+    week = Week(nothing, True, np.zeros(shape), np.ones(shape), slots, level(100), 1.0)
+    week.counts[1, 1] = 20.0
+    field = np.full(shape, 1 / 12)
+    common, _ = Memory((week,), field).split(frame, field)
+    mean = common.matrix / common.scale + field
+    assert mean[0, 0] == pytest.approx(20)
+    assert mean[1, 1] == pytest.approx(0, abs=1e-9)
+
+
 class Town:
     """Three weeks of 20,000 people in 30 zones, each measured once (made up, so not private)."""
 

@@ -48,6 +48,9 @@ smaller. And standard deviations of its error from which the variance of totals 
 _LEVELS, _LIKELY_LEVEL, _SURE_OF_LEVEL = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64), 0.04, 1.0
 """How far the levels of weeks differ, as a standard deviation of their logarithms: tried, likely,
 and how sure that is."""
+_CROWD = 5.0
+"""Standard deviations between a cell and the same cell of another week from which on that week says
+nothing of it: a crowd that came once, then or now. By chance that is one cell in two million."""
 _NEGLIGIBLE = 1e-6
 _SEED = 20070910
 
@@ -279,12 +282,16 @@ class Memory:
         """The mean of the weeks less its field, and what this week differs by less the difference
         of the fields, each on a scale of its own on which its noise is the same everywhere."""
         total = float(self.usual.sum())
-        own = np.square(frame.sd / frame.scale)
-        precision, mean = 1.0 / own, frame.matrix / frame.scale / own
+        own, noisy = np.square(frame.sd / frame.scale), frame.matrix / frame.scale
+        precision, mean = 1.0 / own, noisy / own
         for one in self.weeks:
-            weight = 1.0 / (one.variance * total**2)
+            variance, counts = one.variance * total**2, one.counts * total
+            known = np.isfinite(variance) & (
+                np.abs(counts - noisy) < _CROWD * np.sqrt(variance + own)
+            )
+            weight = np.where(known, 1.0 / variance, 0.0)
             precision = precision + weight
-            mean = mean + np.where(np.isfinite(one.variance), one.counts * total, 0.0) * weight
+            mean = mean + np.where(known, counts, 0.0) * weight
         variance = 1.0 / precision
         mean = mean * variance
         left = own - variance
@@ -293,5 +300,5 @@ class Memory:
         scale = sharper / np.sqrt(variance)
         common = Frame(scale * (mean - self.usual), scale, sharper)
         scale = frame.sd / np.sqrt(np.where(known, left, _NEGLIGIBLE * own))
-        away = frame.matrix / frame.scale - mean - (field - self.usual)
+        away = noisy - mean - (field - self.usual)
         return common, Frame(np.where(known, scale * away, 0.0), scale, frame.sd)
