@@ -12,8 +12,9 @@ import pytest
 from sfumato.city import CityPlan, build_city, generate_events
 from sfumato.density.bayes import Bayes
 from sfumato.density.bayes.inference import Frame
+from sfumato.density.bayes.ladder import Activity
 from sfumato.density.bayes.measured import Kept, Margins, Measured
-from sfumato.density.bayes.memory import Memory, Week, matching, mean_margins
+from sfumato.density.bayes.memory import Memory, Week, matching, mean_margins, shared_level
 from sfumato.density.bayes.scheme import measure, read
 from sfumato.density.scheme import PublicFacts
 from sfumato.engine.local import LocalSource
@@ -58,11 +59,35 @@ def margins(places: np.ndarray, slots: np.ndarray, sd: float) -> Margins:
     return Margins((1,), np.array([1.0]), np.array([1.0]), places, sd, 9.0, slots, sd, 9.0)
 
 
+def level(total: float, error: float = 0.1) -> Activity:
+    totals = np.sort(total * np.exp(error * RNG.standard_normal(2000)))
+    return Activity(totals, totals / 10, np.array([10.0]), np.array([1.0]))
+
+
+def test_levels_that_are_alike_are_shared_and_others_are_not() -> None:
+    slots = matching(*[calendar(MONDAY, 1)] * 2)
+    one = margins(np.ones(3), np.ones(24), 1.0)
+
+    def weeks(*totals: float) -> list[Week]:
+        nothing = np.zeros((3, 24))
+        return [Week(one, True, nothing, nothing, slots, level(k), 1.0) for k in totals]
+
+    own = level(110)
+    alike = shared_level(own, weeks(100, 101, 99))
+    assert 100 < alike.total < 106
+    assert alike.totals.std() < 0.7 * own.totals.std()
+    assert (np.diff(alike.totals) >= 0).all()
+    assert alike.visits == pytest.approx(10)
+    fewer = shared_level(own, weeks(55, 56, 54))
+    assert fewer.total > 95
+    assert shared_level(own, [replace(weeks(100)[0], slots=slots[:12])]) is own
+
+
 def test_totals_are_averaged_by_their_precision_at_the_level_of_the_current_week() -> None:
     now = margins(np.array([30.0, 10.0]), np.array([20.0, 20.0]), 1.0)
     before = margins(np.array([40.0, 40.0]), np.array([60.0, 20.0]), 4.0)  # twice as many people
     eye = matching(calendar(MONDAY, 1, "12h"), calendar(MONDAY, 1, "12h"))
-    week = Week(before, True, np.zeros((2, 2)), np.ones((2, 2)), eye, 0.0)
+    week = Week(before, True, np.zeros((2, 2)), np.ones((2, 2)), eye, level(100), 1.0)
     found = mean_margins(now, (week,))
     # At half its level the earlier week has noise of 2, a quarter of the weight of the current one.
     np.testing.assert_allclose(found.places, [0.8 * 30 + 0.2 * 20, 0.8 * 10 + 0.2 * 20])
@@ -89,7 +114,8 @@ def test_mean_and_difference_say_what_the_weeks_say_and_their_noise_is_independe
             noisy / 20,
             1 / np.square(other * 20),
             matching(*[calendar(MONDAY, 1)] * 2),
-            0.0,
+            level(100),
+            1.0,
         )
         common, change = Memory((week,), field).split(frame, field)
         commons.append((common.matrix + common.scale * field) / common.sd)
@@ -108,13 +134,29 @@ def test_slots_without_a_match_are_read_from_their_own_week() -> None:
     variance = np.ones(shape)
     variance[:, 2:] = np.inf
     nothing = margins(np.ones(3), np.ones(4), 1.0)
-    week = Week(nothing, True, np.zeros(shape), variance, matching(*[calendar(MONDAY, 1)] * 2), 0.0)
+    slots = matching(*[calendar(MONDAY, 1, "6h")] * 2)
+    week = Week(nothing, True, np.zeros(shape), variance, slots, level(100), 1.0)
     field = np.full(shape, 1 / 12)
     common, change = Memory((week,), field).split(frame, field)
     assert (change.matrix[:, 2:] == 0).all()
     np.testing.assert_allclose(
         (common.matrix / common.scale + field)[:, 2:], frame.matrix[:, 2:], atol=1e-9
     )
+
+
+def test_a_crowd_of_one_week_is_not_averaged_with_the_others() -> None:
+    shape = (3, 4)
+    frame = Frame(np.zeros(shape), np.ones(shape), 1.0)
+    frame.matrix[0, 0] = 20.0
+    nothing = margins(np.ones(3), np.ones(4), 1.0)
+    slots = matching(*[calendar(MONDAY, 1, "6h")] * 2)
+    week = Week(nothing, True, np.zeros(shape), np.ones(shape), slots, level(100), 1.0)
+    week.counts[1, 1] = 20.0
+    field = np.full(shape, 1 / 12)
+    common, _ = Memory((week,), field).split(frame, field)
+    mean = common.matrix / common.scale + field
+    assert mean[0, 0] == pytest.approx(20)
+    assert mean[1, 1] == pytest.approx(0, abs=1e-9)
 
 
 class Town:

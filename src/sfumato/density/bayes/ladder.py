@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,14 @@ class Activity:
     def visits(self) -> float:
         """Mean activity of a person who was seen."""
         return max(float(self.totals.sum() / self.people.sum()), 1.0)
+
+    def weighted(self, weights: Vector) -> Activity:
+        """The same draws where each counts by its weight."""
+        reached = np.cumsum(weights / weights.sum())
+        middle = reached - 0.5 * np.diff(reached, prepend=0.0)
+        ranks = (np.arange(self.totals.size) + 0.5) / self.totals.size
+        totals = np.interp(ranks, middle, self.totals)
+        return replace(self, totals=totals, people=np.interp(ranks, middle, self.people))
 
     def stratified(self, count: int) -> Vector:
         """`count` totals at evenly spaced ranks, so that few draws have the spread of many."""

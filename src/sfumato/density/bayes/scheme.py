@@ -47,6 +47,7 @@ from sfumato.density.bayes.memory import (
     Memory,
     Week,
     mean_margins,
+    shared_level,
     this_week,
     week,
 )
@@ -223,9 +224,10 @@ def _grounds(
 ) -> tuple[Ground, Ground]:
     """Of the mean of all weeks, and of this one: the same where there are no others."""
     mean = mean_margins(margins, weeks) if weeks else margins
+    activity = _activity(margins.ladder, margins.ladder_sd, facts)
     usual = prepare(
         mean,
-        _activity(margins.ladder, margins.ladder_sd, facts),
+        shared_level(activity, weeks) if weeks else activity,
         _area(facts),
         centres(facts),
         facts.grid.starts(),
@@ -248,7 +250,7 @@ def _weeks(margins: Margins, facts: PublicFacts) -> tuple[Week, ...]:
         ground = _grounds(measured.margins, earlier.facts, ())[0]
         frame, _ = frame_of(ground, measured)
         found.append(week(frame, ground, measured.margins, margins, _area(facts), calendar))
-    return tuple(one for one in found if one.change < OTHER_CITY)
+    return tuple(one for one in found if one.alike >= OTHER_CITY)
 
 
 def _bound_in_words(settings: Settings) -> str:
