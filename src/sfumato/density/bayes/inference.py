@@ -7,7 +7,7 @@ indistinguishable from noise:
 
 0. one-off crowds, found by a scan and set apart, from the margins too;
 1. the field of the margins (place total times slot total), the prior mean;
-2. known rhythms of the calendar, each a field over places, filtered in space;
+2. rhythms that cities are known to have, each a field over places, filtered in space;
 3. unknown rhythms that many places share, by singular values, filtered in space;
 4. the rest of each place, filtered in time.
 
@@ -34,11 +34,12 @@ from sfumato.density.bayes.clipping import (
 from sfumato.density.bayes.crowd_counts import set_apart
 from sfumato.density.bayes.ground import PAIRS, Ground
 from sfumato.density.bayes.measured import Measured
+from sfumato.density.bayes.rhythms import rhythm_axes
 from sfumato.density.posterior import Posterior
 from sfumato.density.refine.margins import rake
 from sfumato.density.refine.spatial import Filtered, SpatialFilter
 from sfumato.density.refine.special_hours import NIGHT_END, OWN, pool_nights, temper_crowds
-from sfumato.density.refine.temporal import components, effective_noise, rhythm_basis, wiener
+from sfumato.density.refine.temporal import components, effective_noise, wiener
 from sfumato.model.time_grid import HourCalendar
 
 if TYPE_CHECKING:
@@ -51,9 +52,6 @@ divided by it (docs/decisions/bayes.md, "Weak signals")."""
 _SIZE = 0.8
 """Strength of a place's own rhythm grows with this power of its size. A half would be the same
 relative strength everywhere; stations and centres differ more from the city than homes do."""
-_RHYTHM = 0.2
-"""How far places differ from the city's rhythm, relative to it: what is expected where noise hides
-it."""
 _SEED = 20170403
 
 Table = NDArray[np.float64]
@@ -110,14 +108,14 @@ def infer(
     distortion = find_distortion(
         frame.matrix, scale * field, frame.sd, ground.spread, weighting.leak
     )
-    places = SpatialFilter(ground.centres, (ground.places / ground.places.mean()) ** _SIZE)
+    size = (ground.places / ground.places.mean()) ** _SIZE
+    places = SpatialFilter(ground.centres, size / np.sqrt(np.square(size).mean()))
     common, change = Frame(frame.matrix - scale * field, scale, frame.sd), None
     if memory is not None:
         common, change = memory.split(frame, field)
-    power = float(np.square(common.scale * field).sum()) / field.shape[0]
-    found = _layers(common, ground, places, rng, rich, power)
+    found = _layers(common, ground, places, rng, rich, expected=True)
     if change is not None:
-        found = _both(found, _layers(change, ground, places, rng, rich, None))
+        found = _both(found, _layers(change, ground, places, rng, rich, expected=False))
     centre = field + found.mean
     # Kept positive: raking and shares are of a positive table.
     table = _at_level(np.maximum(centre, 0.02 * field), ground.places)
@@ -152,16 +150,15 @@ def _layers(
     places: SpatialFilter,
     rng: np.random.Generator,
     rich: bool,
-    power: float | None,
+    expected: bool,
 ) -> Layers:
     """Rhythms, components and what time shares, each from what the ones before left over.
 
-    `power` is that of a place in the table that these are leftovers of; none where nothing is
-    expected of them.
+    `expected`: whether there are likely to be rhythms at all.
     """
     rest, sigma = frame.matrix, frame.sd
     envelope = np.sqrt(ground.slots / ground.slots.mean())
-    fields, basis = _rhythms(rest, sigma, places, ground.calendar, envelope, power)
+    fields, basis = _rhythms(rest, sigma, places, ground.calendar, envelope, expected)
     rest = rest - (rest @ basis) @ basis.T
     noise = max(sigma, effective_noise(rest, rest.shape[1] - basis.shape[1]))
     free = rest.shape[1] - basis.shape[1]
@@ -263,23 +260,17 @@ def _rhythms(
     places: SpatialFilter,
     calendar: HourCalendar,
     envelope: Vector,
-    power: float | None,
+    expected: bool,
 ) -> tuple[list[Filtered], Table]:
-    """Known rhythms on their principal axes: a field each, and the basis used.
-
-    Axes are chosen where the noisy strengths are largest, so they carry more than their part of
-    the noise.
-    """
-    basis = rhythm_basis(calendar, envelope)
-    strength = rest @ basis
-    noise = _chosen(sigma, basis.shape[1], rest.shape[0])
-    if basis.shape[1]:
-        axes = np.linalg.svd(strength, full_matrices=False)[2]
-        basis = basis @ axes.T
-        strength = rest @ basis
-    expected = None if power is None else _RHYTHM**2 * power / max(basis.shape[1], 1)
-    fields = [places.apply(strength[:, k], noise, expected) for k in range(basis.shape[1])]
-    return fields, basis
+    """Rhythms on their axes: a field each, and the basis used."""
+    axes = rhythm_axes(rest, sigma, calendar, envelope)
+    fields = [
+        places.apply(strength, float(noise), float(signal) if expected else None)
+        for strength, noise, signal in zip(
+            (rest @ axes.basis).T, axes.noise, axes.expected, strict=True
+        )
+    ]
+    return fields, axes.basis
 
 
 def _unseen(ground: Ground, table: Table, found: Layers, pooled: bool) -> Table:
