@@ -116,6 +116,8 @@ _ROUNDS = 120
 """Steps of the multiplicative fixed point."""
 _LARGEST = 400
 """Slots above which the filter works on equal spans of at most this length, one by one."""
+_CLEARLY = 3.0
+"""Difference of log likelihoods from which a mixture is more than noise."""
 _SHARED = 0.05
 """Variance beyond the white one, in units of the noise, from which neighbours are asked."""
 
@@ -201,6 +203,8 @@ def _wiener(
     seen = rows @ rest
     moments = seen.T @ seen / max(rows.shape[0], 1)
     mixture = _likeliest(moments, inner, noise)
+    if not _stands_out(moments, inner, mixture, noise, rows.shape[0]):
+        mixture = np.zeros(len(shapes))
     signal = sum((w * k for w, k in zip(mixture, inner, strict=True)), np.zeros_like(moments))
     power, directions = np.linalg.eigh(signal)
     power = np.maximum(power, 0.0)
@@ -223,6 +227,21 @@ def _wiener(
         return result
 
     return Smoothed(mean @ lifted.T, variance @ np.square(lifted).T, mixture, errors)
+
+
+def _stands_out(
+    moments: Matrix, shapes: list[Matrix], mixture: NDArray[np.float64], noise: float, rows: int
+) -> bool:
+    """Whether the mixture explains the rows clearly better than noise alone.
+
+    The fixed point never reaches zero, and the little that it leaves where nothing is seen is no
+    signal: with 200,000 people at epsilon 0.1 it made intervals half as wide again.
+    """
+    size = moments.shape[0]
+    total = sum((w * k for w, k in zip(mixture, shapes, strict=True)), noise * np.eye(size))
+    fit = np.linalg.slogdet(total)[1] + float(np.trace(np.linalg.solve(total, moments)))
+    alone = size * np.log(noise) + float(np.trace(moments)) / noise
+    return bool(0.5 * rows * (alone - fit) > _CLEARLY)
 
 
 def _likeliest(moments: Matrix, shapes: list[Matrix], noise: float) -> NDArray[np.float64]:
