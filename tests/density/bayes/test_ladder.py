@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sfumato.density.bayes.ladder import REACH, Activity, ladder_steps, read_ladder
+from sfumato.density.bayes.ladder import FAR_REACH, REACH, Activity, ladder_steps, read_ladder
 from sfumato.model.ladder import LADDER_UNITS, ladder_gains
 
 STEPS = ladder_steps(168, 40)
@@ -66,7 +66,8 @@ def half_width(found: Activity) -> float:
 def test_steps_double_up_to_what_one_person_can_reach() -> None:
     assert ladder_steps(168, 1) == (1, 2, 4, 8, 16, 32, 64, 128, 168)
     assert ladder_steps(24, 2) == (1, 2, 4, 8, 16, 32, 48)
-    assert ladder_steps(168, 1_303)[-1] == ladder_steps(168, REACH)[-1] == REACH * 168
+    assert ladder_steps(168, REACH)[-1] == REACH * 168
+    assert ladder_steps(168, 1_303)[-2:] == (REACH * 168, FAR_REACH * 168)
     assert ladder_steps(1, 1) == (1,)
     assert ladder_steps(16, 4) == (1, 2, 4, 8, 16, 32, 64)
 
@@ -141,27 +142,27 @@ def test_stated_visits_are_a_weak_prior() -> None:
         read(people, 3e4, np.random.default_rng(1), visits=visits, stated=True).total
         for visits in (mean / 4, 4 * mean)
     ]
-    assert blind[1] > 3 * blind[0]
+    assert blind[1] > 2 * blind[0]
 
 
-def test_a_heavy_tail_above_the_top_is_not_lost() -> None:
-    """A tenth of the people lie above the top of the ladder, where nothing is measured."""
+def test_a_heavy_tail_is_not_lost() -> None:
+    """People at several places in every slot: the last step is wide, and a tail goes beyond it."""
     rng = np.random.default_rng(16)
     people = np.ceil(rng.lognormal(np.log(250), 0.8, 20_000))
-    seen = np.minimum(people, STEPS[-1])
-    assert (people > STEPS[-1]).mean() > 0.05
+    doubling = np.minimum(people, REACH * 168)
+    assert (people > REACH * 168).mean() > 0.05
     found = read(people, 20.0, rng)
-    assert found.total > 1.01 * seen.sum()
-    assert found.total == pytest.approx(np.minimum(people, 2 * STEPS[-1]).sum(), rel=0.06)
+    assert found.total > 1.02 * doubling.sum()
+    assert found.total == pytest.approx(people.sum(), rel=0.06)
 
 
 def test_nobody_at_all_gives_little_and_nothing_breaks() -> None:
     sds = tuple((100.0 * LADDER_UNITS / ladder_gains(STEPS)).tolist())
     for sums in (tuple(-3 * sd for sd in sds), (0.0,) * len(STEPS)):
         found = read_ladder(sums, sds, STEPS, 1_000, 13.55, False)
-        assert (found.totals > 0).all()
+        assert (found.totals >= 0).all()
         assert np.isfinite(found.totals).all()
-        assert found.total < 13.55 * 1_000
+        assert np.median(found.totals) < 0.5 * 13.55 * 1_000
 
 
 def test_few_draws_at_even_ranks_have_the_spread_and_the_mean_of_all() -> None:
