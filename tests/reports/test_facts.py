@@ -56,6 +56,15 @@ def test_missing_parts_give_fewer_rows_and_no_inventions(part: str) -> None:
     assert label_facts({}, WORDS)["rows"] == []
 
 
+def test_a_folded_period_is_not_shown_as_one_week() -> None:
+    fold = {"to": "week", "repeats": 4, "start": "2024-01-01T00:00:00+01:00",
+            "end": "2024-01-29T00:00:00+01:00"}  # fmt: skip
+    facts = label_facts(manifest() | {"grid": {"tz": "Europe/Paris", "fold": fold}}, WORDS)
+    assert facts["period"] == "a typical week of 2024-01-01 to 2024-01-29"
+    assert "all 4 weeks from 2024-01-01 to 2024-01-29" in values(facts)["Counts"]
+    assert "period" not in label_facts(manifest(), WORDS)
+
+
 def test_what_protects_nobody_is_said_loudly() -> None:
     for change in (
         {"tainted": True},

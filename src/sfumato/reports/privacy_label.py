@@ -100,7 +100,7 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
     _cumulative(privacy, row, words)
     counting = privacy.get("counting")
     how = "stream" if manifest.get("kind") == "stream" else str(counting)
-    fold = _part(grid, "fold")
+    fold = {key: str(value)[:10] for key, value in _part(grid, "fold").items()}
     folded = fill(label["fold_note"], **fold) if fold else ""
     row("counting", words["counting"].get(how, counting), folded)
     row("bound", privacy.get("bound"))
@@ -126,6 +126,7 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
         "year": str(release.get("reserved_at") or "")[:4],
         "version": str(version or ""),
         "tz": str(grid.get("tz") or ""),
+        **({"period": fill(words["page"]["folded"], **fold)} if fold else {}),
         "warnings": _warnings(manifest, scheme, words),
         "caveats": _texts(manifest.get("caveats")),
         "not_covered": _texts(manifest.get("not_covered")),

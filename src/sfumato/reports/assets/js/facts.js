@@ -23,9 +23,10 @@ export function drawFacts(release, words) {
   list("not-covered", facts.not_covered);
   byId("title").textContent = facts.name || words.page.untitled;
   const unit = words.counting_unit[facts.counting] ?? words.counting_unit.visits;
-  byId("subtitle").textContent = fill(words.page.subtitle, { unit, zones: figures.whole.format(release.zones), slots: figures.whole.format(release.slots), period: clock.period(), tz: clock.tz });
+  const period = facts.period ?? clock.period();
+  byId("subtitle").textContent = fill(words.page.subtitle, { unit, zones: figures.whole.format(release.zones), slots: figures.whole.format(release.slots), period, tz: clock.tz });
   byId("cite-text").textContent = fill(words.cite.text, {
-    dataset: facts.dataset || words.page.untitled, name: facts.name, year: facts.year || "n.d.", unit, zones: release.zones, period: clock.period(),
+    dataset: facts.dataset || words.page.untitled, name: facts.name, year: facts.year || "n.d.", unit, zones: release.zones, period,
     epsilon: facts.epsilon ?? "?", delta: facts.delta ?? "?", protects: facts.unit, version: facts.version, id: facts.id,
   });
   byId("precision").textContent = fill(words.page.precision, { step: figures.count(figures.step) });
