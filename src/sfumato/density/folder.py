@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.density.common import bound_in_words
+from sfumato.density.fitness import MOST, Fitness
 from sfumato.density.refine.margins import pattern_digest
 from sfumato.density.scheme import Density, Plan, PublicFacts
 from sfumato.density.tables import (
@@ -43,6 +44,7 @@ from sfumato.privacy.transaction import digests
 from sfumato.published.manifest import (
     MANIFEST_NAME,
     NOT_COVERED,
+    FitnessFacts,
     GridFacts,
     Manifest,
     Measured,
@@ -92,6 +94,7 @@ def density_manifest(
     released: Places,
     files: Mapping[str, str],
     further_inputs: Mapping[str, bool | int | float | str | None] | None = None,
+    fitness: Fitness | None = None,
 ) -> Manifest:
     """Everything a reader needs to judge the release; the same bytes on every rerun.
 
@@ -129,11 +132,30 @@ def density_manifest(
             **({} if facts.expected is None else {"earlier": pattern_digest(facts.expected)}),
             **(further_inputs or {}),
         },
+        fitness=None if fitness is None else _fitness_facts(fitness),
         software={"sfumato": version("sfumato")},
         ledger=ledger_head(reservation),
         files=dict(files),
-        caveats=[*density.remarks, *_caveats(facts, plan), *border_lines(further_inputs or {})],
+        caveats=[
+            *density.remarks,
+            *([] if fitness is None else fitness.caveats),
+            *_caveats(facts, plan),
+            *border_lines(further_inputs or {}),
+        ],
         not_covered=list(NOT_COVERED),
+    )
+
+
+def _fitness_facts(found: Fitness) -> FitnessFacts:
+    """What was forecast. A useless release is only made where the holder insists, so that a rerun
+    that finishes it writes the same, whatever it was told."""
+    return FitnessFacts(
+        figures=None if found.figures is None else dict(found.figures),
+        most=dict(MOST),
+        signal=round(found.signal.whole, 1),
+        signal_per_place=round(found.signal.place, 3),
+        failing=list(found.failing),
+        anyway=found.useless,
     )
 
 
@@ -193,6 +215,7 @@ def write_release(
     reservation: Reservation,
     counted: Places,
     released: Places,
+    fitness: Fitness | None = None,
 ) -> None:
     """All files of a release."""
     from sfumato.reports.page import PAGE_NAME, build_page
@@ -214,7 +237,9 @@ def write_release(
 
     def manifest() -> Manifest:
         files, inputs = digests(folder), finish.facts()
-        return density_manifest(facts, plan, density, reservation, counted, released, files, inputs)
+        return density_manifest(
+            facts, plan, density, reservation, counted, released, files, inputs, fitness
+        )
 
     first = manifest()
     write_bytes(folder / PAGE_NAME, build_page(Release(folder, first)).encode())
