@@ -62,6 +62,10 @@ class UsageError(SfumatoError):
     exit_code = 2
 
 
+class Unfit(SfumatoError):
+    """A forecast from public facts says that a release would be of no use. Nothing was spent."""
+
+
 class BudgetRefused(SfumatoError):
     """The ledger says no. Carries what is left and what would fit."""
 

@@ -95,7 +95,8 @@ def test_what_was_made_in_these_words_is_used_in_these_words(
     people = ("--delta", "1e-4", "--expected-users", "60")
     noise = ("--scheme", "gaussian", *people)
     run("plan", *places, *PERIOD, "--epsilon", "1", *noise, "--no-rehearse")
-    run("release", events, *places, *PERIOD, *paid, *noise, "--out", f"release-{name}")
+    run("release", events, *places, *PERIOD, *paid, *noise, "--anyway",
+        "--out", f"release-{name}")  # fmt: skip
     run("stream", events, *places, *PERIOD, *paid, "--scheme", "sample", "--out", f"stream-{name}",
         "--name", f"stream-{name}")  # fmt: skip
     run("inspect", events, *places)
@@ -120,7 +121,7 @@ def test_other_places_than_those_of_the_release_are_refused(
     noise = ("--scheme", "gaussian", "--delta", "1e-4", "--expected-users", "60")
     run = CliRunner().invoke
     done = run(app, ["release", "points.csv", *SAID["squares"], *PERIOD, *paid, *noise,
-                     "--out", "other"])  # fmt: skip
+                     "--anyway", "--out", "other"])  # fmt: skip
     assert done.exit_code == 0, done.output
     for places in (SAID["hexagons"], SAID["zones"], ("--grid", "2km", "--region", BOX)):
         for command in ("evaluate", "attack"):

@@ -48,6 +48,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         events = "{folder / "city" / "events.parquet"}"
         hierarchy-column = "district"
         integers = true
+        anyway = true
         """
     )
     return folder

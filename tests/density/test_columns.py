@@ -65,7 +65,7 @@ def command(home: Path, name: str, *flags: str) -> list[str]:
         "--from", "2024-03-04", "--to", "2024-03-05", "--slot", "6h", "--tz", "UTC",
         "--dataset", "town", "--epsilon", "1", "--delta", "1e-6", "--expected-users", "90",
         "--scheme", "gaussian", "--ledger", str(home / "ledger.sqlite"),
-        "--out", str(home / name), *flags,
+        "--out", str(home / name), "--anyway", *flags,
     ]  # fmt: skip
 
 
@@ -109,7 +109,8 @@ def test_caveats_come_first(home: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert told[at + 1 : at + 3] == ["Take note.", f"- {NOTE}"]
     manifest = json.loads((home / "day" / "manifest.json").read_text())
     assert manifest["caveats"][0] == NOTE
-    assert "thinned count" in manifest["caveats"][1]
+    assert "a forecast on made-up people" in manifest["caveats"][1]
+    assert "thinned count" in manifest["caveats"][2]
     lines = (home / "day" / "README.txt").read_text().splitlines()
     assert lines[:5] == ["day", "===", "", "Take note.", f"- {NOTE}"]
     assert sum(NOTE in line for line in lines) == 1

@@ -143,7 +143,17 @@ def ledger(name: str) -> tuple[str, str]:
 
 COUNTED = (*WHEN, "--tz", "Asia/Shanghai", "--slot", "6h", "--grid", "4km", "--region", BOX)
 SPENT = ("--dataset", "taxis", "--expected-users", "1000")
-RELEASE = (*COUNTED, *SPENT, "--scheme", "laplace", "--bound", "sample:2", "--epsilon", "1")
+RELEASE = (
+    *COUNTED,
+    *SPENT,
+    "--scheme",
+    "laplace",
+    "--bound",
+    "sample:2",
+    "--epsilon",
+    "1",
+    "--anyway",
+)
 STREAM = (*COUNTED, *SPENT, "--scheme", "sample", "--epsilon", "1")
 NOISE = ("--most-reports", "20", "--expected-noise", "100m")
 DAYS = ("--from", "2008-02-03", "--to", "2008-02-05")  # of UTC
@@ -184,7 +194,7 @@ def test_a_native_folder_from_python_is_released_once(here: Path) -> None:
         "start": "2008-02-04", "end": "2008-02-05", "tz": "Asia/Shanghai", "slot": "6h",
         "grid": "4km", "region": BOX, "dataset": "taxis", "expected_users": 1000,
         "scheme": "laplace", "bound": "sample:2", "epsilon": 1.0, "delta": 1e-6,
-        "ledger": "book.sqlite",
+        "ledger": "book.sqlite", "anyway": True,
     }  # fmt: skip
     first = sfumato.release(folder, out="one", format="tdrive", **asked)
     assert first.how == "new"

@@ -38,6 +38,7 @@ def test_a_dry_run_reads_antennas_and_regions_but_no_events(
     flowdb: Path, sfumato: Callable[..., str]
 ) -> None:
     asked = ("release", str(flowdb), "--pipeline", "flowkit", "--zoning", "admin3", *WHEN, *WHAT)
+    asked = (*asked, "--anyway")
     assert "It fits the budget." in sfumato(*asked, "--out", "x", "--dry-run")
     with pytest.raises(InputError, match=r"mds\.parquet"):
         sfumato(*asked, "--out", "x")

@@ -76,6 +76,9 @@ def plan(
     rehearse: Annotated[
         bool, typer.Option("--rehearse/--no-rehearse", help="Forecast errors on made-up people.")
     ] = True,
+    suggest: Annotated[
+        bool, typer.Option("--suggest", help="Say what would make a useless release useful.")
+    ] = False,
     zone_id: ZoneId = None,
     zone_name: ZoneName = None,
     layer: Layer = None,
@@ -97,6 +100,6 @@ def plan(
     options = dict(locals())
     from sfumato.density.plan import plan as look_ahead
 
-    with Working(as_json, "rehearsing on made-up people" if rehearse else "planning"):
+    with Working(as_json, "rehearsing on made-up people" if rehearse or suggest else "planning"):
         found = called(look_ahead, options)
     typer.echo(json.dumps(found.answer, indent=2) if as_json else str(found))

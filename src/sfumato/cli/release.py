@@ -123,6 +123,14 @@ def release(
     ledger: Where = None,
     ledger_key: KeyFile = None,
     dry_run: DryRun = False,
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway",
+            help="Publish although a forecast says that it would be of no use.",
+            rich_help_panel=PRIVACY,
+        ),
+    ] = False,
     keep_key: Annotated[
         bool,
         typer.Option(
@@ -173,7 +181,8 @@ def _price(options: dict[str, Any]) -> Price:
     ):
         name = options["name"] or options["out"].absolute().name
         asked = called(request, options, places=places, grid=slots, name=name)
-    return publish.price(asked, open_ledger(options["ledger"], options["ledger_key"]))
+    book = open_ledger(options["ledger"], options["ledger_key"])
+    return publish.price(asked, book, options["anyway"], options["grid"])
 
 
 def _tell_price(price: Price, dataset: str, as_json: bool) -> None:
@@ -183,9 +192,10 @@ def _tell_price(price: Price, dataset: str, as_json: bool) -> None:
     if as_json:
         data = {"lines": list(plan.lines), "sd": plan.sd, "fits": price.fits}
         data |= {"epsilon": cost.epsilon, "delta": cost.delta, "rho": cost.rho}
+        data |= {"fitness": None if price.fitness is None else price.fitness.answer()}
         print_json(data)
     else:
-        for line in plan.lines:
+        for line in (*plan.lines, *(() if price.fitness is None else price.fitness.lines())):
             typer.echo(line)
         typer.echo("It fits the budget." if price.fits else "It does NOT fit the budget.")
         typer.echo("Nothing was read and nothing was spent.")
@@ -194,6 +204,8 @@ def _tell_price(price: Price, dataset: str, as_json: bool) -> None:
             f"This release would pass the cap of {dataset!r}.",
             remedy="See sfumato ledger show and sfumato ledger plan.",
         )
+    if price.refusal is not None:
+        raise price.refusal
 
 
 def _summary(made: Release) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sfumato.density.bayes.measured import Kept
 from sfumato.density.common import bound_in_words
+from sfumato.density.fitness import MOST, Fitness
 from sfumato.density.scheme import Density, Plan, PublicFacts
 from sfumato.density.tables import (
     density_table,
@@ -46,6 +47,7 @@ from sfumato.published.folder import MEASUREMENTS
 from sfumato.published.manifest import (
     MANIFEST_NAME,
     NOT_COVERED,
+    FitnessFacts,
     GridFacts,
     Manifest,
     Measured,
@@ -95,6 +97,7 @@ def density_manifest(
     released: Places,
     files: Mapping[str, str],
     further_inputs: Mapping[str, bool | int | float | str | None] | None = None,
+    fitness: Fitness | None = None,
 ) -> Manifest:
     """Everything a reader needs to judge the release; the same bytes on every rerun.
 
@@ -132,11 +135,25 @@ def density_manifest(
             **earlier_inputs(facts.earlier),
             **(further_inputs or {}),
         },
+        fitness=None if fitness is None else _fitness_facts(fitness),
         software={"sfumato": version("sfumato")},
         ledger=ledger_head(reservation),
         files=dict(files),
-        caveats=caveats(facts, plan, density, further_inputs or {}),
+        caveats=caveats(facts, plan, density, further_inputs or {}, fitness),
         not_covered=list(NOT_COVERED),
+    )
+
+
+def _fitness_facts(found: Fitness) -> FitnessFacts:
+    """What was forecast. A useless release is only made where the holder insists, so that a rerun
+    that finishes it writes the same, whatever it was told."""
+    return FitnessFacts(
+        figures=None if found.figures is None else dict(found.figures),
+        most=dict(MOST),
+        signal=round(found.signal.whole, 1),
+        signal_per_place=round(found.signal.place, 3),
+        failing=list(found.failing),
+        anyway=found.useless,
     )
 
 
@@ -153,9 +170,11 @@ def caveats(
     plan: Plan,
     density: Density,
     inputs: Mapping[str, bool | int | float | str | None],
+    fitness: Fitness | None = None,
 ) -> list[str]:
     """What readers should know first; `inputs` say what the border takes."""
     found, bound = list(density.remarks), facts.bound
+    found += [] if fitness is None else fitness.caveats
     if plan.bound:  # the scheme's own rules, and a level that it restores
         pass
     elif isinstance(bound, SampleBound):
@@ -220,6 +239,7 @@ def write_release(
     reservation: Reservation,
     counted: Places,
     released: Places,
+    fitness: Fitness | None = None,
 ) -> None:
     """All files of a release."""
     extra = write_tables(folder, density, facts.grid, finish)
@@ -230,7 +250,9 @@ def write_release(
 
     def manifest(files: Mapping[str, str]) -> Manifest:
         inputs = finish.facts()
-        return density_manifest(facts, plan, density, reservation, counted, released, files, inputs)
+        return density_manifest(
+            facts, plan, density, reservation, counted, released, files, inputs, fitness
+        )
 
     seal(folder, manifest)
 

@@ -16,10 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.density.fitness import Case, fitness
 from sfumato.density.registry import DEFAULT, scheme_named
 from sfumato.density.rehearsal import Rehearsal
 from sfumato.density.request import bound_text, counting_of, parse_bound, request
 from sfumato.density.scheme import Parameter, Plan, PublicFacts, Scheme
+from sfumato.density.suggest import suggestions, table
 from sfumato.engine.local import LocalSource
 from sfumato.errors import UsageError
 from sfumato.geography.border import border_lines
@@ -44,6 +46,8 @@ class Outlook:
     """The cost of a release, and what was forecast of its errors. `answer` is plain data."""
 
     answer: Mapping[str, Any]
+    use: tuple[str, ...] = ()
+    """Whether it would be of use, and what would work, in words."""
 
     def lines(self) -> list[str]:
         """The outlook in plain words."""
@@ -65,6 +69,7 @@ class Outlook:
             )
         if "rehearsal" in said:
             lines += _rehearsed(said["rehearsal"])
+        lines += self.use
         return [*lines, "Nothing was read and nothing was spent."]
 
     def __str__(self) -> str:
@@ -109,6 +114,7 @@ def plan(
     target_error: float | None = None,
     cap_epsilon: float | None = None,
     rehearse: bool = True,
+    suggest: bool = False,
 ) -> Outlook:
     """Say what a release will cost and how good it will be. Spends nothing, reads no events.
 
@@ -142,7 +148,8 @@ def plan(
         fold: Fold the period to a typical week or day, as for `release`.
         target_error: Find the epsilon of this mean relative error.
         cap_epsilon: Say how many releases a year fit this cap.
-        rehearse: Forecast errors on made-up people.
+        rehearse: Forecast errors on made-up people, and whether `release` would refuse it.
+        suggest: Say what would make it useful, if it is not.
 
     Returns:
         The outlook, which prints itself; `answer` holds its numbers.
@@ -228,7 +235,15 @@ def plan(
         }
     if rehearse or target_error is not None:
         answer["rehearsal"] = _forecast(recipe, facts, expected_users, released, target_error)
-    return Outlook(answer)
+    use: list[str] = []
+    if (rehearse or suggest) and (case := Case.of(scheme, facts, released)) is not None:
+        found = fitness(case)
+        answer["fitness"], use = found.answer(), found.lines()
+        if suggest:
+            working = suggestions(case, grid) if found.failing else []
+            answer["suggestions"] = [made.answer() for made in working]
+            use += table(working) if found.failing else []
+    return Outlook(answer, tuple(use))
 
 
 def _cost_answer(scheme: str, facts: PublicFacts, found: Cost) -> dict[str, Any]:

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
+from sfumato.density.fitness import Case, Fitness, fitness
 from sfumato.density.folder import write_release
 from sfumato.density.registry import DEFAULT, scheme_named
 from sfumato.density.request import Request, request
 from sfumato.density.scheme import Parameter, Plan
+from sfumato.density.suggest import suggestions
 from sfumato.engine.local import DropLog, LocalSource
 from sfumato.engine.open import engine_of, opened_source
-from sfumato.errors import SfumatoError, UsageError
+from sfumato.errors import SfumatoError, Unfit, UsageError
 from sfumato.geography.border import FIRST
 from sfumato.geography.places import PlaceOptions
 from sfumato.model.counts import Bound, Counting
@@ -85,6 +87,7 @@ def release(
     spark_conf: Mapping[str, str] | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     keep_key: bool = False,
+    anyway: bool = False,
     internal: Callable[[DropLog], None] | None = None,
     progress: Progress | None = None,
 ) -> Release:
@@ -135,6 +138,7 @@ def release(
         spark_conf: Settings of that session.
         ledger: The ledger, its file or address; default: a file in your data folder.
         keep_key: Keep the key, with which the noise can be redrawn.
+        anyway: Publish it although a forecast says that it would be of no use.
         internal: Told, before anything is reserved, how many rows were read and why some do not
             count: for the holder's eyes only.
         progress: Told the stage and its share.
@@ -145,6 +149,7 @@ def release(
     Raises:
         UsageError: What is asked for does not go together.
         InputError: A file cannot be read.
+        Unfit: A forecast from public facts says that it would be of no use; nothing was spent.
         BudgetRefused: It would pass the cap of the data set.
 
     Example:
@@ -195,6 +200,7 @@ def release(
             earlier=earlier,
             tz=tz,
         )
+        forecast = checked_fitness(asked, book, anyway, grid, progress)
         with opened_source(
             found(),
             asked.counted,
@@ -208,7 +214,59 @@ def release(
             time_unit=time_unit,
             progress=progress,
         ) as source:
-            return publish_request(asked, source, book, folder, keep_key, internal, progress)
+            return publish_request(
+                asked, source, book, folder, keep_key, internal, progress, forecast
+            )
+
+
+def checked_fitness(
+    asked: Request,
+    book: Ledger,
+    anyway: bool = False,
+    cells: str | None = None,
+    progress: Progress | None = None,
+) -> Fitness | None:
+    """The forecast of a release, which is refused here if it would be of no use.
+
+    Decided from public facts, before any record is read and anything is reserved. What was
+    reserved already is paid for, and goes on.
+
+    Args:
+        asked: The release.
+        book: The ledger.
+        anyway: The holder wants it all the same.
+        cells: The grid of its zones, if they are one, to suggest a coarser.
+        progress: Told the stage.
+
+    Raises:
+        Unfit: It would be of no use.
+    """
+    book.require_dataset(asked.dataset)
+    asked.plan()  # settings that make no sense are refused as such
+    case = Case.of(asked.scheme, asked.facts)
+    if case is None:
+        return None
+    if progress is not None:
+        progress("forecasting on made-up people", -1.0)
+    found = fitness(case)
+    if not anyway and _refused(found, asked, book):
+        raise unfit(case, found, cells)
+    return found
+
+
+def _refused(found: Fitness, asked: Request, book: Ledger) -> bool:
+    return found.useless and book.book().find(asked.dataset, asked.name) is None
+
+
+def unfit(case: Case, found: Fitness, cells: str | None = None) -> Unfit:
+    """The refusal of a release, with what would work."""
+    working = [made.in_python for made in suggestions(case, cells)]
+    works = f"Of use would be {', or '.join(working)}. " if working else ""
+    return Unfit(
+        "A forecast from public facts says that this release would be of no use: "
+        f"{'; '.join(found.reasons)}. Nothing was read and nothing was spent.",
+        remedy=f"{works}See `suggest` of sfumato plan. `anyway` publishes it all the same.",
+    )
 
 
 def begun_with(book: Ledger, dataset: str, name: str) -> str | None:
@@ -227,9 +285,13 @@ class Price:
     plan: Plan
     spend: Spend
     fits: bool
+    fitness: Fitness | None
+    """What is forecast of its use; None where nobody says how many people there are."""
+    refusal: Unfit | None
+    """Why it would be refused, if it would be of no use."""
 
 
-def price(asked: Request, book: Ledger) -> Price:
+def price(asked: Request, book: Ledger, anyway: bool = False, cells: str | None = None) -> Price:
     """What a release that was asked for would be charged; nothing is read and nothing spent."""
     plan, state = asked.plan(), book.book()
     if asked.dataset not in state.caps:
@@ -241,7 +303,12 @@ def price(asked: Request, book: Ledger) -> Price:
     planned = list(plan.events.values())
     capped = bool(state.caps_of(asked.dataset, claim.unit))
     fits = capped and Room.under(state, claim).fits(planned)
-    return Price(plan, compose(planned, asked.facts.delta), fits)
+    forecast, refusal = None, None
+    if (case := Case.of(asked.scheme, asked.facts)) is not None:
+        forecast = fitness(case)
+        if not anyway and _refused(forecast, asked, book):
+            refusal = unfit(case, forecast, cells)
+    return Price(plan, compose(planned, asked.facts.delta), fits, forecast, refusal)
 
 
 @contextmanager
@@ -286,6 +353,7 @@ def publish_request(
     keep_key: bool = False,
     internal: Callable[[DropLog], None] | None = None,
     progress: Progress | None = None,
+    forecast: Fitness | None = None,
 ) -> Release:
     """Reserve, draw, persist, commit."""
     book.require_dataset(asked.dataset)
@@ -314,6 +382,7 @@ def publish_request(
             reservation,
             asked.counted,
             asked.released,
+            forecast,
         )
 
     bound, read = names_of_input(source, book, asked.dataset, asked.name)

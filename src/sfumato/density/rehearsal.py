@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from sfumato.city import CityPlan, build_city, generate_events
 from sfumato.city.plan import MAX_TOWERS
-from sfumato.density.scheme import PublicFacts, Scheme
+from sfumato.density.scheme import Density, PublicFacts, Scheme
 from sfumato.geography.overlay import Layout, Overlay, layout_of_cells, layout_of_zones, overlay
 from sfumato.geography.voronoi import voronoi_cells
 from sfumato.io.events import read_events
@@ -185,12 +185,18 @@ class Rehearsal:
         zones: int,
         open_source: OpenSource,
         relative: Relative,
+        *,
+        people: int = PEOPLE,
+        spread: bool | None = None,
     ) -> None:
-        plan = district(facts, users, zones)
+        """At most `people` are made up. `spread` says whether places are spread over zones, where
+        the facts' overlay and the numbers of both do not."""
+        plan = district(facts, users, zones, people)
         city = build_city(plan)
         table = pa.Table.from_batches(list(generate_events(city)))
         self._relative = relative
-        spread = facts.overlay is not None or zones != facts.places
+        if spread is None:
+            spread = facts.overlay is not None or zones != facts.places
         self.users = plan.users
         self.zones = len(city.zones if spread else city.towers)
         self.boost = max(1.0, (users / zones) / (plan.users / self.zones))
@@ -199,6 +205,11 @@ class Rehearsal:
         cells = voronoi_cells(city.towers, city.zones, period=facts.grid)
         to_zones = overlay(cells, city.zones) if spread else None
         truth = true_counts(table, city.towers, facts.grid, facts.counting)
+        self.visits = float(truth.sum()) / plan.users
+        """Of an average made-up person …"""
+        parameters = dict(facts.parameters)
+        if "visits" in parameters:  # … which is what their holder would state
+            parameters["visits"] = min(max(self.visits, 0.1), 10.0 * facts.grid.slots)
         self._truth = truth if to_zones is None else to_zones.to_zones(truth)
         self._truth = np.tile(self._truth, (self.copies, 1))
         self._source = TiledSource(
@@ -214,7 +225,7 @@ class Rehearsal:
             bound=facts.bound,
             counting=facts.counting,
             overlay=None if to_zones is None else tiled_overlay(to_zones, self.copies),
-            parameters=facts.parameters,
+            parameters=parameters,
             layout=tiled_layout(layout_of_cells(cells), self.copies),
             zone_layout=tiled_layout(layout_of_zones(city.zones), self.copies),
         )
@@ -266,14 +277,22 @@ class Rehearsal:
             low, high = (low, middle) if good else (middle, high)
         return high
 
+    def released(self, scheme: Scheme, draws: int) -> tuple[Table, list[Density]]:
+        """The made-up truth, and what the scheme makes of it in so many draws of the noise."""
+        runs = [self._run(scheme, self._facts, draw) for draw in range(draws)]
+        return self._truth, runs
+
+    def _run(self, scheme: Scheme, facts: PublicFacts, draw: int) -> Density:
+        return scheme.run(self._source, Wall.seeded(_SEED + draw), facts)
+
     def _errors(self, scheme: Scheme, facts: PublicFacts, draw: int) -> Table:
-        density = scheme.run(self._source, Wall.seeded(_SEED + draw), facts)
+        density = self._run(scheme, facts, draw)
         return self._relative(self._truth, np.asarray(density.values, dtype=np.float64))
 
 
-def district(facts: PublicFacts, users: int, zones: int) -> CityPlan:
-    """A made-up city with as many people per zone, and at most `PEOPLE` in all."""
-    made = min(users, PEOPLE)
+def district(facts: PublicFacts, users: int, zones: int, people: int = PEOPLE) -> CityPlan:
+    """A made-up city with as many people per zone, and at most `people` in all."""
+    made = min(users, people)
     share = made / users
     few = max(4, min(zones, max(round(zones * share), FEWEST_ZONES)))
     towers = min(max(4, round(_reaching(facts) * few / zones)), MAX_TOWERS)
@@ -284,6 +303,7 @@ def district(facts: PublicFacts, users: int, zones: int) -> CityPlan:
     start, end = first.astimezone(local).date(), last.astimezone(local).date()
     days = min((end - start).days + 1, 366)
     visits = facts.parameters.get("visits")
+    slot_hours = float(facts.grid.edges[-1] - facts.grid.edges[0]) / 3.6e9 / facts.grid.slots
     return CityPlan(
         users=made,
         towers=towers,
@@ -293,7 +313,10 @@ def district(facts: PublicFacts, users: int, zones: int) -> CityPlan:
         days=days,
         tz=facts.grid.tz,
         area_km2=max(0.5, few * _KM2_PER_ZONE),
-        mean_tower_hours=None if visits is None else min(max(float(visits), 1.5), 80.0 * days),
+        # A city is made of tower-hours; of longer slots there are fewer (`expected_visits`).
+        mean_tower_hours=None
+        if visits is None
+        else min(max(float(visits) * slot_hours**0.4, 1.5), 80.0 * days),
     )
 
 

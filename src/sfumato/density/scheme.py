@@ -198,6 +198,28 @@ class Density:
 
 
 @dataclass(frozen=True, slots=True)
+class Signal:
+    """How loud a population is under a budget: public, and known before anything is measured."""
+
+    people: float
+    whole: float
+    """People times mu, the sharpness of the whole budget …"""
+    place: float
+    """… and the same for a released place."""
+    people_per_cell: float
+    """People over the numbers that are released (places times slots) …"""
+    visits_per_cell: float
+    """… and the visits that are expected of them."""
+
+    def reaches(self, other: Signal) -> bool:
+        """Whether all of it is at least as large."""
+        return all(
+            getattr(self, name) >= getattr(other, name)
+            for name in ("people", "whole", "place", "people_per_cell", "visits_per_cell")
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Declaration:
     """What a scheme says of itself, so that no list elsewhere has to name it."""
 
@@ -215,6 +237,10 @@ class Declaration:
         default_factory=lambda: MappingProxyType({})
     )
     """Every parameter at another value than the audit's, with what it takes to matter."""
+    plenty: Signal | None = None
+    """From this signal on a release is of use without asking a rehearsal (`density.fitness`)."""
+    never_refused: Signal | None = None
+    """From this signal on a release is not refused, whatever a rehearsal says."""
 
 
 class Scheme(Protocol):

@@ -234,6 +234,22 @@ class SchemeFacts(_Part):
         return data if self.median else {k: v for k, v in data.items() if k != "median"}
 
 
+class FitnessFacts(_Part):
+    """Whether the release was expected to be of use: forecast before anything was spent."""
+
+    figures: dict[str, float] | None = Field(
+        description="Forecast on made-up people: half of the 90 % interval of the grand total over "
+        "the total, mean error over that of the better of zeros and an even spread, share of "
+        "visits in cells whose error exceeds half of their value; null where the signal was far "
+        "above what these ask for."
+    )
+    most: dict[str, float] = Field(description="What each figure may be at most.")
+    signal: float = Field(description="Expected people times the sharpness of the whole budget.")
+    signal_per_place: float
+    failing: list[str] = Field(description="Figures that are too large.")
+    anyway: bool = Field(description="True where the holder published it although it was refused.")
+
+
 class LedgerHead(_Part):
     """Length and last seal of the ledger's chain right after the reservation."""
 
@@ -261,6 +277,11 @@ class Manifest(_Part):
     grid: GridFacts
     scheme: SchemeFacts
     public_inputs: dict[str, bool | int | float | str | None]
+    fitness: FitnessFacts | None = Field(
+        default=None,
+        description="Null where nothing was forecast: nobody said how many people there are, or "
+        "it is no density.",
+    )
     software: dict[str, str]
     ledger: LedgerHead
     files: dict[str, str] = Field(

@@ -34,7 +34,7 @@ def hear(what, share):
 made = sfumato.release(
     f"{home}/events.parquet", towers=f"{home}/towers.csv", out=f"{home}/day",
     ledger=f"{home}/ledger.sqlite", start="2024-01-01", end="2024-01-02", slot="3h", tz="UTC",
-    dataset="city", epsilon=0.5, delta=1e-6, expected_users=1000, scheme="gaussian",
+    dataset="city", epsilon=0.5, delta=1e-6, expected_users=1000, scheme="gaussian", anyway=True,
     engine="spark", master="local[1]", progress=hear,
     spark_conf={"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1",
            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},

@@ -145,7 +145,7 @@ def test_a_release_shows_nothing_of_where_it_came_from(bureau: Any, tmp_path: Pa
     run("ledger", "init", "--dataset", "d", "--cap-epsilon", "1", "--cap-delta", "1e-5")
     flags = ["--towers", str(tmp_path / "towers.csv"), "--from", "2024-03-30", "--to", "2024-03-31"]
     flags += ["--tz", "UTC", "--slot", "6h", "--dataset", "d", "--epsilon", "0.5", "--delta"]
-    flags += ["1e-6", "--scheme", "gaussian", "--expected-users", "1000"]
+    flags += ["1e-6", "--scheme", "gaussian", "--expected-users", "1000", "--anyway"]
     out = ["--out", str(tmp_path / "out" / "day")]
     told = run("release", bureau.address("events.calls"), *flags, *out, "--json")
     assert '"how": "new"' in told

@@ -1,0 +1,164 @@
+"""What is refused before anything is spent, decided from public facts alone."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import numpy as np
+import pytest
+
+from sfumato.density.fitness import MOST, Case, Fitness, _rehearsed, fitness
+from sfumato.density.scheme import PublicFacts, Signal
+from sfumato.density.suggest import suggestions, table
+from sfumato.model.time_grid import TimeGrid
+
+
+def case(users: int, zones: int, epsilon: float, scheme: str = "bayes", **more: object) -> Case:
+    """A week of hours in zones that are counted themselves."""
+    grid = TimeGrid.between(date(2024, 1, 8), date(2024, 1, 15), str(more.pop("slot", "1h")), "UTC")
+    facts = PublicFacts(
+        np.array([f"zone {k:05d}" for k in range(zones)]),
+        grid,
+        epsilon,
+        float(str(more.pop("delta", 0.1 / users))),
+        expected_users=users,
+        parameters=more,  # type: ignore[arg-type]
+    )
+    found = Case.of(scheme, facts)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("users", "zones", "epsilon", "refused"),
+    [
+        (1000, 40, 0.3, True),
+        (2000, 40, 1.0, False),
+        (5000, 40, 0.3, False),
+        (10_000, 40, 0.3, False),
+    ],
+)
+def test_small_towns_are_refused_and_larger_ones_are_not(
+    users: int, zones: int, epsilon: float, refused: bool
+) -> None:
+    found = fitness(case(users, zones, epsilon))
+    assert found.useless == refused, found.figures
+
+
+CORNERS = [
+    (users, zones, epsilon, visits)
+    for users in (1000, 2000, 5000, 10_000, 50_000)
+    for zones in (40, 400)
+    for epsilon in (0.3, 1.0)
+    for visits in (None, 3.8, 127.0)
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("users", "zones", "epsilon", "visits"), CORNERS)
+def test_every_corner_of_the_design(
+    users: int, zones: int, epsilon: float, visits: float | None
+) -> None:
+    found = fitness(case(users, zones, epsilon, **({} if visits is None else {"visits": visits})))
+    may_refuse = users < 5000 or (users, zones, epsilon) == (5000, 400, 0.3)
+    assert may_refuse or not found.useless, found
+    if users == 1000 and epsilon < 1:
+        assert found.useless
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-7, 1e-9])
+@pytest.mark.parametrize(("users", "zones", "epsilon"), [(10_000, 400, 0.3), (5000, 40, 0.3)])
+def test_the_promised_sizes_are_never_refused_whatever_the_delta(
+    users: int, zones: int, epsilon: float, delta: float
+) -> None:
+    from sfumato.density.bayes.scheme import NEVER_REFUSED
+
+    assert case(users, zones, epsilon, delta=delta).signal.reaches(NEVER_REFUSED)
+
+
+def test_large_cities_are_not_rehearsed() -> None:
+    before = _rehearsed.cache_info().misses
+    for epsilon in (0.1, 0.3, 1.0):
+        found = fitness(case(2_000_000, 989, epsilon))
+        assert found.figures is None
+        assert not found.useless
+    assert fitness(case(200_000, 989, 0.3)).figures is None
+    assert _rehearsed.cache_info().misses == before
+
+
+def test_the_forecast_is_the_same_every_time() -> None:
+    asked = case(600, 20, 1.0, slot="6h")
+    first = fitness(asked)
+    _rehearsed.cache_clear()
+    assert fitness(asked) == first
+    assert all(value == round(value, 2) for value in (first.figures or {}).values())
+
+
+def test_a_forecast_knows_places_by_their_number_alone() -> None:
+    asked = case(600, 20, 1.0)
+    renamed = PublicFacts(
+        np.array([f"{k:03d}" for k in range(20)]),
+        asked.grid,
+        1.0,
+        asked.delta,
+        expected_users=600,
+    )
+    assert Case.of("bayes", renamed) == asked
+
+
+def test_without_a_number_of_people_nothing_is_forecast() -> None:
+    grid = case(600, 20, 1.0).grid
+    assert Case.of("gaussian", PublicFacts(np.array(["a", "b"]), grid, 1.0, 1e-6)) is None
+
+
+@pytest.mark.parametrize("scheme", ["laplace", "gaussian", "grouping", "paris"])
+def test_every_scheme_is_forecast(scheme: str) -> None:
+    hopeless = fitness(case(300, 12, 0.05, scheme, slot="6h"))
+    assert hopeless.useless
+    assert hopeless.figures is not None
+    assert set(hopeless.figures) == set(MOST)
+
+
+def signal() -> Signal:
+    return Signal(1000, 100, 1, 0.1, 1)
+
+
+def test_a_limit_itself_is_not_yet_too_much() -> None:
+    assert not Fitness(signal(), dict(MOST)).failing
+    above = {name: most + 0.01 for name, most in MOST.items()}
+    found = Fitness(signal(), above)
+    assert found.failing == tuple(MOST)
+    assert found.useless
+    assert len(found.reasons) == 3
+    assert "26%" in found.reasons[0]
+
+
+def test_what_is_promised_is_published_with_words() -> None:
+    rough = Fitness(signal(), {**MOST, "error_ratio": 0.97}, promised=True)
+    assert rough.failing
+    assert not rough.useless
+    assert "97%" in rough.caveats[0]
+    assert "all the same" not in rough.caveats[0]
+    useless = Fitness(signal(), rough.figures)
+    assert "all the same" in useless.caveats[0]
+
+
+def test_suggestions_work_and_begin_with_the_smallest_change() -> None:
+    asked = case(500, 10, 0.4, slot="6h")
+    assert fitness(asked).useless
+    found = suggestions(asked)
+    assert found
+    assert all(not made.fitness.failing for made in found)
+    assert [made.factor for made in found] == sorted(made.factor for made in found)
+    lines = table(found)
+    assert any("--epsilon" in line or "--slot" in line for line in lines)
+
+
+def test_cells_of_a_grid_become_coarser_by_name() -> None:
+    from sfumato.density.suggest import _coarser_cells
+
+    asked = case(800, 900, 0.5)
+    assert [step.settings["grid"] for step in _coarser_cells(asked, "500m")][:2] == ["750m", "1km"]
+    assert _coarser_cells(asked, "1km@EPSG:3035")[1].settings == {"grid": "2km@EPSG:3035"}
+    assert [step.settings["grid"] for step in _coarser_cells(asked, "h3:8")] == ["h3:7", "h3:6"]
+    assert _coarser_cells(asked, "geohash:6")[0].case.released == 28

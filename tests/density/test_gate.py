@@ -1,0 +1,147 @@
+"""`release` asks whether it would be of use before it reads or spends anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import shapely
+from typer.testing import CliRunner
+
+import sfumato
+from sfumato.cli.main import app
+from sfumato.density import publish
+from sfumato.errors import Unfit
+from sfumato.model.places import PlaceKind, Places
+from sfumato.privacy.ledger import Cap, Ledger
+
+FEW: dict[str, Any] = {
+    "start": "2024-03-04", "end": "2024-03-06", "slot": "12h", "tz": "UTC", "dataset": "town",
+    "epsilon": 0.1, "delta": 1e-4, "expected_users": 200, "name": "few",
+}  # fmt: skip
+PLACES = Places.of(
+    PlaceKind.TOWERS, [f"t{k}" for k in range(6)], [shapely.Point(2 + k / 50, 48) for k in range(6)]
+)
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Ledger:
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.initialise()
+    ledger.add_dataset("town", Cap(epsilon=5, delta=1e-3))
+    return ledger
+
+
+def events(rows: int = 400) -> pa.Table:
+    rng = np.random.default_rng(3)
+    when = rng.integers(1_709_510_400, 1_709_683_200, rows) * 1_000_000
+    return pa.table(
+        {
+            "user_id": rng.integers(0, 200, rows),
+            "timestamp": pa.array(when, pa.timestamp("us", tz="UTC")),
+            "cell_id": [f"t{k}" for k in rng.integers(0, 6, rows)],
+        }
+    )
+
+
+@pytest.mark.privacy
+def test_a_refused_release_has_read_and_spent_nothing(tmp_path: Path, book: Ledger) -> None:
+    """The verdict follows from public facts: the events are not even opened."""
+    missing = tmp_path / "no such file.parquet"
+    with pytest.raises(Unfit) as caught:
+        sfumato.release(missing, towers=PLACES, ledger=book, out=tmp_path / "out", **FEW)
+    assert caught.value.exit_code == 1
+    assert "at most 25%" in caught.value.problem
+    assert "Nothing was read and nothing was spent" in caught.value.problem
+    assert "`anyway`" in caught.value.remedy
+    assert not book.book().charges
+    assert not (tmp_path / "out").exists()
+
+
+def test_it_is_published_all_the_same_and_says_so(tmp_path: Path, book: Ledger) -> None:
+    asked = {**FEW, "towers": PLACES, "ledger": book, "out": tmp_path / "out"}
+    made = sfumato.release(events(), anyway=True, **asked)
+    facts = made.manifest.fitness
+    assert facts is not None
+    assert facts.anyway
+    assert facts.most == {
+        "total_half_width": 0.25, "error_ratio": 0.9, "uncertain_visits": 0.5,
+    }  # fmt: skip
+    assert facts.figures is not None
+    assert set(facts.failing) <= set(facts.figures)
+    caveats = [text for text in made.manifest.caveats if "published all the same" in text]
+    assert len(caveats) == 1
+    assert "Take note." in (tmp_path / "out" / "README.txt").read_text()
+    again = sfumato.release(events(), **asked)  # what was made is not refused afterwards
+    assert again.how == "already"
+
+
+def test_what_is_reserved_goes_on_whatever_is_forecast(
+    tmp_path: Path, book: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Paid for and interrupted, then run again without `anyway`: the same bytes."""
+    asked = {**FEW, "towers": PLACES, "ledger": book, "out": tmp_path / "out"}
+    write = publish.write_release
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publish, "write_release", stop)
+        with pytest.raises(KeyboardInterrupt):
+            sfumato.release(events(), anyway=True, **asked)
+    assert publish.write_release is write
+    made = sfumato.release(events(), **asked)
+    assert made.how == "resumed"
+    assert made.manifest.fitness is not None
+    assert made.manifest.fitness.anyway
+    assert len(book.book().charges) == 1
+
+
+def test_enough_people_are_not_asked_twice(tmp_path: Path, book: Ledger) -> None:
+    many = {**FEW, "expected_users": 1_000_000, "epsilon": 1.0, "delta": 1e-7}
+    made = sfumato.release(events(), towers=PLACES, ledger=book, out=tmp_path / "out", **many)
+    facts = made.manifest.fitness
+    assert facts is not None
+    assert (facts.figures, facts.failing, facts.anyway) == (None, [], False)
+    assert facts.signal > 1e5
+
+
+def test_from_the_command_line(tmp_path: Path, book: Ledger) -> None:
+    del book
+    (tmp_path / "towers.csv").write_text(
+        "tower_id,lon,lat\n" + "".join(f"t{k},{2 + k / 50},48\n" for k in range(6))
+    )
+    pairs = {
+        "--towers": tmp_path / "towers.csv", "--from": "2024-03-04", "--to": "2024-03-06",
+        "--slot": "12h", "--tz": "UTC", "--dataset": "town", "--epsilon": "0.1",
+        "--delta": "1e-4", "--expected-users": "200", "--ledger": tmp_path / "ledger.sqlite",
+        "--out": tmp_path / "out",
+    }  # fmt: skip
+    command = ["release", "events.parquet", *(str(word) for pair in pairs.items() for word in pair)]
+    refused = CliRunner().invoke(app, command)
+    assert isinstance(refused.exception, Unfit)
+    assert "--anyway publishes it all the same" in refused.exception.remedy
+    assert isinstance(CliRunner().invoke(app, [*command, "--dry-run"]).exception, Unfit)
+    allowed = CliRunner().invoke(app, [*command, "--dry-run", "--anyway", "--json"])
+    assert allowed.exit_code == 0, allowed.output
+    said = json.loads(allowed.stdout)["fitness"]
+    assert said["useless"]
+    assert said["failing"]
+
+
+def test_plan_says_what_release_will_say_and_what_would_work() -> None:
+    outlook = sfumato.plan(
+        epsilon=0.1, delta=1e-4, expected_users=200, zone_count=6, slot="12h", end="2024-01-10",
+        rehearse=False, suggest=True,
+    )  # fmt: skip
+    assert outlook.answer["fitness"]["useless"]
+    said = str(outlook)
+    assert "`release` refuses it" in said
+    for made in outlook.answer["suggestions"]:
+        (flags,) = [f"--{name} {value}" for name, value in made["settings"].items()]
+        assert flags in said
