@@ -165,6 +165,8 @@ def test_a_rehearsal_lives_through_all_weeks() -> None:
     facts = PublicFacts(np.array([f"p{k}" for k in range(8)]), GRID, 1.0, 1e-4, expected_users=400)
     plan = district(facts, 400, 8)
     assert (plan.start, plan.days) == (START, 7 * WEEKS)
+    year = period_of(START, START + timedelta(weeks=52), "6h", "Europe/Paris", "week")
+    assert district(replace(facts, grid=year), 400, 8).days == 56
     stage = Rehearsal(facts, 400, 8, source, relative_error)
     week = replace(facts, grid=period_of(START, START + timedelta(weeks=1), "6h", "Europe/Paris"))
     alone = Rehearsal(week, 400, 8, source, relative_error)

@@ -158,6 +158,9 @@ Relative = Callable[[Table, Table], Table]
 PEOPLE = 100_000
 """Made-up people at most."""
 FEWEST_ZONES = 40
+FOLDED_DAYS = 56
+"""Days of a folded period that are lived through: a year of them would take minutes and gigabytes,
+and most of whom one meets at a time of the week is met in two months."""
 SIZES = (3, 10, 30, 100, 300, 1000, 3000)
 _MANY_CELLS = 50_000
 _HALF_STEP = 10**0.25
@@ -301,7 +304,7 @@ def district(facts: PublicFacts, users: int, zones: int, people: int = PEOPLE) -
     last = datetime.fromtimestamp((after - 1) / 1e6, UTC)
     local = ZoneInfo(facts.grid.tz)
     start, end = first.astimezone(local).date(), last.astimezone(local).date()
-    days = min((end - start).days + 1, 366)
+    days = min((end - start).days + 1, 366 if facts.grid.fold is None else FOLDED_DAYS)
     visits = facts.parameters.get("visits")
     slot_hours = float(facts.grid.edges[-1] - facts.grid.edges[0]) / 3.6e9 / facts.grid.slots
     return CityPlan(
