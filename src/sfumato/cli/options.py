@@ -193,6 +193,11 @@ KeyFile = Annotated[
     shared(PRIVACY, "--ledger-key", "File of the ledger's key; default: beside the ledger."),
 ]
 
+Earlier = Annotated[
+    list[Path] | None,
+    shared(DATA, "--earlier", "Folder of a release of another week, to be read together; free."),
+]
+
 # What is written and said.
 ReleaseName = Annotated[
     str | None, shared(OUTPUT, "--name", "Name in the ledger; default: that of the folder.")

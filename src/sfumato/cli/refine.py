@@ -8,17 +8,14 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import DATA, OUTPUT, AsJson, NewFolder, Quiet, called, shared
+from sfumato.cli.options import OUTPUT, AsJson, Earlier, NewFolder, Quiet, called, shared
 from sfumato.cli.telling import Working
 
 
 def refine(
     release: Annotated[Path, typer.Argument(help="Folder of a release that keeps measurements.")],
     out: NewFolder,
-    earlier: Annotated[
-        list[Path] | None,
-        shared(DATA, "--earlier", "Folder of a release of another week, to be read together."),
-    ] = None,
+    earlier: Earlier = None,
     name: Annotated[
         str | None, shared(OUTPUT, "--name", "Name of the new version; default: the folder's.")
     ] = None,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli.options import (
-    DATA,
     OUTPUT,
     PLACES,
     PRIVACY,
@@ -21,6 +20,7 @@ from sfumato.cli.options import (
     Delta,
     DropBadTowers,
     DryRun,
+    Earlier,
     End,
     Engine,
     Epsilon,
@@ -113,13 +113,7 @@ def release(
     integers: Annotated[
         bool, typer.Option("--integers", help="Whole numbers only.", rich_help_panel=OUTPUT)
     ] = False,
-    earlier: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Folder of an earlier release, to be read together; costs nothing.",
-            rich_help_panel=DATA,
-        ),
-    ] = None,
+    earlier: Earlier = None,
     ledger: Where = None,
     ledger_key: KeyFile = None,
     dry_run: DryRun = False,
