@@ -108,7 +108,7 @@ def page(known: dict[str, Any]) -> str:
         "Bar: no mean relative error more than 1 % above the one before. Intervals: share of all "
         "cells, and by published count 0–1, 1–5, 5–20, 20–100, > 100.",
         "",
-        "| city | people | ε | MRE before → now | ratio | EMD (m) | total | held | by count | CPU |",
+        "| city | people | ε | MRE before → now | ratio | EMD | total | held | by count | CPU |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for key, now in known[NOW].items():
