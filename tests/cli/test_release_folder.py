@@ -80,7 +80,7 @@ def test_the_folder_is_complete_and_its_digests_are_listed(folder: Path) -> None
     assert manifest["files"] == found
     assert set(found) == {
         *("density.parquet", "density.csv", "density-districts.parquet", "density-city.parquet"),
-        *("zones.geojson", "zones.parquet", "README.txt", "index.html"),
+        *("zones.geojson", "zones.parquet", "README.txt", "index.html", "measurements.npz"),
     }
     assert manifest["scheme"]["name"] == "bayes"
     assert "totals per place" in manifest["privacy"]["bound"]

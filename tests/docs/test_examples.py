@@ -34,6 +34,7 @@ def test_from_records_to_a_page(here: Path) -> None:
     write_city(CityPlan(users=1500, towers=24, zones=16, area_km2=8, seed=5), here)
     run(ROOT / "README.md")
     run(DOCS / "commands" / "evaluate.md")
+    run(DOCS / "commands" / "refine.md")
     shutil.copytree(here / "releases" / "week-37", here / "releases" / "week-38")
     run(DOCS / "commands" / "report.md")
     assert (here / "weeks.html").is_file()
