@@ -113,9 +113,10 @@ def infer(
     common, change = Frame(frame.matrix - scale * field, scale, frame.sd), None
     if memory is not None:
         common, change = memory.split(frame, field)
-    found = _layers(common, ground, places, rng, rich, expected=True)
+    power = float(np.square(common.scale * field).sum()) / field.shape[0]
+    found = _layers(common, ground, places, rng, rich, power)
     if change is not None:
-        found = _both(found, _layers(change, ground, places, rng, rich, expected=False))
+        found = _both(found, _layers(change, ground, places, rng, rich, None))
     centre = field + found.mean
     # Kept positive: raking and shares are of a positive table.
     table = _at_level(np.maximum(centre, 0.02 * field), ground.places)
@@ -150,15 +151,16 @@ def _layers(
     places: SpatialFilter,
     rng: np.random.Generator,
     rich: bool,
-    expected: bool,
+    power: float | None,
 ) -> Layers:
     """Rhythms, components and what time shares, each from what the ones before left over.
 
-    `expected`: whether there are likely to be rhythms at all.
+    `power` is that of a place in the table that these are leftovers of; none where nothing is
+    expected of them.
     """
     rest, sigma = frame.matrix, frame.sd
     envelope = np.sqrt(ground.slots / ground.slots.mean())
-    fields, basis = _rhythms(rest, sigma, places, ground.calendar, envelope, expected)
+    fields, basis = _rhythms(rest, sigma, places, ground.calendar, envelope, power)
     rest = rest - (rest @ basis) @ basis.T
     noise = max(sigma, effective_noise(rest, rest.shape[1] - basis.shape[1]))
     free = rest.shape[1] - basis.shape[1]
@@ -260,12 +262,12 @@ def _rhythms(
     places: SpatialFilter,
     calendar: HourCalendar,
     envelope: Vector,
-    expected: bool,
+    power: float | None,
 ) -> tuple[list[Filtered], Table]:
     """Rhythms on their axes: a field each, and the basis used."""
-    axes = rhythm_axes(rest, sigma, calendar, envelope)
+    axes = rhythm_axes(rest, sigma, calendar, envelope, power)
     fields = [
-        places.apply(strength, float(noise), float(signal) if expected else None)
+        places.apply(strength, float(noise), None if power is None else float(signal))
         for strength, noise, signal in zip(
             (rest @ axes.basis).T, axes.noise, axes.expected, strict=True
         )
