@@ -80,7 +80,8 @@ def test_the_truth_is_that_of_the_same_instants(kind: str, home: Path) -> None:
     local = written(kind, home, naive)
     logs: list[DropLog] = []
     made = sfumato.release(
-        local, towers=TOWERS, **SAID, events_tz="Asia/Tokyo", dataset="town", epsilon=5,
+        local, anyway=True, towers=TOWERS, **SAID, events_tz="Asia/Tokyo", dataset="town",
+        epsilon=5,
         delta=1e-3, scheme="gaussian", expected_users=8, out=home / "made",
         ledger=home / "ledger.sqlite", internal=logs.append,
     )  # fmt: skip
@@ -124,7 +125,8 @@ def test_a_clock_that_nobody_states_is_the_releases(home: Path) -> None:
     frame = pd.DataFrame({"user": [1], "time": [pd.Timestamp("2024-03-05 12:00")], "tower": ["a"]})
     logs: list[DropLog] = []
     sfumato.release(
-        frame, towers=TOWERS, **SAID, dataset="town", epsilon=5, delta=1e-3, scheme="gaussian",
+        frame, anyway=True, towers=TOWERS, **SAID, dataset="town", epsilon=5, delta=1e-3,
+        scheme="gaussian",
         expected_users=8, out=home / "made", ledger=home / "ledger.sqlite", internal=logs.append,
     )  # fmt: skip
     assert logs[0].kept == 1

@@ -59,7 +59,13 @@ def test_events_count_where_the_tower_stood_then(said: dict[str, Any], tmp_path:
     ledger.add_dataset("town", Cap(epsilon=100, delta=0.1))
     logs: list[DropLog] = []
     made = sfumato.release(
-        events, **said, dataset="town", ledger=ledger, out=tmp_path / "out", internal=logs.append
+        events,
+        anyway=True,
+        **said,
+        dataset="town",
+        ledger=ledger,
+        out=tmp_path / "out",
+        internal=logs.append,
     )
     dropped = {reason: number for reason, number in logs[0].dropped.items() if number}
     assert dropped == {

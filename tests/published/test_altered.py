@@ -44,7 +44,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for command in (
         ["ledger", "init", *cap],
         ["ledger", "init", "--unit", "user-day", *cap],
-        ["release", *made, "--out", str(folder / "week"), "--expected-users", "60"],
+        ["release", *made, "--out", str(folder / "week"), "--expected-users", "60", "--anyway"],
         ["stream", *made, "--out", str(folder / "live"), "--scheme", "sample"],
     ):
         run(command)
@@ -83,7 +83,7 @@ def _earlier(folder: Path, given: Inputs) -> None:
     ledger = str(given.home / "ledger.db")
     before = len(Ledger(ledger).book().charges)
     out = given.scratch / "next"
-    command = ["release", given.events, "--zones", str(given.zones), "--out", str(out)]
+    command = ["release", given.events, "--zones", str(given.zones), "--out", str(out), "--anyway"]
     command += ["--from", NEXT["start"], "--to", NEXT["end"], "--tz", NEXT["tz"], "--quiet"]
     command += ["--epsilon", "0.1", "--delta", "1e-4", "--dataset", "town", "--ledger", ledger]
     command += ["--name", str(given.scratch.name), "--expected-users", "60", "--anyway"]
