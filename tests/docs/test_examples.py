@@ -102,6 +102,11 @@ def test_a_page_that_brings_its_own_data(here: Path, name: str) -> None:
     assert any(here.iterdir())
 
 
+def test_choosing_needs_no_data(here: Path) -> None:
+    run(DOCS / "choosing.md")
+    assert not any(here.iterdir())
+
+
 def test_no_page_has_a_block_that_nothing_runs() -> None:
     here = Path(__file__).read_text("utf-8")
     for page in PAGES:

@@ -67,8 +67,8 @@ _SAID = {
 COVERAGE = 0.9
 _WIDTH = 1.6448536269514722
 """Half of the interval that holds a normal number with that probability."""
-_CELLS = 70_000
-"""Numbers in a rehearsed town, at most: a week of hours in 400 places."""
+_CELLS, _RICH_CELLS = 40_000, 70_000
+"""Numbers in a rehearsed town, at most: a week of hours in 240 places; in 420 where `_RICH`."""
 _FEWEST_PLACES = 40
 _RICH = 3000.0
 """Signal from which `bayes` reads further layers: a part of such a town must have it, too."""
@@ -256,9 +256,9 @@ def fitness(case: Case) -> Fitness:
 def _rehearsed(case: Case) -> Fitness:
     """A town like this one, or a part of it, made up and released."""
     signal = case.signal.whole
-    least = _PART_SIGNAL if signal < _RICH else 1.05 * _RICH
+    least, cells = (_PART_SIGNAL, _CELLS) if signal < _RICH else (1.05 * _RICH, _RICH_CELLS)
     part = max(least / signal, _FEWEST_PLACES / case.released)
-    most = max(_CELLS / case.grid.slots, _FEWEST_PLACES) / case.released
+    most = max(cells / case.grid.slots, _FEWEST_PLACES) / case.released
     share = min(1.0, part, most)
     zones = max(1, round(case.released * share))
     town = replace(case, places=max(1, round(case.places * share)), released=zones)
@@ -269,8 +269,7 @@ def _rehearsed(case: Case) -> Fitness:
         stage = Rehearsal(
             town.facts, users, zones, _remembered, np.subtract, people=people, spread=case.spread
         )
-        cells = zones * case.grid.slots
-        draws = 2 if cells <= _TWICE else 1
+        draws = 2 if zones * case.grid.slots <= _TWICE else 1
         truth, runs = stage.released(scheme_named(case.scheme), draws)
     stated = "visits" in town.facts.parameters
     evenly = stage.users * stage.copies * (stage.visits if stated else visits) / truth.size

@@ -86,8 +86,8 @@ def release(
     master: str | None = None,
     spark_conf: Mapping[str, str] | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
-    keep_key: bool = False,
     anyway: bool = False,
+    keep_key: bool = False,
     internal: Callable[[DropLog], None] | None = None,
     progress: Progress | None = None,
 ) -> Release:
@@ -137,8 +137,8 @@ def release(
         master: Spark's master, for a session of its own.
         spark_conf: Settings of that session.
         ledger: The ledger, its file or address; default: a file in your data folder.
-        keep_key: Keep the key, with which the noise can be redrawn.
         anyway: Publish it although a forecast says that it would be of no use.
+        keep_key: Keep the key, with which the noise can be redrawn.
         internal: Told, before anything is reserved, how many rows were read and why some do not
             count: for the holder's eyes only.
         progress: Told the stage and its share.

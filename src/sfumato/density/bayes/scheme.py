@@ -85,9 +85,9 @@ COVERAGE = 0.90
 PARAMETERS = {"visits": "of an average user in the period, if they are not as in call records"}
 
 
-PLENTY = Signal(people=5000, whole=2000, place=5, people_per_cell=0.1, visits_per_cell=5)
+PLENTY = Signal(people=5000, whole=800, place=5, people_per_cell=0.1, visits_per_cell=5)
 """In 60 rehearsals of towns, slots and budgets drawn at random nothing from here on came near a
-limit: at most 6 % of the total, 45 % of the simpler answers' error, 22 % of visits uncertain."""
+limit: at most 12 % of the total, 45 % of the simpler answers' error, 22 % of visits uncertain."""
 NEVER_REFUSED = Signal(people=5000, whole=280, place=1.4, people_per_cell=0.07, visits_per_cell=0)
 """A week of hours in 400 places: 10,000 people at epsilon 0.3 or 5,000 at 1, and in 40 places 5,000
 at 0.3, at any usual delta."""
