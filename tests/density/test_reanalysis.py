@@ -57,7 +57,8 @@ def test_the_file_holds_what_passed_the_wall_and_public_settings_and_nothing_els
         most = taken.sd / sd
         assert round(4 * np.log2(most)) == pytest.approx(4 * np.log2(most), abs=1e-3)
         assert taken.event.l2 / taken.units_per_count / most == pytest.approx(
-            float(arrays.pop(limit)), rel=1e-4  # weights are whole units
+            float(arrays.pop(limit)),
+            rel=1e-4,  # weights are whole units
         )
         np.testing.assert_array_equal(
             whole, np.rint(taken.estimate() / most / (sd / FINENESS)).astype(np.int64)
