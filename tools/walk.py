@@ -139,7 +139,7 @@ def release(data: Path, out: str, home: Path, events: str) -> list[str]:
     """`sfumato release` of the records in a folder."""
     places = ["--towers", str(data / "towers.csv"), "--zones", str(data / "zones.geojson")]
     ledger = ["--out", str(home / out), "--ledger", str(home / "ledger.sqlite")]
-    return ["release", str(data / events), *places, *DAY, *BUDGET, *ledger]
+    return ["release", str(data / events), *places, *DAY, *BUDGET, *ledger, "--anyway"]
 
 
 def release_walk(home: Path, out: str) -> list[str]:

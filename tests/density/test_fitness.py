@@ -154,6 +154,20 @@ def test_suggestions_work_and_begin_with_the_smallest_change() -> None:
     assert any("--epsilon" in line or "--slot" in line for line in lines)
 
 
+def test_two_or_more_whole_weeks_can_be_folded() -> None:
+    from sfumato.density.suggest import _folded, _longer_slots
+
+    asked = case(800, 20, 0.5)
+    assert not _folded(asked)
+    grid = TimeGrid.between(date(2024, 1, 8), date(2024, 2, 5), "1h", "UTC")
+    (step,) = _folded(asked.with_grid(grid))
+    assert (step.settings, step.factor, step.case.grid.slots) == ({"fold": "week"}, 4.0, 168)
+    longer = _longer_slots(step.case)
+    assert {made.case.grid.fold for made in longer} == {"week"}
+    assert longer[-1].settings == {"slot": "1w"}
+    assert not _folded(asked.with_grid(TimeGrid(grid.edges[:-24], grid.step, "UTC")))
+
+
 def test_cells_of_a_grid_become_coarser_by_name() -> None:
     from sfumato.density.suggest import _coarser_cells
 

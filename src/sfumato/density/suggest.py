@@ -16,14 +16,15 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from sfumato.density.fitness import MOST, Case, Fitness, fitness
 from sfumato.density.registry import DEFAULT, scheme_named
 from sfumato.density.request import bound_text
 from sfumato.model.counts import Bound, SampleBound, WeightBound
-from sfumato.model.time_grid import TimeGrid, parse_step
+from sfumato.model.folded import FOLDS, folded_period
+from sfumato.model.time_grid import parse_step, period_of
 from sfumato.privacy.events import USER_PERIOD
 
 _SLOTS = ("30min", "1h", "2h", "3h", "4h", "6h", "8h", "12h", "1d", "1w")
@@ -96,7 +97,8 @@ def suggestions(case: Case, cells: str | None = None) -> list[Suggestion]:
         fewer zones; empty where nothing helps.
     """
     slots, zones = _longer_slots(case), _fewer_zones(case, cells)
-    kinds = [slots, zones, _more_epsilon(case), _wider_bounds(case), _default_scheme(case)]
+    kinds = [slots, zones, _more_epsilon(case), _folded(case)]
+    kinds += [_wider_bounds(case), _default_scheme(case)]
     found = [made for steps in kinds if (made := _smallest(steps)) is not None]
     if not found:
         pairs = [_both(slot, zone) for slot in slots[-3:] for zone in zones[-3:]]
@@ -155,11 +157,22 @@ def _longer_slots(case: Case) -> list[_Step]:
     found = []
     for text in _SLOTS:
         length = parse_step(text)
-        if case.grid.step < length <= after - first:
-            grid = TimeGrid.between(first.date(), after.date(), length, case.grid.tz)
+        longest = timedelta(days=FOLDS[case.grid.fold]) if case.grid.fold else after - first
+        if case.grid.step < length <= longest:
+            grid = period_of(first.date(), after.date(), text, case.grid.tz, case.grid.fold)
             factor = length / case.grid.step
             found.append(_Step({"slot": text}, factor, case.with_grid(grid)))
     return found
+
+
+def _folded(case: Case) -> list[_Step]:
+    """Two or more whole weeks as one, if the slots fill it; the weeks count as the change."""
+    first, after = _days(case)
+    weeks, left = divmod((after.date() - first.date()).days, 7)
+    if case.grid.fold is not None or left or weeks < 2 or timedelta(days=1) % case.grid.step:
+        return []
+    grid = folded_period(first.date(), after.date(), case.grid.step, case.grid.tz, "week")
+    return [_Step({"fold": "week"}, float(weeks), case.with_grid(grid))]
 
 
 def _fewer_zones(case: Case, cells: str | None) -> list[_Step]:
