@@ -136,8 +136,8 @@ def test_from_the_command_line(tmp_path: Path, book: Ledger) -> None:
 
 def test_plan_says_what_release_will_say_and_what_would_work() -> None:
     outlook = sfumato.plan(
-        epsilon=0.1, delta=1e-4, expected_users=200, zone_count=6, slot="12h", end="2024-01-10",
-        rehearse=False, suggest=True,
+        epsilon=0.1, delta=1e-4, expected_users=200, zone_count=6, slot="12h", start="2024-03-04",
+        end="2024-03-06", rehearse=False, suggest=True,
     )  # fmt: skip
     assert outlook.answer["fitness"]["useless"]
     said = str(outlook)
