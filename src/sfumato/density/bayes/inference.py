@@ -264,10 +264,17 @@ def _rhythms(
     envelope: Vector,
     power: float | None,
 ) -> tuple[list[Filtered], Table]:
-    """Rhythms on their axes: a field each, and the basis used."""
+    """Rhythms on their axes: a field each, and the basis used.
+
+    Where none are expected, nothing but the field itself says how strong it is, and axes between
+    which nothing decides lie where the noise is largest: they are then held for chosen by it.
+    """
     axes = rhythm_axes(rest, sigma, calendar, envelope, power)
+    chosen = _chosen(sigma, axes.basis.shape[1], rest.shape[0])
     fields = [
-        places.apply(strength, float(noise), None if power is None else float(signal))
+        places.apply(strength, chosen)
+        if power is None
+        else places.apply(strength, float(noise), float(signal))
         for strength, noise, signal in zip(
             (rest @ axes.basis).T, axes.noise, axes.expected, strict=True
         )
