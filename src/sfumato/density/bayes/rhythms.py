@@ -91,7 +91,7 @@ MADE = Library(
 REAL = Library(
     "right singular vectors of the hourly users of 87 zones, 19 to 25 August 2012, of C2TM (Chen "
     "et al. 2015), without the second, which is of one Saturday; folded to kinds of days and "
-    "rounded: a summary that holds no count of it",
+    "rounded: a summary that holds no count of it (the data themselves: GPL-3)",
     (0.89, 0.11),
     (
         (
