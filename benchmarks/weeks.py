@@ -204,7 +204,7 @@ def _bytes(kept: Kept) -> int:
 
 def main() -> None:
     options = argparse.ArgumentParser()
-    options.add_argument("--seeds", default="61,62,63")
+    options.add_argument("--seeds", default="71,72,73")
     options.add_argument("--sizes", default=",".join(SIZES))
     options.add_argument("--changes", default=",".join(CHANGES))
     options.add_argument("--draws", type=int, default=3)
