@@ -233,6 +233,7 @@ def _activity(sums: NDArray[np.float64], sds: NDArray[np.float64], facts: Public
         facts.expected_users or 1,
         expected_visits(facts),
         "visits" in facts.parameters,
+        facts.grid.slots,
     )
 
 
