@@ -70,8 +70,9 @@ def densities(home: Path) -> Found:
                 made = SCHEMES[name].run(source, Wall(Tab(), KEY), asked.facts)
             for measured in made.measurements:
                 found[f"noisy/{name}-{number}/{measured.label}"] = measured.values
-            for part in ("values", "lower", "upper"):
-                found[f"table/{name}-{number}/{part}"] = getattr(made, part)
+            for part in ("values", "median", "lower", "upper"):
+                if getattr(made, part) is not None:
+                    found[f"table/{name}-{number}/{part}"] = getattr(made, part)
     return found
 
 
