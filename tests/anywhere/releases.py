@@ -41,6 +41,8 @@ KEY = bytes(range(64, 96))
 PARAMETERS: dict[str, list[dict[str, bool | int | float | str]]] = {
     "paris": [{}, {"space": "cover", "keep": "exponential"}, {"noise": "laplace"}],
 }
+STRONG = 30.0
+"""An epsilon at which every layer of `bayes` finds something."""
 Found = dict[str, np.ndarray]
 
 
@@ -50,13 +52,15 @@ def densities(home: Path) -> Found:
     write_city(plan, home)
     found: Found = {}
     for name in SCHEMES:
-        for number, parameters in enumerate(PARAMETERS.get(name, [{}])):
+        given = PARAMETERS.get(name, [{}])
+        cases = [*((each, 2.0) for each in given), (given[0], STRONG)]
+        for number, (parameters, epsilon) in enumerate(cases):
             asked = request(
                 places=PlaceOptions(home / "towers.csv", home / "zones.geojson"),
                 grid=TimeGrid.between(date(2007, 9, 10), date(2007, 9, 12), "2h", "Europe/Paris"),
                 dataset="town",
                 name="anywhere",
-                epsilon=2.0,
+                epsilon=epsilon,
                 delta=1e-5,
                 expected_users=1500,
                 scheme=name,

@@ -328,7 +328,7 @@ def test_a_release_key_that_is_used_twice_is_seen_in_the_tables(name):
 @pytest.mark.parametrize(("name", "runs"), [("paris", 200), ("bayes", 100)])
 def test_the_answers_of_the_wall_do_not_give_more_away_than_claimed(name, runs, monkeypatch):
     # How well the ladder is read is nothing to the promise, and costs most of a run.
-    monkeypatch.setattr("sfumato.density.bayes.ladder._MOVES", 20)
+    monkeypatch.setattr("sfumato.density.bayes.ladder._POINTS", 400)
     world = world_of(SCHEMES[name], [8.0], 1e-6, bound=WEIGHT, only="some others")
     pair = world.exactly(8.0, seed=1).worst_first[0]
     result = audit([world.answers(pair, 8.0)], runs=runs, seed=1)

@@ -19,10 +19,8 @@ def law(mean: float = 13.55) -> Activity:
     variance = np.log1p(1.35**2)
     ranks = (np.arange(4_000) + 0.5) / 4_000
     levels = np.maximum(np.exp(np.log(mean) - variance / 2 + np.sqrt(variance) * ndtri(ranks)), 1.0)
-    many = 1e5
-    return Activity(
-        np.full(8, many * levels.mean()), np.full(8, many), levels, np.full(4_000, 1 / 4_000)
-    )
+    typical = float(levels.mean())
+    return Activity(np.full(8, 1e5 * typical), typical, levels, np.full(4_000, 1 / 4_000))
 
 
 def simulated(norm: float, limit: float, others: float, size_biased: bool) -> float:

@@ -101,7 +101,7 @@ def town(size: float, over: float = 1.5) -> tuple[Ground, Table, Table, Weightin
     ordinary = np.full(crowd.shape, 20.0)
     margin = ordinary + over**0.5 * crowd
     ground = Ground(
-        activity=Activity(np.full(8, margin.sum()), np.full(8, 1e4), np.ones(1), np.ones(1)),
+        activity=Activity(np.full(8, margin.sum()), margin.sum() / 1e4, np.ones(1), np.ones(1)),
         counted=margin.sum(axis=1),
         places=margin.sum(axis=1),
         slots=margin.sum(axis=0),

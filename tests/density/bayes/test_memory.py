@@ -61,7 +61,7 @@ def margins(places: np.ndarray, slots: np.ndarray, sd: float) -> Margins:
 
 def level(total: float, error: float = 0.1) -> Activity:
     totals = np.sort(total * np.exp(error * RNG.standard_normal(2000)))
-    return Activity(totals, totals / 10, np.array([10.0]), np.array([1.0]))
+    return Activity(totals, 10.0, np.array([10.0]), np.array([1.0]))
 
 
 def test_levels_that_are_alike_are_shared_and_others_are_not() -> None:

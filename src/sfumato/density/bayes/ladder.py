@@ -12,9 +12,9 @@ outside its interval in 15 of 16 simulated ladders.) One step above the top is i
 measured: the tail.
 
 The posterior has a dozen dimensions and may be very sharp (two million people) or hardly informed
-(a thousand), so its mode is found first and a population of points, spread as the curvature there
-says, then moves along its own differences (ter Braak 2006). Everything reads noisy numbers and
-public facts: post-processing. The random numbers it needs are the same in every release.
+(a thousand), so its mode is found first, and points around it are weighed, in rounds whose
+proposal follows the weights of the one before (Cappe et al. 2004). Everything reads noisy numbers
+and public facts: post-processing. The random numbers it needs are the same in every release.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ _SLACK, _OWN_SLACK, _REACH_OF_SLACK = 0.3, 0.15, 1.5
 _PLACES_SD, _CEILING = 2.0, 0.1
 """How many places a slot may have for one person, on a log scale around hardly more than one; and
 how sharp the ceiling is that all slots at so many places are."""
-_STRAY = (0.01, 0.99)
-"""Draws of the total beyond these ranks are drawn in to them."""
 _MODEL = 0.003
 """Relative error of the total that no ladder shows: steps are read as means over their widths."""
 _TAIL = 1.25
 """How far activity may reach above the top, relative to it. The top is all slots at several places
 each, so hardly anybody is there."""
 _NODES = 4
-_POPULATION, _MOVES, _STARTS = 256, 300, 4000
+_POINTS, _ROUNDS, _STARTS, _DRAWS = 6000, 8, 4000, 256
+_TAILS, _MOST_WEIGHT = 6.0, 0.01
+"""Degrees of freedom of the proposal, and the most weight of one of its points."""
 _SEED = 20140824
 
 
@@ -74,8 +74,8 @@ class Activity:
 
     totals: Vector
     """Draws of the sum of everybody's activity, in rising order."""
-    people: Vector
-    """Draws of how many were seen at all, in the order of `totals`."""
+    visits: float
+    """Mean activity of a person who was seen."""
     levels: Vector
     """Activities, rising …"""
     shares: Vector
@@ -85,18 +85,12 @@ class Activity:
     def total(self) -> float:
         return float(self.totals.mean())
 
-    @property
-    def visits(self) -> float:
-        """Mean activity of a person who was seen."""
-        return max(float(self.totals.sum() / self.people.sum()), 1.0)
-
     def weighted(self, weights: Vector) -> Activity:
         """The same draws where each counts by its weight."""
         reached = np.cumsum(weights / weights.sum())
         middle = reached - 0.5 * np.diff(reached, prepend=0.0)
         ranks = (np.arange(self.totals.size) + 0.5) / self.totals.size
-        totals = np.interp(ranks, middle, self.totals)
-        return replace(self, totals=totals, people=np.interp(ranks, middle, self.people))
+        return replace(self, totals=np.interp(ranks, middle, self.totals))
 
     def stratified(self, count: int) -> Vector:
         """`count` totals at evenly spaced ranks, so that few draws have the spread of many."""
@@ -129,15 +123,19 @@ def read_ladder(
     how_sure = STATED_SD if stated else VISITS_SD
     model = _Model(np.array(sums), np.array(sds), steps, users, visits, how_sure, slots)
     rng = np.random.default_rng(_SEED)
-    points = model.population(rng)
+    points, weights = model.population(rng)
     people = model.people(points)
-    jitter = np.exp(_MODEL * rng.standard_normal(people.shape[0]))
+    jitter = np.exp(_MODEL * rng.standard_normal(weights.size))
     totals = (people * model.widths).sum(axis=1) * jitter
-    # With a few hundred people one stray point of the population could move the mean by itself.
-    totals = np.clip(totals, *np.quantile(totals, _STRAY))
     order = np.argsort(totals, kind="stable")
-    levels, shares = _law(people.mean(axis=0), model.edges)
-    return Activity(totals[order], people[order, 0], levels, shares)
+    ranks = np.cumsum(weights[order]) - weights[order] / 2
+    # Evenly spaced ranks; beyond the outermost lies what one stray point could be.
+    even = (np.arange(_DRAWS) + 0.5) / _DRAWS
+    found = np.interp(even, ranks, totals[order])
+    above = weights @ people
+    levels, shares = _law(above, model.edges)
+    visits = max(float(found.mean()) / max(float(above[0]), 1e-9), 1.0)
+    return Activity(found, visits, levels, shares)
 
 
 class _Model:
@@ -243,7 +241,7 @@ class _Model:
             trial = point - np.linalg.solve(damped, downhill)
             trial_score = score_of(trial)
             if trial_score > score:
-                rests = trial_score - score < 1e-7 * (1.0 + abs(trial_score))
+                rests = trial_score - score < 1e-11 * (1.0 + abs(trial_score))
                 point, score = trial, trial_score
                 damping = max(damping / 5, 1e-9)
                 if rests:
@@ -254,29 +252,35 @@ class _Model:
                     break
         return point, curvature
 
-    def population(self, rng: np.random.Generator) -> Table:
-        """Draws from the posterior: half of the points at a time move along differences of the
-        other half, so that nobody's move depends on itself."""
-        mode, curvature = self._mode(rng)
-        spread = np.linalg.cholesky(np.linalg.inv(curvature)).T
-        points = mode + rng.standard_normal((_POPULATION, self.size)) @ spread
-        scores = self._score(points)
-        half = _POPULATION // 2
-        length = 2.38 / math.sqrt(2 * self.size)
-        for move in range(_MOVES):
-            order = rng.permutation(_POPULATION)
-            moved, others = order[:half], order[half:]
-            first = rng.integers(0, half, half)
-            second = (first + rng.integers(1, half, half)) % half
-            # A full difference now and then lets points change between two humps.
-            factor = length * rng.uniform(0.3, 1.2) if move % 8 else 1.0
-            trial = points[moved] + factor * (points[others[first]] - points[others[second]])
-            trial += 1e-4 * rng.standard_normal(trial.shape) @ spread
-            trial_scores = self._score(trial)
-            taken = np.log(rng.uniform(size=half)) < trial_scores - scores[moved]
-            points[moved[taken]] = trial[taken]
-            scores[moved[taken]] = trial_scores[taken]
-        return points
+    def population(self, rng: np.random.Generator) -> tuple[Table, Vector]:
+        """Points and their weights: importance sampling whose proposal learns from its own weights.
+
+        Everything is a continuous function of the noisy sums. A chain that accepts or refuses is
+        not: a last bit that differs between two processors would end in other draws.
+        """
+        centre, curvature = self._mode(rng)
+        covariance = np.linalg.inv(curvature)
+        half = rng.standard_normal((_POINTS // 2, self.size))
+        normal = np.concatenate((half, -half))
+        scale = np.tile(rng.chisquare(_TAILS, _POINTS // 2) / _TAILS, 2)
+        away = normal / np.sqrt(scale)[:, None]
+        density = -0.5 * (_TAILS + self.size) * np.log1p(np.square(away).sum(axis=1) / _TAILS)
+        points, weights = np.empty((0, self.size)), np.empty(0)
+        for _ in range(_ROUNDS):
+            root = np.linalg.cholesky(covariance)
+            points = centre + away @ root.T
+            logs = self._score(points) - density
+            weights = np.exp(logs - logs.max())
+            weights /= weights.sum()
+            # Few points may hold nearly all weight at first; each counts for a little at most.
+            bounded = np.minimum(weights, _MOST_WEIGHT)
+            bounded /= bounded.sum()
+            centre = bounded @ points
+            apart = points - centre
+            seen = (bounded[:, None] * apart).T @ apart
+            covariance = 0.8 * seen + 0.2 * covariance + 1e-9 * np.diag(np.diag(covariance))
+        bounded = np.minimum(weights, _MOST_WEIGHT)
+        return points, bounded / bounded.sum()
 
 
 def _law(people: Vector, edges: Vector) -> tuple[Vector, Vector]:

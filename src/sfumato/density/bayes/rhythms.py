@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from sfumato.density.refine.temporal import rhythm_basis
+from sfumato.density.refine.temporal import TILT, directed, rhythm_basis
 from sfumato.model.time_grid import HourCalendar
 
 Table = NDArray[np.float64]
@@ -153,7 +153,8 @@ def rhythm_axes(
     strength, turned, data = _turned(moments, prior, places)
     kept = strength > _LEAST
     noise = np.square(sigma * (1.0 + np.sqrt(count / places) * data[kept]))
-    return Axes(space @ turned[:, kept], strength[kept] * sigma**2, noise)
+    basis = space @ turned[:, kept]
+    return Axes(basis * directed(basis), strength[kept] * sigma**2, noise)
 
 
 def contrast_basis(library: Library, calendar: HourCalendar, envelope: Vector) -> Table:
@@ -225,7 +226,9 @@ def _turned(moments: Table, prior: Table, places: int) -> tuple[Vector, Table, V
     In the eigenbasis of the prior an entry of the moments' excess has the variance of a Wishart
     law, and its prior one that of the prior's own size there, times a width.
     """
-    values, basis = np.linalg.eigh(prior)
+    # Features that nothing tells apart are equally strong: rounding would turn them.
+    tilt = TILT * float(prior.max()) * np.linspace(0.0, 1.0, prior.shape[0])
+    values, basis = np.linalg.eigh(prior + np.diag(tilt))
     values = np.maximum(values, 1e-9)
     excess = basis.T @ (moments - np.eye(values.size) - prior) @ basis
     chance = np.outer(1.0 + values, 1.0 + values) * (1.0 + np.eye(values.size)) / places

@@ -151,7 +151,11 @@ class SpatialFilter:
         self, rng: np.random.Generator, count: int, belief: Field, rotated: list[list[Field]]
     ) -> Field:
         """Draws from the posterior for unit noise: of the prior first, then of the field, whose
-        coordinates are independent in the eigenbasis of that prior."""
+        coordinates are independent in the eigenbasis of that prior.
+
+        Random numbers belong to places and are turned into the basis: which way its vectors point
+        is up to the processor.
+        """
         cumulative = np.cumsum(belief.ravel())
         picked = np.searchsorted(cumulative, rng.uniform(size=count) * cumulative[-1])
         shapes, signals = np.unravel_index(np.minimum(picked, belief.size - 1), belief.shape)
@@ -162,7 +166,8 @@ class SpatialFilter:
             for shape in np.unique(shapes):
                 chosen = np.flatnonzero(shapes == shape)
                 gain = _gains(block.values[shape])[signals[chosen]].T
-                along = gain * coordinates[shape][:, None] + np.sqrt(gain) * normal[:, chosen]
+                chance = block.rotated(normal[:, chosen], shape)
+                along = gain * coordinates[shape][:, None] + np.sqrt(gain) * chance
                 basis = block.vectors[shape]
                 own = along[block.core] if basis is None else basis[block.core] @ along
                 found[np.ix_(where, chosen)] = own

@@ -109,9 +109,20 @@ def components(
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
     edge = _MARGIN * noise_edge(matrix.shape[0], columns or matrix.shape[1], sigma)
     rank = min(int((values > edge).sum()), most)
-    return left[:, :rank], values[:rank], right[:rank].T
+    sign = directed(right[:rank].T)
+    return left[:, :rank] * sign, values[:rank], right[:rank].T * sign
 
 
+def directed(columns: Matrix) -> NDArray[np.float64]:
+    """1 or -1 for each column: which way a singular vector points is up to the processor, and
+    what is drawn along it must not be."""
+    fixed = np.random.default_rng(_SEED).standard_normal(columns.shape[0])
+    return np.where(fixed @ columns < 0, -1.0, 1.0)
+
+
+_SEED = 20170403
+TILT = 1e-6
+"""How much of the strongest direction is added to tell those of equal strength apart."""
 _ROUNDS = 120
 """Steps of the multiplicative fixed point."""
 _LARGEST = 400
@@ -206,9 +217,12 @@ def _wiener(
     if not _stands_out(moments, inner, mixture, noise, rows.shape[0]):
         mixture = np.zeros(len(shapes))
     signal = sum((w * k for w, k in zip(mixture, inner, strict=True)), np.zeros_like(moments))
-    power, directions = np.linalg.eigh(signal)
+    # Sine and cosine of a day are equally strong: without a tilt, rounding would choose the axes.
+    tilt = TILT * float(np.abs(signal).max()) * np.linspace(0.0, 1.0, slots)
+    power, directions = np.linalg.eigh(signal + rest.T @ (tilt[:, None] * rest))
     power = np.maximum(power, 0.0)
     lifted = rest @ directions
+    lifted *= directed(lifted)
     along = rows @ lifted
     mean = along * (power / (power + noise))
     variance = np.broadcast_to(power * noise / (power + noise), along.shape).copy()
@@ -220,7 +234,7 @@ def _wiener(
             fields[int(k)] = field
 
     def errors(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-        found = rng.standard_normal((count, *along.shape)) * np.sqrt(variance)
+        found = rng.standard_normal((count, *rows.shape)) @ lifted * np.sqrt(variance)
         for k, field in fields.items():
             found[:, :, k] = field.errors(rng, count).T
         result: NDArray[np.float64] = found @ lifted.T
