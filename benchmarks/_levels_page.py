@@ -159,7 +159,7 @@ their visits.
 ## How it is judged
 
 * 20 releases and more for each cell of the design, spread over four cities. Seeds 500 to 899 are
-  for development; the judgement is on cities from seed 90,000 on, which tuned nothing.
+  for development; the judgement is on cities from seed 130,000 on, which tuned nothing.
 * MAE of `median` must not exceed that of zeros, of `paris`, or of the product of the release's own
   noisy margins (negative totals set to zero, at the release's own total), two standard errors
   allowed.

@@ -45,7 +45,7 @@ ZONES = (40, 400)
 PEOPLE = (1_000, 2_000, 5_000, 10_000, 50_000)
 EPSILONS = (0.3, 1.0)
 DRAWS, CITIES = 20, 4
-DEVELOPMENT, FRESH = 500, 90_000
+DEVELOPMENT, FRESH = 500, 130_000
 """First seeds of the cities: the development ones may tune what they like, the fresh ones judge."""
 
 

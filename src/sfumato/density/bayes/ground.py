@@ -22,9 +22,10 @@ from sfumato.model.time_grid import HourCalendar
 
 PAIRS = 32
 """Pairs of draws."""
-_UNEVEN = 0.12
-"""Relative error of a place's total for each unit of weight that its bound took away: active people
-are not spread evenly."""
+_UNEVEN, _OF_FEW, _MOST_UNEVEN = 0.04, 0.1, 0.5
+"""What the bound took from a place is not known. Active people are not spread evenly: relative
+error for each unit of weight taken away. And a place may by chance have some of the few from whom
+much was taken: their part of the variance as if everybody was at one place. At most so much."""
 _LEAST_KEPT = 0.05
 """Least share of the total that a bounded margin is taken to hold, whatever noise says."""
 _SEED = 20170403
@@ -88,8 +89,8 @@ def prepare(
     positive = np.maximum(margins.places, 0.0)
     within = float(np.asarray(area @ positive).sum()) / max(float(positive.sum()), 1e-9)
     inside = min(max(within, _LEAST_KEPT), 1.0)
-    # What the bound took from a place is not known; the more it took, the less.
-    uneven = _UNEVEN * (1.0 - min(bounded / total, 1.0))
+    taken = 1.0 - min(bounded / total, 1.0)
+    uneven = _unevenness(activity, margins.place_limit, taken, places.mean)
     opposite = np.sort(activity.stratified(2 * PAIRS))
     order = rng.permutation(PAIRS)
     totals = np.concatenate((opposite[:PAIRS][order], opposite[::-1][:PAIRS][order])) * inside
@@ -118,6 +119,15 @@ def prepare(
         area=area,
         place_limit=margins.place_limit,
     )
+
+
+def _unevenness(activity: Activity, limit: float, taken: float, places: Vector) -> Vector:
+    """Relative error of each place's total for not knowing what the bound took there."""
+    lost = np.square(np.maximum(activity.levels - limit, 0.0))
+    each = float(activity.shares @ lost) / activity.visits
+    square = np.square(_UNEVEN * taken) + _OF_FEW * each / np.maximum(places, 1e-9)
+    found: Vector = np.minimum(np.sqrt(square), _MOST_UNEVEN)
+    return found
 
 
 def _uniform(rng: np.random.Generator, size: int) -> Table:
