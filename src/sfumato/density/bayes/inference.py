@@ -178,7 +178,9 @@ def _layers(
     errors = _errors_of(fields, removed, rng, rest.shape)
     white = 0.0
     if rich:
-        smoothed = wiener(rest, sigma**2, ground.calendar, removed, places.apply)
+        counted = np.square(frame.scale) * ground.field * ground.dilution[:, None]
+        chance = float(counted.mean()) if power is not None else 0.0
+        smoothed = wiener(rest, sigma**2, ground.calendar, removed, places.apply, chance)
         layers += smoothed.mean
         variance += smoothed.variance
         errors += smoothed.errors(rng, PAIRS).astype(np.float32)

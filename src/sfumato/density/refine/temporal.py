@@ -172,19 +172,23 @@ def wiener(
     calendar: HourCalendar,
     removed: Matrix,
     in_space: FieldFilter | None = None,
+    chance: float = 0.0,
 ) -> Smoothed:
-    """Filter every row; `removed` (slots x k, orthonormal) spans what the rows lack."""
+    """Filter every row; `removed` (slots x k, orthonormal) spans what the rows lack, `chance` is
+    the white variation that counts have at least, however regular people are."""
     slots = rows.shape[1]
     count = -(-slots // _LARGEST)
     edges = [slots * k // count for k in range(count + 1)]
     spans = [slice(a, b) for a, b in itertools.pairwise(edges)]
     if len(spans) == 1:
-        return _wiener(rows, noise_variance, kernels(calendar), removed, in_space)
+        return _wiener(rows, noise_variance, kernels(calendar), removed, in_space, chance)
     parts = []
     for span in spans:
         piece = HourCalendar(*(getattr(calendar, name)[span] for name in calendar.__slots__))
         nothing = np.zeros((piece.at.size, 0))
-        parts.append(_wiener(rows[:, span], noise_variance, kernels(piece), nothing, in_space))
+        parts.append(
+            _wiener(rows[:, span], noise_variance, kernels(piece), nothing, in_space, chance)
+        )
     return Smoothed(
         np.concatenate([part.mean for part in parts], axis=1),
         np.concatenate([part.variance for part in parts], axis=1),
@@ -199,6 +203,7 @@ def _wiener(
     shapes: list[Matrix],
     removed: Matrix,
     in_space: FieldFilter | None,
+    chance: float,
 ) -> Smoothed:
     slots = rows.shape[1]
     if noise <= 0.0 or removed.shape[1] >= slots:
@@ -213,8 +218,8 @@ def _wiener(
     inner = [rest.T @ shape @ rest for shape in shapes]
     seen = rows @ rest
     moments = seen.T @ seen / max(rows.shape[0], 1)
-    mixture = _likeliest(moments, inner, noise)
-    if not _stands_out(moments, inner, mixture, noise, rows.shape[0]):
+    mixture = _likeliest(moments, inner, noise, chance)
+    if not _stands_out(moments, inner, mixture, noise + chance, noise, rows.shape[0]):
         mixture = np.zeros(len(shapes))
     signal = sum((w * k for w, k in zip(mixture, inner, strict=True)), np.zeros_like(moments))
     # Sine and cosine of a day are equally strong: without a tilt, rounding would choose the axes.
@@ -244,9 +249,14 @@ def _wiener(
 
 
 def _stands_out(
-    moments: Matrix, shapes: list[Matrix], mixture: NDArray[np.float64], noise: float, rows: int
+    moments: Matrix,
+    shapes: list[Matrix],
+    mixture: NDArray[np.float64],
+    white: float,
+    noise: float,
+    rows: int,
 ) -> bool:
-    """Whether the mixture explains the rows clearly better than noise alone.
+    """Whether the mixture explains the rows clearly better than noise and chance alone.
 
     The fixed point never reaches zero, and the little that it leaves where nothing is seen is no
     signal: with 200,000 people at epsilon 0.1 it made intervals half as wide again.
@@ -254,15 +264,22 @@ def _stands_out(
     size = moments.shape[0]
     total = sum((w * k for w, k in zip(mixture, shapes, strict=True)), noise * np.eye(size))
     fit = np.linalg.slogdet(total)[1] + float(np.trace(np.linalg.solve(total, moments)))
-    alone = size * np.log(noise) + float(np.trace(moments)) / noise
+    alone = size * np.log(white) + float(np.trace(moments)) / white
     return bool(0.5 * rows * (alone - fit) > _CLEARLY)
 
 
-def _likeliest(moments: Matrix, shapes: list[Matrix], noise: float) -> NDArray[np.float64]:
-    """Weights of the kernels, by w <- w * sqrt(evidence / expectation) until they rest."""
+def _likeliest(
+    moments: Matrix, shapes: list[Matrix], noise: float, chance: float
+) -> NDArray[np.float64]:
+    """Weights of the kernels, by w <- w * sqrt(evidence / expectation) until they rest.
+
+    White variation is at least chance: left free under strong noise, likelihood gave part of it to
+    the other kernels, and intervals of 90 % held 95 %.
+    """
     size = moments.shape[0]
-    excess = max(float(np.trace(moments)) / size - noise, 1e-3 * noise)
+    excess = max(float(np.trace(moments)) / size - noise - chance, 3e-4 * noise)
     weights = np.full(len(shapes), excess / len(shapes))
+    weights[-1] += chance
     white = noise * np.eye(size)
     for _ in range(_ROUNDS):
         total = sum((w * k for w, k in zip(weights, shapes, strict=True)), white)
@@ -273,6 +290,7 @@ def _likeliest(moments: Matrix, shapes: list[Matrix], noise: float) -> NDArray[n
             for k in shapes
         ]
         update = weights * np.sqrt(ratio)
+        update[-1] = max(update[-1], chance)
         still = float(np.max(np.abs(update - weights))) < 1e-3 * float(update.max() + 1e-9 * noise)
         weights = update
         if still:
