@@ -22,7 +22,7 @@ from PIL import Image
 from sfumato.reports.internal import write_internal_page
 from sfumato.reports.page import write_page
 
-TESTS = Path(__file__).resolve().parents[1] / "tests" / "report"
+TESTS = Path(__file__).resolve().parents[1] / "tests" / "reports"
 
 
 def helper(name: str) -> ModuleType:

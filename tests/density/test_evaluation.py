@@ -14,7 +14,10 @@ TRUTH = RNG.poisson(50, (30, 24)).astype(float)
 
 
 def test_the_truth_itself_is_perfect() -> None:
-    found = evaluate_table("truth", TRUTH, TRUTH, METRES, interval=(TRUTH, TRUTH)).overall
+    found = evaluate_table(
+        "truth", TRUTH, TRUTH, METRES, interval=(TRUTH, TRUTH), median=TRUTH + 2.0
+    ).overall
+    assert found["median_mean_absolute_error"] == 2
     assert found["mean_relative_error"] == found["earth_mover_m"] == found["range_query_error"] == 0
     assert found["pearson"] == pytest.approx(1)
     assert found["top_10"] == found["coverage_from_20"] == 1
@@ -30,9 +33,10 @@ def test_figures_get_worse_with_noise_and_have_one_entry_per_zone_and_slot() -> 
     assert "top_50" not in little.by_slot  # there are only thirty zones
 
 
-def test_coverage_is_told_apart_for_small_counts() -> None:
-    truth = np.array([[100.0, 5.0, 30.0, 8.0]])
-    found = interval_coverage(truth, truth - [[1, -1, 1, 1]], truth + 1.0)
+def test_coverage_is_told_apart_for_small_published_counts() -> None:
+    truth = np.array([[100.0, 25.0, 30.0, 8.0]])
+    released = np.array([[90.0, 19.0, 25.0, 8.0]])
+    found = interval_coverage(truth, truth - [[1, -1, 1, 1]], truth + 1.0, released)
     assert found["coverage_from_20"] == 1
     assert found["coverage_below_20"] == 0.5
 

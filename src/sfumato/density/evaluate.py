@@ -282,6 +282,7 @@ def evaluate(
             one.values,
             metres,
             interval=None if one.lower is None or one.upper is None else (one.lower, one.upper),
+            median=one.median,
             earth_mover=earth_mover,
             progress=slots,
         )

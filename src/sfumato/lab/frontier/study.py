@@ -119,10 +119,12 @@ def real_study(data: Path, record: Record, tell: Callable[[str, float], None]) -
 def _coverage(
     truth: NDArray[np.float64], found: Density, rows: NDArray[np.bool_] | slice = slice(None)
 ) -> float | None:
-    """Share of the counts from 20 inside their interval; `None` where the scheme gives none."""
+    """Share of counts published from 20 inside their interval; `None` where there is none."""
     if found.lower is None or found.upper is None:
         return None
-    return interval_coverage(truth, found.lower[rows], found.upper[rows]).get("coverage_from_20")
+    values = np.asarray(found.values[rows], dtype=np.float64)
+    judged = interval_coverage(truth, found.lower[rows], found.upper[rows], values)
+    return judged.get("coverage_from_20")
 
 
 Tell = Callable[[str, float], None]
