@@ -158,7 +158,7 @@ def _parts(
         inspection.files += 1
         label = str(file.path)
         try:
-            kind = said or format_of(file)
+            kind = said or format_of(file, options.columns.values())
             if not isinstance(kind, TableFormat):
                 yield from map(_fixed, kind.read(file, options).parts)
                 continue

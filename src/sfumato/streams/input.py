@@ -25,7 +25,6 @@ from __future__ import annotations
 import json
 import select
 import time
-from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -113,14 +112,11 @@ def ndjson_feed(stream: BinaryIO, options: Options, *, wait: float = 1.0) -> Ite
     On the machine's clock a row is late by the instant at which it was read, whoever else's came
     before. On the feeder's, nothing closes before the first line that states the time.
     """
-    rules, begun = line_rules(options), False
+    rules = line_rules(options)
     for block in whole_lines(_as_it_comes(stream, wait)):
         if not options.fed_clock:
             yield Tick(machine_clock())
-        # A byte order mark belongs to the stream, not to whoever's line stands first.
-        lines = block.data if begun else block.data.removeprefix(BOM_UTF8)
-        begun = begun or bool(block.data)
-        for part in _parts(lines, block.skipped):
+        for part in _parts(block.data, block.skipped):
             if not isinstance(part, Tick):
                 yield json_positions(part[0], rules, part[1])
             elif options.fed_clock:
