@@ -35,6 +35,16 @@ def test_coverage_is_told_apart_for_small_counts() -> None:
     found = interval_coverage(truth, truth - [[1, -1, 1, 1]], truth + 1.0)
     assert found["coverage_from_20"] == 1
     assert found["coverage_below_20"] == 0.5
+    assert found["coverage"] == 0.75
+    assert not any(key.startswith("coverage_published") for key in found)
+
+
+def test_coverage_is_judged_by_what_a_reader_sees() -> None:
+    truth, released = np.array([[19.0, 5.0, 30.0, 8.0]]), np.array([[25.0, 6.0, 15.0, 8.0]])
+    found = interval_coverage(truth, released - 2, released + 2, released)
+    assert found["coverage_published_from_20"] == 0  # 25 ± 2 misses 19 …
+    assert found["coverage_published_below_20"] == pytest.approx(2 / 3)  # … and 15 ± 2 misses 30
+    assert found["coverage_from_20"] == 0
 
 
 def test_ranges_are_discs_and_always_the_same() -> None:

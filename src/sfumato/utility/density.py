@@ -261,17 +261,28 @@ def evaluate_table(
         if key not in overall and np.isfinite(series).any():
             overall[key] = float(np.nanmean(series))
     if interval is not None:
-        overall |= interval_coverage(truth, *interval)
+        overall |= interval_coverage(truth, *interval, released)
     return Evaluation(name, overall, by_zone, by_slot)
 
 
-def interval_coverage(truth: Table, lower: Table, upper: Table) -> dict[str, float]:
-    """Share of true counts inside their interval: counts of 20 and more, and smaller ones."""
-    inside, large = (truth >= lower) & (truth <= upper), truth >= 20
-    found = {"interval_width": float((upper - lower).mean())}
-    for key, where in (("coverage_from_20", large), ("coverage_below_20", ~large)):
-        if where.any():
-            found[key] = float(inside[where].mean())
+def interval_coverage(
+    truth: Table, lower: Table, upper: Table, released: Table | None = None
+) -> dict[str, float]:
+    """Share of true counts inside their interval, of all and by the size of the count.
+
+    A reader knows the published count alone, so that is what a promise of intervals is judged by
+    (`coverage_published_…`, where `released` is given). Among large *true* counts
+    (`coverage_from_20`) are those that chance made large, and intervals miss more of these.
+    """
+    inside = (truth >= lower) & (truth <= upper)
+    found = {"interval_width": float((upper - lower).mean()), "coverage": float(inside.mean())}
+    sizes = {"coverage": truth}
+    if released is not None:
+        sizes["coverage_published"] = released
+    for name, size in sizes.items():
+        for key, where in (("from_20", size >= 20), ("below_20", size < 20)):
+            if where.any():
+                found[f"{name}_{key}"] = float(inside[where].mean())
     return found
 
 
