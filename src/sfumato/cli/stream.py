@@ -25,6 +25,7 @@ from sfumato.cli.options import (
     Layer,
     MaybeEnd,
     MaybeExpectedUsers,
+    Parameters,
     Quiet,
     Region,
     ReleaseName,
@@ -48,6 +49,14 @@ from sfumato.cli.telling import RowsRead, Working, print_json
 if TYPE_CHECKING:
     from sfumato.streams.facts import StreamFacts
     from sfumato.streams.publish import Told
+
+
+def _list_schemes(wanted: bool) -> None:
+    if wanted:
+        from sfumato.streams.registry import schemes_text
+
+        typer.echo(schemes_text())
+        raise typer.Exit
 
 
 def stream(
@@ -86,6 +95,17 @@ def stream(
             "How the numbers are made; default: rhythm, or profile for few days.",
         ),
     ] = None,
+    parameter: Parameters = None,
+    schemes: Annotated[
+        bool,
+        typer.Option(
+            "--schemes",
+            help="List the schemes with their parameters, ranges and defaults.",
+            is_eager=True,
+            callback=_list_schemes,
+            rich_help_panel=PRIVACY,
+        ),
+    ] = False,
     expected_users: MaybeExpectedUsers = None,
     delay: Annotated[
         str,

@@ -41,7 +41,7 @@ from sfumato.streams.output import (
     stream_readme,
     table_bytes,
 )
-from sfumato.streams.registry import settings_text
+from sfumato.streams.registry import later_settings, settings_text
 from sfumato.streams.scheme import Finished, Meter, Publication, StreamScheme
 from sfumato.streams.state import Standing, Store, chained
 
@@ -100,7 +100,7 @@ class StreamRequest:
 
     def config(self) -> dict[str, Any]:
         """What a resumed run must have in common; the version is on record and not compared."""
-        facts = self.facts
+        facts, later = self.facts, later_settings(self.scheme)
         return {
             "sfumato": __version__,
             "stream": self.scheme.name,
@@ -116,6 +116,8 @@ class StreamRequest:
             "consistency": self.consistency.value,
             "delay_seconds": self.delay_seconds,
             "reading": dict(self.reading),
+            # Absent where all are at their defaults: what was paid before goes on.
+            **({"parameters": later} if later else {}),
         }
 
     def claim(self) -> Claim:

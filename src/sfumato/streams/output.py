@@ -69,6 +69,7 @@ from sfumato.published.release import Release
 from sfumato.published.statement import adds_up, noise, statement
 from sfumato.published.tables import readme, write_long_tables
 from sfumato.streams.facts import StreamFacts
+from sfumato.streams.parameters import in_force
 from sfumato.streams.scheme import Account, Publication, Values
 from sfumato.streams.state import Standing, chained
 
@@ -331,7 +332,7 @@ def stream_manifest(
         grid=GridFacts.of(asked.grid),
         scheme=SchemeFacts(
             name=f"stream/{asked.scheme.name}",
-            parameters={"settings": repr(asked.scheme), "slots in a window": facts.window},
+            parameters={**in_force(asked.scheme), "slots in a window": facts.window},
             interval_coverage=0,
         ),
         public_inputs={

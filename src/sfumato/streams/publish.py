@@ -101,6 +101,7 @@ def stream(
     drop_bad_towers: bool = False,
     border: str | float | None = None,
     scheme: str | None = None,
+    parameter: Mapping[str, bool | int | float | str] | None = None,
     expected_users: int | None = None,
     delay: str = "0",
     consistency: Consistency | str = Consistency.NONE,
@@ -144,6 +145,8 @@ def stream(
         border: How far the towers' cells reach beyond the zones: 0, 500m or reach (half the way
             to the next towers); default: 0 where no tower stands outside the zones, else 3km.
         scheme: How the numbers are made; default: rhythm, or profile for few finished days.
+        parameter: Settings of the scheme's own, such as `{"cutoff": 4}`; `stream --schemes` and
+            `docs/streams.md` list them.
         expected_users: How many people, from public knowledge, rounded.
         delay: How long a slot stays open after its end.
         consistency: none, nearest or random: non-negative whole counts.
@@ -229,7 +232,7 @@ def stream(
     request = StreamRequest(
         dataset=dataset,
         name=name or folder.name,
-        scheme=stream_scheme(chosen),
+        scheme=stream_scheme(chosen, parameter),
         facts=facts,
         grid=slots,
         place_ids=counted.ids,
