@@ -189,6 +189,8 @@ class TopicFeed:
         said = self._said | {"bootstrap.servers": self._topic.servers}
         try:
             self._consumer = self._client.Consumer(said)
+            # Asks of its own connections: on those that fetch, questions wait for what comes.
+            self._asking = self._client.Consumer(said)
         except (self._client.KafkaException, TypeError, ValueError) as error:
             first = error.args[0] if error.args else None
             which = first.str() if isinstance(first, self._client.KafkaError) else "wrong type"
@@ -219,6 +221,7 @@ class TopicFeed:
                 yield Tick(now - APART_S * MICROSECONDS if self._stamped else now)
         finally:
             self._consumer.close()
+            self._asking.close()
 
     def kept(self, next_slot: int) -> dict[str, Any]:
         """Where to read on once slots before `next_slot` are out: goes with the stream's state."""
@@ -342,7 +345,7 @@ class TopicFeed:
     def _partitions(self) -> list[int]:
         """The topic's partitions, asked for anew: a topic can grow."""
         name = self._topic.name
-        found = self._asked(lambda: self._consumer.list_topics(name, timeout=self._once)).topics
+        found = self._asked(lambda: self._asking.list_topics(name, timeout=self._once)).topics
         error = found[name].error if name in found else None
         if name not in found or (error and error.code() == error.UNKNOWN_TOPIC_OR_PART):
             self._gone()
@@ -354,7 +357,7 @@ class TopicFeed:
         """First offset and the one after the last, of transactions that are done."""
         place = self._client.TopicPartition(self._topic.name, partition)
         found: tuple[int, int] = self._asked(
-            lambda: self._consumer.get_watermark_offsets(place, timeout=self._once)
+            lambda: self._asking.get_watermark_offsets(place, timeout=self._once)
         )
         return found
 
