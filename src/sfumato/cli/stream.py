@@ -63,7 +63,8 @@ def stream(
     events: Annotated[
         str,
         typer.Argument(
-            help="A history (file or pattern), a folder with --follow, or - for NDJSON."
+            help="A history (file or pattern), a folder with --follow, - for NDJSON, or a topic: "
+            "kafka://HOST:9092/NAME."
         ),
     ],
     out: Results,
@@ -135,9 +136,14 @@ def stream(
     clock: Annotated[
         str,
         typer.Option(
-            help="Whose clock closes slots of a pipe: machine, or feed.", rich_help_panel=DATA
+            help="Whose clock says what is late: machine, feed (pipe) or broker (topic).",
+            rich_help_panel=DATA,
         ),
     ] = "machine",
+    kafka_config: Annotated[
+        Path | None,
+        typer.Option(help="Settings of the Kafka client: name=value.", rich_help_panel=DATA),
+    ] = None,
     ledger: Where = None,
     ledger_key: KeyFile = None,
     quiet: Quiet = False,

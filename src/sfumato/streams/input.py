@@ -1,4 +1,4 @@
-"""Where events come from: lines of JSON on standard input, or a folder that fills.
+"""Where events come from: lines of JSON on standard input, a folder that fills, or a topic.
 
 A feed gives rows, files that gave none and ticks of the clock, in order. Lines and files are
 read as `release` reads them (`sfumato.io`): how a record is read depends on that record, the
@@ -60,6 +60,8 @@ class Options:
     """Whether lines of the feed state the time; otherwise the machine's clock counts."""
     format: str | None = None
     """Format of the files, where their names do not tell."""
+    broker_clock: bool = False
+    """Whether the stamps of a topic's broker decide what is late (`streams.kafka`)."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", of_roles(self.columns, EVENT_ROLES))
@@ -89,7 +91,16 @@ class Tick:
     clock_us: int
 
 
-Item = Positions | Unfit | Tick
+@dataclass(frozen=True, slots=True, eq=False)
+class Dated:
+    """Rows, and the slots that were open to them when they came: from `first`, before `stop`."""
+
+    rows: Positions
+    first: int
+    stop: int
+
+
+Item = Positions | Dated | Unfit | Tick
 _STDIN = "standard input"
 _CLOCK = "CLOCK"
 

@@ -46,6 +46,8 @@ from sfumato.streams.scheme import Finished, Meter, Publication, StreamScheme
 from sfumato.streams.state import Standing, Store, chained
 
 LIVE = "live"
+_SOURCE = "source"
+"""Part of the state that is the source's own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,6 +147,8 @@ class LiveStream:
         self._resume = resume
         self._held = ExitStack()
         self._starts, self._ends = request.grid.starts(), request.grid.ends()
+        self.kept: Any = None
+        """Where the source stood when the last slot was published, in its own words."""
 
     def __enter__(self) -> Self:
         request, claim = self._request, self._request.claim()
@@ -198,6 +202,7 @@ class LiveStream:
             self._lines = None if said is None else bytes.fromhex(said)
             self.meter.restore(state.pop("meter"))
             self._before = state.pop("published", None)
+            self.kept = state.pop(_SOURCE, None)
             self._publisher.restore(state)
         self._outputs.write(self._standing)
 
@@ -225,8 +230,12 @@ class LiveStream:
         if isinstance(self._publisher, Finished) and self._request.scheme.finished:
             self._publisher.prepare(whole, first, Wall(self.meter, self.key))
 
-    def publish(self, slot: int, box: Private[Counts]) -> Publication:
-        """Publish one slot, in order, once."""
+    def publish(self, slot: int, box: Private[Counts], kept: Any = None) -> Publication:
+        """Publish one slot, in order, once; `kept` says where the source stands after it.
+
+        Both are one transaction, so that a source whose records have numbers is read from where
+        the published slots end: none of its records is left out, and none counts twice.
+        """
         if slot != self.next_slot:
             raise UsageError(f"The slot to publish now is {self.next_slot}, not {slot}.")
         request = self._request
@@ -253,6 +262,8 @@ class LiveStream:
             state["lines"] = self._lines.hex()
         if self._before is not None:
             state["published"] = self._before
+        if kept is not None:
+            state[_SOURCE] = self.kept = kept
         self._store.save(standing, state)
         self._standing = standing
         self._outputs.write(standing)

@@ -39,7 +39,8 @@ from sfumato.streams.facts import (
     unit_in_slots,
     window_end,
 )
-from sfumato.streams.input import Item, Options, Unfit, folder_feed, ndjson_feed
+from sfumato.streams.input import Dated, Item, Options, Unfit, folder_feed, ndjson_feed
+from sfumato.streams.kafka import Topic, TopicFeed, client_settings, is_topic
 from sfumato.streams.live import LiveStream, StreamRequest
 from sfumato.streams.output import Consistency
 from sfumato.streams.registry import default_name, stream_scheme
@@ -49,7 +50,7 @@ from sfumato.streams.slots import Buffer, Dropped, SlotSource
 PIPE = "-"
 _ENDLESS_DAYS = 3653
 """Ten years: what an endless stream is planned for."""
-CLOCKS = ("machine", "feed")
+CLOCKS = ("machine", "feed", "broker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,7 @@ def stream(
     time_unit: str | None = None,
     events_tz: str | None = None,
     clock: str = "machine",
+    kafka_config: Mapping[str, object] | str | os.PathLike[str] | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     begin: Callable[[StreamFacts], None] | None = None,
     watch: Callable[[Told], None] | None = None,
@@ -123,7 +125,8 @@ def stream(
 
     Args:
         events: A history (whatever `release` takes), a folder with `follow`, or NDJSON from a
-            pipe: an open binary file, or `-` for standard input.
+            pipe: an open binary file, or `-` for standard input; or a Kafka topic:
+            `kafka://broker-1:9092,broker-2:9092/positions`, one JSON object a record.
         out: Folder to write to.
         dataset: Whose people these are, as the ledger knows them.
         epsilon: Privacy loss of one unit.
@@ -157,7 +160,9 @@ def stream(
         format: Format of the events where their names do not tell: csv, gpx, tdrive, …
         time_unit: Unit of epoch numbers: s, ms, us or ns.
         events_tz: Clock of event times that carry no offset; default: `tz`.
-        clock: Whose clock closes slots of a pipe: machine, or feed.
+        clock: Whose clock decides what is late: machine; feed, for lines of a pipe that state it;
+            broker, for the stamps of a topic's broker.
+        kafka_config: Settings of the Kafka client by name, or a file of `name=value`.
         ledger: The ledger, its file or address; default: a file in your data folder.
         begin: Told the public facts before anything is reserved.
         watch: Told each slot when it is out.
@@ -185,8 +190,12 @@ def stream(
             "An endless stream cannot have the unit user-period.",
             remedy="Give `end`, or the `unit` user-day or w-event:N.",
         )
-    if clock not in CLOCKS:
-        raise UsageError(f"{clock!r} is no clock.", remedy="The `clock` is machine or feed.")
+    topic = Topic.at(str(events)) if is_topic(events) else None
+    if clock not in CLOCKS or clock == ("broker" if topic is None else "feed"):
+        raise UsageError(
+            f"{clock!r} is no clock of these events.",
+            remedy="The `clock` is machine, feed for a pipe, or broker for a topic.",
+        )
     first = day_of(start)
     last = first + timedelta(days=_ENDLESS_DAYS) if end is None else day_of(end)
     slots = TimeGrid.between(first, last, slot, tz)
@@ -227,8 +236,10 @@ def stream(
         slots.period,
         clock == "feed",
         format,
+        clock == "broker",
     )
-    chosen = scheme or default_name(facts, finished=not (pipe or follow))
+    coming = pipe or follow or topic is not None
+    chosen = scheme or default_name(facts, finished=not coming)
     request = StreamRequest(
         dataset=dataset,
         name=name or folder.name,
@@ -239,12 +250,12 @@ def stream(
         out=folder,
         consistency=_consistency(consistency),
         delay_seconds=0 if delay == "0" else int(parse_step(delay).total_seconds()),
-        reading=_read_as(reading, places, slots),
+        reading=_read_as(reading, places, slots, topic),
         place_kind=counted.kind.value,
         released=places.released,
         shares=places.shares,
     )
-    if request.scheme.finished and (pipe or follow):
+    if request.scheme.finished and coming:
         raise UsageError(
             f"{chosen} needs each window as a whole before its first slot leaves.",
             remedy="Give it a finished history, or choose another `scheme`.",
@@ -253,7 +264,12 @@ def stream(
     if begin is not None:
         begin(facts)
     desk = _Desk(book, request, places, reading, resume, watch, internal)
-    if pipe:
+    if topic is not None:
+        settings = client_settings(kafka_config)
+        done = desk.follow_topic(
+            TopicFeed(topic, reading, slots, request.delay_seconds, settings=settings)
+        )
+    elif pipe:
         done = desk.follow(ndjson_feed(_binary(events), reading))
     elif follow:
         done = desk.follow_folder(Path(str(events)))
@@ -279,7 +295,9 @@ def _consistency(said: Consistency | str) -> Consistency:
     return Consistency(said)
 
 
-def _read_as(reading: Options, places: OpenedPlaces, grid: TimeGrid) -> tuple[tuple[str, str], ...]:
+def _read_as(
+    reading: Options, places: OpenedPlaces, grid: TimeGrid, topic: Topic | None
+) -> tuple[tuple[str, str], ...]:
     """What else a resumed run must have in common.
 
     Only what differs from the default: streams begun before there were such options go on.
@@ -291,6 +309,8 @@ def _read_as(reading: Options, places: OpenedPlaces, grid: TimeGrid) -> tuple[tu
         said["time_unit"] = reading.time_unit
     if reading.format is not None:
         said["format"] = reading.format
+    if topic is not None:  # offsets of one topic mean nothing in another; brokers come and go
+        said |= {"topic": topic.name, "clock": "broker" if reading.broker_clock else "machine"}
     if places.shares is not None:
         said["where zones lie"] = places.released.fingerprint()
     if places.border is not None:
@@ -314,7 +334,16 @@ class _Desk:
         """Publish what files that appear in a folder bring."""
         return self.follow(None, folder)
 
-    def follow(self, feed: Iterator[Item] | None, folder: Path | None = None) -> tuple[bool, int]:
+    def follow_topic(self, topic: TopicFeed) -> tuple[bool, int]:
+        """Publish what a topic brings, from where the stream stands."""
+        return self.follow(None, topic=topic)
+
+    def follow(
+        self,
+        feed: Iterator[Item] | None,
+        folder: Path | None = None,
+        topic: TopicFeed | None = None,
+    ) -> tuple[bool, int]:
         """Publish what a feed brings, slot by slot as its clock closes them."""
         request = self.request
         with LiveStream(self.book, request, resume=self.resume) as live:
@@ -324,14 +353,18 @@ class _Desk:
             if live.finished:
                 return _finish(live, request.grid)
             key = live.sampling_key()
-            if feed is None:
+            more: Callable[[], bool] = lambda: buffer.next_slot < request.grid.slots  # noqa: E731
+            if topic is not None:
+                topic.begin(live.kept)
+                feed = topic.items(more)
+            elif feed is None:
                 assert folder is not None
-                feed = folder_feed(
-                    folder, self.reading, more=lambda: buffer.next_slot < request.grid.slots
-                )
+                feed = folder_feed(folder, self.reading, more=more)
             for item in feed:
                 if isinstance(item, Positions):
                     buffer.add(item)
+                elif isinstance(item, Dated):
+                    buffer.add(item.rows, item.first, item.stop)
                 elif isinstance(item, Unfit):
                     buffer.dropped.files += 1
                     self._confide(item)
@@ -340,7 +373,8 @@ class _Desk:
                         buffer.next_slot, item.clock_us, request.delay_seconds
                     ):
                         slot = buffer.next_slot
-                        self._tell(live, slot, live.publish(slot, buffer.close(key)))
+                        kept = None if topic is None else topic.kept(slot + 1)
+                        self._tell(live, slot, live.publish(slot, buffer.close(key), kept))
             self._confide(buffer.dropped)
             return _finish(live, request.grid)
 
