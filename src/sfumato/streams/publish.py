@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from html import escape
@@ -43,6 +43,7 @@ from sfumato.streams.input import Dated, Item, Options, Unfit, folder_feed, ndjs
 from sfumato.streams.kafka import Topic, TopicFeed, client_settings, is_topic
 from sfumato.streams.live import LiveStream, StreamRequest
 from sfumato.streams.output import Consistency
+from sfumato.streams.public_inputs import read_public_inputs
 from sfumato.streams.registry import default_name, stream_scheme
 from sfumato.streams.scheme import Publication
 from sfumato.streams.slots import Buffer, Dropped, SlotSource
@@ -103,6 +104,9 @@ def stream(
     border: str | float | None = None,
     scheme: str | None = None,
     parameter: Mapping[str, bool | int | float | str] | None = None,
+    roads: object = None,
+    adjacency: object = None,
+    earlier: Sequence[str | os.PathLike[str]] = (),
     expected_users: int | None = None,
     delay: str = "0",
     consistency: Consistency | str = Consistency.NONE,
@@ -150,6 +154,9 @@ def stream(
         scheme: How the numbers are made; default: rhythm, or profile for few finished days.
         parameter: Settings of the scheme's own, such as `{"cutoff": 4}`; `stream --schemes` and
             `docs/streams.md` list them.
+        roads: Lines of a public road map, for the schemes of Fan et al.
+        adjacency: Table of two columns: ids of places that lie side by side, for the same.
+        earlier: Folders of days that were published before, for dynamic-hybrid; they cost nothing.
         expected_users: How many people, from public knowledge, rounded.
         delay: How long a slot stays open after its end.
         consistency: none, nearest or random: non-negative whole counts.
@@ -240,17 +247,28 @@ def stream(
     )
     coming = pipe or follow or topic is not None
     chosen = scheme or default_name(facts, finished=not coming)
+    recipe = stream_scheme(chosen, parameter)
+    beside = read_public_inputs(
+        recipe,
+        counted,
+        places.released,
+        slots,
+        roads=roads,
+        adjacency=adjacency,
+        earlier=earlier,
+    )
+    facts = beside.put_into(facts)
     request = StreamRequest(
         dataset=dataset,
         name=name or folder.name,
-        scheme=stream_scheme(chosen, parameter),
+        scheme=recipe,
         facts=facts,
         grid=slots,
         place_ids=counted.ids,
         out=folder,
         consistency=_consistency(consistency),
         delay_seconds=0 if delay == "0" else int(parse_step(delay).total_seconds()),
-        reading=_read_as(reading, places, slots, topic),
+        reading=(*_read_as(reading, places, slots, topic), *beside.named),
         place_kind=counted.kind.value,
         released=places.released,
         shares=places.shares,
