@@ -122,7 +122,10 @@ def _crowd(
         if found.lower is not None and found.upper is not None:
             inside = (found.lower <= crowded.truth) & (crowded.truth <= found.upper)
             held.append(float(inside[cells].mean()))
-    standing = float(np.nanmean(out))
+    standing = float(np.nanmean(out)) if np.isfinite(out).any() else None
+    verdict = f"nowhere {STANDS_OUT:g} σ"
+    if standing is not None:
+        verdict = "met" if standing >= TOLD[epsilon] else "missed"
     return {
         "study": "crowd",
         "epsilon": epsilon,
@@ -131,12 +134,12 @@ def _crowd(
         "releases": draws,
         "cells": int(cells.sum()),
         "sigmas": round(float(np.mean(sigmas)), 1),
-        "told": round(standing, 3),
+        "told": None if standing is None else round(standing, 3),
         "told_all_cells": round(float(np.mean(told)), 3),
         "mre": round(float(np.mean(errors)), 4),
         "held": round(float(np.mean(held)), 3) if held else None,
         "cpu": round(cpu, 1),
-        "verdict": "met" if standing >= TOLD[epsilon] else "missed",
+        "verdict": verdict,
     }
 
 
