@@ -19,6 +19,8 @@ from sfumato.city import CityPlan, write_city
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
 from sfumato.privacy.ledger import Cap, Ledger
+from sfumato.published.manifest import MANIFEST_NAME, read_manifest
+from sfumato.published.tables import readme
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +122,25 @@ def test_the_readme_tells_users_what_they_need(folder: Path) -> None:
     assert "90% of cases" in text
     assert "density-districts.parquet" in text
     assert "What is promised." in text
+
+
+@pytest.mark.parametrize(
+    ("hours", "said"),
+    [
+        (1, "lasts 1 hour; where clocks change, a day has an hour more or less."),
+        (5, "lasts 5 hours; the last slot of a day is shorter; where clocks change"),
+        (3, "later slots of that day begin an hour earlier or later, and its last ends at"),
+        (24, "lasts 1 day; where clocks change, a day has an hour more or less."),
+    ],
+)
+def test_slots_that_do_not_fill_a_day_are_said_to_be_cut(
+    folder: Path, hours: int, said: str
+) -> None:
+    manifest = read_manifest(folder / MANIFEST_NAME)
+    grid = manifest.grid.model_copy(update={"step_seconds": 3600.0 * hours})
+    text = readme(manifest.model_copy(update={"grid": grid}), [])
+    assert said in " ".join(text.split())
+    assert ("the last slot of a day" in text) == (hours == 5)
 
 
 def test_a_rerun_finds_it_and_another_hierarchy_is_refused(folder: Path, home: Path) -> None:

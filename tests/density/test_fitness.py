@@ -147,6 +147,8 @@ def test_suggestions_are_python_that_the_command_line_can_say_in_flags() -> None
     one = Suggestion({"slot": "8h", "epsilon": "0.5"}, 2.0, fitness(case(2_000_000, 989, 1.0)))
     assert one.in_python == '`slot="8h"` with `epsilon=0.5`'
     assert one.in_flags == "--slot 8h --epsilon 0.5"
+    fewer = Suggestion({"zone_count": "8"}, 2.0, one.fitness)
+    assert fewer.in_flags == fewer.in_python == "about 8 zones"  # no flag goes with a file of zones
 
 
 @pytest.mark.slow

@@ -180,7 +180,10 @@ def plan(
     slots = period_of(start, end, slot, tz, fold)
     if said.given:
         if tower_count is not None or zone_count is not None:
-            raise UsageError("Places are given as files or as numbers, not both.")
+            raise UsageError(
+                "Places are given as files or as numbers, not both.",
+                remedy="Leave `tower_count` and `zone_count` out, or the files.",
+            )
         asked = request(
             places=said,
             grid=slots,
@@ -240,7 +243,7 @@ def plan(
         if suggest:
             working = suggestions(case, grid) if found.failing else []
             answer["suggestions"] = [made.answer() for made in working]
-            use += table(working) if found.failing else []
+            use += table(working) if found.failing else ["Nothing has to be changed for that."]
     return Outlook(answer, tuple(use))
 
 

@@ -65,9 +65,12 @@ class Suggestion:
 
     @property
     def in_flags(self) -> str:
-        """As one would type it."""
+        """As one would type it; fewer zones are drawn, not typed."""
         return " ".join(
-            f"--{name.replace('_', '-')} {value}" for name, value in self.settings.items()
+            f"about {value} zones"
+            if name == "zone_count"
+            else f"--{name.replace('_', '-')} {value}"
+            for name, value in self.settings.items()
         )
 
     def answer(self) -> dict[str, object]:

@@ -212,6 +212,7 @@ def border_lines(facts: Facts) -> list[str]:
         return [said]
     return [
         said,
-        f"Antennas of the list that are left out, with the events at them: "
-        f"{facts['towers_left_out']}. They stand too far outside the zones, or not in this period.",
+        "Antennas of the list that are left out, with the events at them: "
+        f"{facts['towers_left_out']:,}. They stand too far outside the zones, or not in this "
+        "period.",
     ]

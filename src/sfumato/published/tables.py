@@ -29,6 +29,7 @@ from sfumato.published.statement import noise, statement, take_note
 
 _BATCH = 1 << 20
 """Rows that are written at once: a stream of a year is never held as text as a whole."""
+_DAY = 86_400
 
 
 def long_table(
@@ -192,9 +193,18 @@ def _row(manifest: Manifest) -> str:
 
 
 def _changes(manifest: Manifest) -> str:
+    """What the length does not tell: every day begins with a slot, also one of 23 or 25 hours."""
+    step = manifest.grid.step_seconds
+    cut = "; the last slot of a day is shorter" if step < _DAY and _DAY % step else ""
     if manifest.grid.fold is not None:
-        return ""
-    return "; where clocks change, a day has an hour more or less"
+        return cut
+    moved = (
+        ": later slots of that day begin an hour earlier or later, and its last ends at midnight"
+    )
+    return (
+        f"{cut}; where clocks change, a day has an hour more or less"
+        f"{moved if 3_600 < step < _DAY else ''}"
+    )
 
 
 def _typical(manifest: Manifest) -> str:
