@@ -173,6 +173,19 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
     return found
 
 
+def test_the_sum_of_everything_is_published_with_an_interval(shop: Shop, tmp_path: Path) -> None:
+    made = read_release(shop.home / "monday")
+    total = made.manifest.total
+    assert total is not None
+    assert total.coverage == made.manifest.scheme.interval_coverage
+    assert total.value == pytest.approx(made.values.sum(), abs=0.01)
+    assert total.lower < total.value < total.upper
+    assert f"{total.lower:,.0f} and" in " ".join((made.folder / "README.txt").read_text().split())
+    assert f"{total.upper:,.0f}" in (made.folder / "index.html").read_text()
+    assert sfumato.refine(made, out=tmp_path / "again").manifest.total == total
+    assert read_release(shop.home / "plain").manifest.total is None
+
+
 @pytest.mark.parametrize(("name", "earlier"), [("monday", []), ("tuesday", ["monday"])])
 def test_refined_by_the_same_version_the_tables_are_the_same_to_the_byte(
     shop: Shop, tmp_path: Path, name: str, earlier: list[str]

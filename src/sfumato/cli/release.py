@@ -208,6 +208,7 @@ def _summary(made: Release) -> dict[str, Any]:
         "delta": privacy.delta,
         "rho": privacy.rho,
         "caveats": made.manifest.caveats,
+        "total": None if made.manifest.total is None else made.manifest.total.model_dump(),
         "lifetime": privacy.cumulative.lifetime.model_dump(),
         "worst_period": privacy.cumulative.worst_period.model_dump(),
     }
@@ -226,6 +227,8 @@ def _tell(made: Release, ledger: str) -> None:
     typer.echo(f"{how}: {made.folder}")
     if note := take_note(made.manifest):
         typer.echo(note)
+    if made.manifest.total is not None:
+        typer.echo(f"Counts are {made.manifest.total.words()}.")
     typer.echo(f"Charged to {ledger}.")
     typer.echo(f"This release: epsilon {privacy.epsilon:.4g} at delta {privacy.delta:g}.")
     typer.echo(

@@ -54,6 +54,7 @@ from sfumato.published.manifest import (
     PlacesFacts,
     Privacy,
     SchemeFacts,
+    TotalFacts,
     manifest_text,
 )
 from sfumato.published.release import Release
@@ -136,6 +137,7 @@ def density_manifest(
             **(further_inputs or {}),
         },
         fitness=None if fitness is None else _fitness_facts(fitness),
+        total=total_facts(density),
         software={"sfumato": version("sfumato")},
         ledger=ledger_head(reservation),
         files=dict(files),
@@ -155,6 +157,16 @@ def _fitness_facts(found: Fitness) -> FitnessFacts:
         failing=list(found.failing),
         anyway=found.useless,
     )
+
+
+def total_facts(density: Density) -> TotalFacts | None:
+    """The sum of everything, from the posterior where there is one; its value is the sum of what
+    is published, to which counts that were rounded add up."""
+    if density.posterior is None or density.coverage is None:
+        return None
+    found = density.posterior.total(density.coverage)
+    value, lower, upper = np.round((density.values.sum(), found.lower, found.upper), 3).tolist()
+    return TotalFacts(value=value, lower=lower, upper=upper, coverage=found.coverage)
 
 
 def earlier_inputs(earlier: tuple[Kept, ...]) -> dict[str, str]:

@@ -26,7 +26,14 @@ from threadpoolctl import threadpool_limits
 
 from sfumato.density.bayes.measured import Kept, kept
 from sfumato.density.bayes.scheme import reread
-from sfumato.density.folder import Finish, caveats, earlier_inputs, seal, write_tables
+from sfumato.density.folder import (
+    Finish,
+    caveats,
+    earlier_inputs,
+    seal,
+    total_facts,
+    write_tables,
+)
 from sfumato.density.registry import scheme_named
 from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.io.write import TEMPORARY, write_bytes
@@ -98,6 +105,7 @@ def refine(
                     update=stated | {"median": density.median is not None}
                 ),
                 "public_inputs": inputs,
+                "total": total_facts(density),
                 "software": {"sfumato": version("sfumato")},
                 "files": dict(files),
                 "caveats": [*remarks, _note(old)],

@@ -234,6 +234,21 @@ class SchemeFacts(_Part):
         return data if self.median else {k: v for k, v in data.items() if k != "median"}
 
 
+class TotalFacts(_Part):
+    """The sum of all counts, and an interval that is meant to hold the true sum."""
+
+    value: float
+    lower: float
+    upper: float
+    coverage: float = Field(description="Share of cases in which the true sum lies in between.")
+
+    def words(self) -> str:
+        return (
+            f"{self.value:,.0f} in all; in {self.coverage:.0%} of cases the true sum is "
+            f"between {self.lower:,.0f} and {self.upper:,.0f}"
+        )
+
+
 class FitnessFacts(_Part):
     """Whether the release was expected to be of use: forecast before anything was spent."""
 
@@ -281,6 +296,10 @@ class Manifest(_Part):
         default=None,
         description="Null where nothing was forecast: nobody said how many people there are, or "
         "it is no density.",
+    )
+    total: TotalFacts | None = Field(
+        default=None,
+        description="Null where the scheme states no interval of a sum.",
     )
     software: dict[str, str]
     ledger: LedgerHead

@@ -280,6 +280,7 @@ def _interval(manifest: Manifest) -> str:
         "are missing from the records. Small counts are uncertain: look at the interval "
         "before you rank places. The interval of a sum or a difference is not the sum of "
         "intervals, because errors of neighbouring places and hours hang together."
+        + ("" if manifest.total is None else f" The counts are {manifest.total.words()}.")
     )
 
 

@@ -108,6 +108,9 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
     coverage = _number(scheme.get("interval_coverage")) or None  # 0: none is stated
     if coverage is not None:
         row("interval", fill(label["interval_value"], percent=figure(100 * coverage)))
+    total = {key: _number(value) for key, value in _part(manifest, "total").items()}
+    if total.get("value") is not None:
+        row("total", fill(label["total_value"], **{k: f"{v or 0:,.0f}" for k, v in total.items()}))
     row("median", label["median_value"] if scheme.get("median") else None)
     row("date", str(release.get("reserved_at") or "")[:10] or None)
     software = manifest.get("software")

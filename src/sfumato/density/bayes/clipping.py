@@ -102,7 +102,7 @@ class Distortion:
         if self.left > NOTABLE / 2 or off.any():
             found.append(
                 "Very active people are weighted down, and they are not spread evenly: totals of "
-                f"places are off by about {self.left:.0%} for that reason."
+                f"places are off by {_about(self.left)} for that reason."
                 + _named("Most in", [str(ids[k]) for k in _by_size(self.places, off)])
             )
         late = self.slots_sure & (np.abs(self.slots) > NOTABLE_SLOT)
@@ -139,6 +139,10 @@ def find_distortion(
 def _by_size(values: Vector, chosen: NDArray[np.bool_]) -> list[int]:
     order = np.argsort(-np.abs(values), kind="stable")
     return [int(k) for k in order if chosen[k]]
+
+
+def _about(error: float) -> str:
+    return f"about {error:.0%}" if error < 1.0 else "more than they are"
 
 
 def _named(word: str, names: list[str]) -> str:
