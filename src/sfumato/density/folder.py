@@ -160,8 +160,7 @@ def _fitness_facts(found: Fitness) -> FitnessFacts:
 
 
 def total_facts(density: Density) -> TotalFacts | None:
-    """The sum of everything, from the posterior where there is one; its value is the sum of what
-    is published, to which counts that were rounded add up."""
+    """The sum of everything before it was rounded, from the posterior where there is one."""
     if density.posterior is None or density.coverage is None:
         return None
     found = density.posterior.total(density.coverage)
