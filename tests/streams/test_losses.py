@@ -262,7 +262,14 @@ def test_the_audit_of_a_stream_by_its_name() -> None:
     kinds = {type(row.claim) for row in found.rows}
     assert kinds == {EpsilonClaim, RhoClaim, SensitivityClaim, SameOutputClaim}
     assert all(unit in " ".join(row.subject for row in found.rows) for unit in UNITS)
-    with pytest.raises(UsageError, match="has no parameter nosuch"):
-        audit("stream/rhythm", parameter={"nosuch": 2})
+    others = [row.subject for row in found.rows if " with " in row.subject]
+    assert {subject.partition(" with ")[2] for subject in others} == {
+        "snapshots=2", "memory=16", "whole=False", "noise=gaussian",
+    }  # fmt: skip
+    steered = audit("stream/sample", epsilon=[1.0], parameter={"noise": "gaussian"})
+    assert not steered.violations
+    assert EpsilonClaim not in {type(row.claim) for row in steered.rows}
+    with pytest.raises(UsageError, match="no parameter snapshot"):
+        audit("stream/rhythm", parameter={"snapshot": 2})
     with pytest.raises(UsageError, match="stream/dsat"):
         audit("stream/nosuch")

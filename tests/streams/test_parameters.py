@@ -27,7 +27,7 @@ from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.live import LiveStream, StreamRequest
 from sfumato.streams.output import stream_manifest
-from sfumato.streams.parameters import PARAMETERS, in_force, value_of
+from sfumato.streams.parameters import PARAMETERS, in_force, shown, value_of
 from sfumato.streams.registry import NAMES, later_settings, settings_text, stream_scheme
 from sfumato.streams.replay import boxed
 from sfumato.streams.scheme import StreamScheme
@@ -171,6 +171,26 @@ def test_the_command_lists_schemes_with_ranges_and_defaults() -> None:
         assert f"\n{name}\n" in f"\n{said.stdout}"
         for one, setting in PARAMETERS[name].items():
             assert f"  {one}: {setting.meaning}\n      {setting.range}; default: " in said.stdout
+
+
+def rows_of_the_page() -> list[str]:
+    """One row for a parameter and all schemes that have it alike."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name in NAMES:
+        for one, setting in PARAMETERS[name].items():
+            value = value_of(stream_scheme(name), setting)
+            default = setting.unset if value is None else str(shown(value)).lower()
+            alike.setdefault((one, default, setting.range, setting.meaning), []).append(name)
+    return [
+        f"| `{one}` | `{'`, `'.join(names)}` | {meaning} | {default} | {range_} |"
+        for (one, default, range_, meaning), names in alike.items()
+    ]
+
+
+def test_the_page_of_the_command_lists_every_parameter() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "commands" / "stream.md").read_text()
+    missing = [row for row in rows_of_the_page() if row not in page.splitlines()]
+    assert not missing, "\n".join(missing)
 
 
 @pytest.fixture

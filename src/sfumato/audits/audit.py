@@ -20,7 +20,7 @@ from sfumato.audits.schemes import (
     scheme_subjects,
     world_of,
 )
-from sfumato.audits.streams import stream_audit
+from sfumato.audits.streams import stream_audit, stream_other_rows
 from sfumato.density.registry import SCHEMES, scheme_named
 from sfumato.density.request import counting_of, parse_bound
 from sfumato.density.scheme import Parameter
@@ -104,6 +104,11 @@ def audit(
             seed=seed,
             progress=say,
         )
+        if not parameter:  # otherwise exactly these settings are meant
+            say("each parameter at another value")
+            rows += stream_other_rows(
+                scheme.removeprefix(STREAM), min(epsilons), delta, expected_users, seed
+            )
         return Audit(tuple(rows), confidence, seed)
     if scheme == MECHANISMS:
         subjects = [s for e in epsilons for s in mechanism_subjects(e, delta)]

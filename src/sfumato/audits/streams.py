@@ -52,6 +52,8 @@ from sfumato.privacy.mechanisms import NoisyDistances, SparseVector
 from sfumato.privacy.mechanisms.sparse_vector import Histograms
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.output import Consistency, line_bytes, table_bytes
+from sfumato.streams.parameters import PARAMETERS
+from sfumato.streams.registry import stream_scheme
 from sfumato.streams.replay import Run, run_on
 from sfumato.streams.scheme import Meter, NoiseKind, Publication, StreamScheme
 
@@ -412,6 +414,26 @@ def stream_audit(
                 rows += stream_rows(variant, facts, seed=seed)
     if refusal is not None and not rows:
         raise refusal
+    return rows
+
+
+def stream_other_rows(
+    name: str, epsilon: float, delta: float, expected_users: int | None = None, seed: int = 0
+) -> list[Row]:
+    """The audit of days with each parameter of a scheme at another value.
+
+    One row for the loss at each; rows of sensitivities and outputs only where one is violated.
+    """
+    people = min(expected_users or EXPECTED_USERS, math.floor(1 / delta))
+    calendar = Calendar.regular(_DAYS * _PER_DAY, _PER_DAY)
+    facts = StreamFacts(_CELLS, calendar, epsilon, delta, Unit.parse("user-day"), people, _COLUMNS)
+    rows: list[Row] = []
+    for parameter, setting in PARAMETERS.get(name, {}).items():
+        scheme = stream_scheme(name, {parameter: setting.other})
+        for number, row in enumerate(stream_rows(scheme, facts, seed=seed)):
+            if number == 0 or row.violated:
+                subject = f"{row.subject} with {parameter}={setting.other}"
+                rows.append(replace(row, subject=subject))
     return rows
 
 
