@@ -1,6 +1,6 @@
 """Publishes the same small stream in forked processes, which the shared killer stops anywhere.
 
-With the address of a topic, the stream is that of its records (`published`): two days of quarters.
+With the address of a topic, the stream is that of its records (`published`): 24 slots.
 
 The killer (calls that touch the world, forks, reports) is the one of the fault tests; only what
 is made is different here.
@@ -103,7 +103,7 @@ def published(events: Any, ledger: str, key: str, out: str, **more: Any) -> str:
         towers=TOWERS,
         start="2024-03-04",
         end="2024-03-06",
-        slot="6h",
+        slot="2h",
         delay="1h",
         tz="UTC",
         dataset="city",
