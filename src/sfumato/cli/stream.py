@@ -47,7 +47,7 @@ from sfumato.cli.telling import RowsRead, Working, print_json
 
 if TYPE_CHECKING:
     from sfumato.streams.facts import StreamFacts
-    from sfumato.streams.publish import Told
+    from sfumato.streams.run import Told
 
 
 def stream(

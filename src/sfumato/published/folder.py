@@ -51,6 +51,21 @@ class Numbers:
     lower: Table | None = None
     upper: Table | None = None
     median: Table | None = None
+    total: Table | None = None
+    """Lower and upper end of each slot's sum (slot x 2), where a stream states them."""
+
+    def last(self, slots: int) -> Numbers:
+        """The last slots alone."""
+        if slots >= self.grid.slots:
+            return self
+        kept = {
+            name: None if layer is None else np.ascontiguousarray(layer[:, -slots:])
+            for name in ("lower", "upper", "median")
+            for layer in [getattr(self, name)]
+        }
+        grid = TimeGrid(self.grid.edges[-slots - 1 :], self.grid.step, self.grid.tz)
+        total = None if self.total is None else self.total[-slots:]
+        return Numbers(self.ids, grid, self.values[:, -slots:], **kept, total=total)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +111,23 @@ class Folder:
         if wanted is not None and hashlib.sha256(content).hexdigest() != wanted:
             raise _altered(path)
         return content
+
+    def last_lines(self, name: str, lines: int) -> bytes:
+        """The last whole lines of a file that grows, without reading what is before them."""
+        block, found = 1 << 20, b""
+        try:
+            with (self.path / name).open("rb") as file:
+                at = file.seek(0, io.SEEK_END)
+                while at > 0 and found.count(b"\n") <= lines:
+                    size = min(block, at)
+                    at -= size
+                    file.seek(at)
+                    found = file.read(size) + found
+                    block *= 2
+        except OSError:
+            raise _missing(self.path / name) from None
+        end = found.rfind(b"\n") + 1  # the last may still be being written
+        return b"".join(found[:end].splitlines(keepends=True)[-lines:])
 
     def check(self) -> None:
         """Compare every file of the manifest's list.
@@ -143,8 +175,12 @@ def open_folder(path: Path, tz: str | None = None) -> Folder:
     return folder
 
 
-def read_numbers(folder: Folder) -> Numbers:
+def read_numbers(folder: Folder, last: int | None = None) -> Numbers:
     """The arrays of a density or a stream.
+
+    Args:
+        folder: What was published.
+        last: Only so many of the last slots; of a stream that goes on no other is read.
 
     Raises:
         InputError: The table does not hold every place and slot of the manifest once, in order.
@@ -157,11 +193,14 @@ def read_numbers(folder: Folder) -> Numbers:
             remedy="Take the reports as they are: the table of traces.parquet.",
         )
     if manifest.kind == "stream" and not folder.holds(TABLE):
-        found = read_lines(folder.read(LINES), folder.read(PLACES), manifest.grid, folder.path)
+        some = last is not None and not folder.sealed
+        lines = folder.last_lines(LINES, last or 1) if some else folder.read(LINES)
+        found = read_lines(lines, folder.read(PLACES), manifest.grid, folder.path)
         if folder.sealed and found.grid.slots != manifest.grid.slots:
             raise _not_whole(folder.path / LINES)
-        return found
-    return _from_table(parquet_table(folder, TABLE), manifest, folder.path / TABLE)
+    else:
+        found = _from_table(parquet_table(folder, TABLE), manifest, folder.path / TABLE)
+    return found if last is None else found.last(last)
 
 
 def parquet_table(folder: Folder, name: str) -> pa.Table:
@@ -241,9 +280,14 @@ def read_lines(lines: bytes, places: bytes, facts: GridFacts | str, path: Path) 
     try:
         rows = json.loads(places)["zones"]
         records = [json.loads(line) for line in lines.split(b"\n")[:-1]]
-        values = np.empty((len(records), len(rows)))
-        for slot, record in enumerate(records):
-            values[slot] = record["counts"]
+        layers = {
+            name: _layer(records, name, len(rows))
+            for name in ("counts", "lower", "upper", "median")
+            if name == "counts" or any(name in record for record in records)
+        }
+        total = None
+        if any("total" in record for record in records):
+            total = _layer(records, "total", 3)[:, 1:]
         moments = [datetime.fromisoformat(record["start"]) for record in records]
         moments.append(datetime.fromisoformat(records[-1]["end"]))
         edges = np.array([(at - _EPOCH) // timedelta(microseconds=1) for at in moments])
@@ -265,10 +309,24 @@ def read_lines(lines: bytes, places: bytes, facts: GridFacts | str, path: Path) 
         raise InputError("its times are not those of the manifest.", file=str(path), remedy=_WHOLE)
     ids, row = np.unique(np.asarray(rows, dtype=np.str_), return_inverse=True)
     if ids.size == len(rows):
-        return Numbers(np.asarray(rows, dtype=np.str_), grid, np.ascontiguousarray(values.T))
-    summed = np.zeros((ids.size, grid.slots))
-    np.add.at(summed, row, values.T)
-    return Numbers(ids, grid, np.round(summed, 3))
+        ids = np.asarray(rows, dtype=np.str_)
+        tables = {name: np.ascontiguousarray(layer.T) for name, layer in layers.items()}
+    else:
+        tables = {}
+        for name, layer in layers.items():
+            tables[name] = np.zeros((ids.size, grid.slots))
+            np.add.at(tables[name], row, layer.T)
+            tables[name] = np.round(tables[name], 3)
+    return Numbers(ids, grid, tables.pop("counts"), **tables, total=total)
+
+
+def _layer(records: list[dict[str, Any]], name: str, width: int) -> Table:
+    """Slot x place of one list of the lines; a line of an earlier version may lack it."""
+    found = np.full((len(records), width), np.nan)
+    for slot, record in enumerate(records):
+        if name in record or name == "counts":
+            found[slot] = record[name]
+    return found
 
 
 def read_shapes(folder: Folder, ids: NDArray[np.str_]) -> Shapes:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -32,18 +33,11 @@ from sfumato.privacy.ledger.limits import compose
 from sfumato.privacy.wall import Wall
 from sfumato.published.statement import check_claim
 from sfumato.streams.facts import StreamFacts, charged_unit
-from sfumato.streams.output import (
-    Consistency,
-    Outputs,
-    consistent,
-    line_bytes,
-    stream_manifest,
-    stream_readme,
-    table_bytes,
-)
+from sfumato.streams.output import Consistency, Outputs, Steady, line_bytes, table_bytes
 from sfumato.streams.registry import settings_text
 from sfumato.streams.scheme import Finished, Meter, Publication, StreamScheme
 from sfumato.streams.state import Standing, Store, chained
+from sfumato.streams.statement import stream_manifest, stream_readme
 
 LIVE = "live"
 
@@ -92,6 +86,11 @@ class StreamRequest:
             values=self.shares.to_zones(made.values),
             sd=made.sd * float(np.sqrt(np.max(squares))),
         )
+
+    def noise_of_sum(self, made: Publication) -> float:
+        """Standard deviation of the noise in the sum of all values, were each noised by itself."""
+        weights = np.ones(made.values.size) if self.shares is None else self.shares.sums
+        return made.sd * float(np.linalg.norm(weights))
 
     @property
     def live(self) -> bool:
@@ -143,6 +142,8 @@ class LiveStream:
         self._resume = resume
         self._held = ExitStack()
         self._starts, self._ends = request.grid.starts(), request.grid.ends()
+        self.noise_of_sum = 0.0
+        """Standard deviation of the noise in the last slot's sum, as far as public facts tell."""
 
     def __enter__(self) -> Self:
         request, claim = self._request, self._request.claim()
@@ -189,13 +190,14 @@ class LiveStream:
         self._standing, state = self._store.load()
         self._outputs.check(self._standing)
         self._begin(reservation)
-        self._before = None
+        self._steady = Steady(request.consistency)
         self._lines = b"" if self._standing.next_slot == 0 else None
         if state:
             said = state.pop("lines", None)  # none in streams that were begun before there was one
             self._lines = None if said is None else bytes.fromhex(said)
             self.meter.restore(state.pop("meter"))
-            self._before = state.pop("published", None)
+            self._steady.before = state.pop("published", None)
+            self._steady.raw = state.pop("raw", None)
             self._publisher.restore(state)
         self._outputs.write(self._standing)
 
@@ -204,7 +206,8 @@ class LiveStream:
         request, outputs = self._request, self._outputs
         bare = stream_manifest(request, reservation, {})
         check_claim(bare)
-        said = outputs.begin(request.released_ids, stream_readme(request, bare))
+        readme = stream_readme(request, bare)
+        said = outputs.begin(request.released_ids, readme, request.released)
         self._manifest = bare.model_copy(update={"files": said})
         manifest = self._manifest.model_dump(mode="json")
         outputs.state(self._statement(reservation) | {"manifest": manifest})
@@ -213,6 +216,14 @@ class LiveStream:
     def next_slot(self) -> int:
         """The slot to publish next; those before it are out for good."""
         return self._standing.next_slot
+
+    def times(self, slot: int) -> tuple[datetime, datetime]:
+        """When a slot begins and ends."""
+        return self._starts[slot], self._ends[slot]
+
+    def page(self) -> None:
+        """Write the page of what is out, as of the last slot, in one step. Post-processing."""
+        self._outputs.page(self._manifest)
 
     def sampling_key(self) -> bytes:
         """256 bits for the keyed order of sampling, the same on every start."""
@@ -229,28 +240,26 @@ class LiveStream:
             raise UsageError(f"The slot to publish now is {self.next_slot}, not {slot}.")
         request = self._request
         wall = Wall(self.meter, self.key)
-        made = request.spread(self._publisher.publish(slot, box, wall, self.meter))
+        raw = self._publisher.publish(slot, box, wall, self.meter)
+        made, self.noise_of_sum = request.spread(raw), request.noise_of_sum(raw)
         if made.tainted:
             raise SfumatoError("Noise from a test seed is never published.")
-        values, how = made.values, request.consistency
-        if how is not Consistency.NONE:
-            if made.fresh or self._before is None:
-                seed = wall.sampling_key(f"consistency@{slot}")
-                self._before = consistent(values, how, seed)
-            values = self._before
+        made = self._steady.made(made, wall.sampling_key(f"consistency@{slot}"))
         start, end = self._starts[slot].isoformat(), self._ends[slot].isoformat()
         standing = Standing(
             slot + 1,
-            table_bytes(request.released_ids, values),
-            line_bytes(slot, start, end, made, values),
+            table_bytes(request.released_ids, made),
+            line_bytes(slot, start, end, made),
             self._standing.offset + len(self._standing.line),
         )
         state = dict(self._publisher.state()) | {"meter": self.meter.state()}
         if self._lines is not None:
             self._lines = chained(self._lines, standing.line)
             state["lines"] = self._lines.hex()
-        if self._before is not None:
-            state["published"] = self._before
+        if self._steady.before is not None:
+            state["published"] = self._steady.before
+        if self._steady.raw is not None and request.consistency is Consistency.RANDOM:
+            state["raw"] = self._steady.raw
         self._store.save(standing, state)
         self._standing = standing
         self._outputs.write(standing)
