@@ -26,13 +26,13 @@ from sfumato.privacy.ledger.limits import PER_METRE
 from sfumato.published.folder import (
     TABLE,
     Folder,
-    Numbers,
     Shapes,
     open_folder,
     parquet_table,
     read_numbers,
     read_shapes,
 )
+from sfumato.published.lines import Numbers
 from sfumato.published.manifest import Manifest
 from sfumato.published.notebook import shown
 from sfumato.published.statement import rounded_up, statement, take_note

@@ -89,7 +89,7 @@ class Tick:
     """What the clock says, in epoch microseconds."""
 
     clock_us: int
-    stated: bool = False
+    stated: bool = field(default=False, compare=False)
     """Whether the feeder stated it; otherwise it is the machine's."""
 
 

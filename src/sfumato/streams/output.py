@@ -46,7 +46,8 @@ from sfumato.density.refine.margins import project_to_simplex, round_keeping_tot
 from sfumato.errors import InputError, SfumatoError
 from sfumato.io.write import sweep_temporaries, write_places, write_places_parquet
 from sfumato.model.places import Places
-from sfumato.published.folder import LINES, PLACES, STATEMENT, TABLE, read_lines
+from sfumato.published.folder import STATEMENT, TABLE
+from sfumato.published.lines import LINES, PLACES, read_lines
 from sfumato.published.manifest import MANIFEST_NAME, Manifest, manifest_text
 from sfumato.published.release import UNSEALED, Release
 from sfumato.published.tables import write_long_tables
