@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +36,7 @@ from sfumato.streams.facts import StreamFacts, charged_unit
 from sfumato.streams.output import Consistency, Outputs, Steady, line_bytes, table_bytes
 from sfumato.streams.registry import settings_text
 from sfumato.streams.scheme import Finished, Meter, Publication, StreamScheme
+from sfumato.streams.spreading import spread_over_zones
 from sfumato.streams.state import Standing, Store, chained
 from sfumato.streams.statement import stream_manifest, stream_readme
 
@@ -74,18 +75,8 @@ class StreamRequest:
         return self.place_ids if self.shares is None else self.shares.zone_ids
 
     def spread(self, made: Publication) -> Publication:
-        """The publication about the released places: post-processing by public shares.
-
-        Noise of independent places adds up in squares; `sd` becomes that of the noisiest zone.
-        """
-        if self.shares is None:
-            return made
-        squares = self.shares.shares.multiply(self.shares.shares).sum(axis=0)
-        return replace(
-            made,
-            values=self.shares.to_zones(made.values),
-            sd=made.sd * float(np.sqrt(np.max(squares))),
-        )
+        """The publication about the released places."""
+        return made if self.shares is None else spread_over_zones(made, self.shares)
 
     def noise_of_sum(self, made: Publication) -> float:
         """Standard deviation of the noise in the sum of all values, were each noised by itself."""

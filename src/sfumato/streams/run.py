@@ -31,7 +31,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sfumato.density.posterior import Estimate
 from sfumato.engine.local import DropLog, LocalSource
 from sfumato.errors import InputError, ReservationRefused, UsageError
 from sfumato.geography.places import OpenedPlaces
@@ -92,7 +91,7 @@ class Told:
     @property
     def plus_minus(self) -> float | None:
         """Half of the 90 % interval of the sum; of its noise alone where none is stated."""
-        total: Estimate | None = self.made.total
+        total = self.made.total
         if total is not None:
             return (total.upper - total.lower) / 2
         known = math.isfinite(self.noise_of_sum) and self.noise_of_sum > 0

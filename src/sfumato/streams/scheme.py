@@ -30,12 +30,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.density.posterior import Estimate
 from sfumato.errors import BudgetRefused, UsageError
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
@@ -46,6 +45,9 @@ from sfumato.privacy.exact import Number, exact, rounded_up
 from sfumato.privacy.mechanisms.additive import gaussian_variance, laplace_variance
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts
+
+if TYPE_CHECKING:  # it comes with scipy.stats, which most schemes do without
+    from sfumato.density.posterior import Estimate
 
 
 @dataclass(frozen=True, slots=True)
