@@ -17,20 +17,16 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-import scipy.sparse as sp
 from tests.streams.stating import WithIntervals
 
 import sfumato
-from sfumato.density.posterior import Estimate
 from sfumato.errors import InputError, UsageError
-from sfumato.geography.overlay import Overlay, exact_shares
 from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Cap, Ledger, Status
 from sfumato.streams.input import Tick
 from sfumato.streams.output import Consistency, Steady
 from sfumato.streams.run import STOOD_STILL_S, Told, _forward
 from sfumato.streams.scheme import Publication
-from sfumato.streams.spreading import spread_over_zones
 
 START = datetime(2024, 3, 4, tzinfo=UTC)
 ZONES = {"type": "FeatureCollection", "features": [
@@ -279,52 +275,3 @@ def test_what_is_published_again_keeps_its_coins_and_what_changes_is_made_anew()
         assert (steady.made(again, b"2").values == first).all()
         moved = steady.made(replace(again, values=values + 10), b"3").values
         assert moved.sum() == pytest.approx((values + 10).sum(), abs=1)
-
-
-def spread(made: Publication, shares: list[list[float]]) -> Publication:
-    table = np.array(shares)
-    names = [
-        np.array([f"{kind}{k}" for k in range(n)])
-        for kind, n in zip("tz", table.shape, strict=True)
-    ]
-    return spread_over_zones(made, Overlay(*names, exact_shares(sp.csr_array(table))))
-
-
-def test_zones_that_are_towers_keep_median_and_interval() -> None:
-    values = np.array([8.0, 4.0, 12.0])
-    total = Estimate(24.0, 15.0, 35.0, 0.9)
-    made = Publication(values, True, 2.0, False, values - 0.5, values - 3, values + 4, total)
-    found = spread(made, np.eye(3).tolist())
-    for name in ("values", "median", "lower", "upper"):
-        assert getattr(found, name) == pytest.approx(getattr(made, name))
-    assert found.total is not None
-    assert (found.total.lower, found.total.upper) == (15.0, pytest.approx(35.0))
-    half = spread(made, (np.eye(3) / 2).tolist())
-    assert half.lower == pytest.approx(made.lower / 2)
-    assert half.median == pytest.approx(made.median / 2)
-    assert half.total is not None
-    assert half.total.upper == pytest.approx(17.5), "what lies beyond the border is not in it"
-
-
-def test_intervals_of_zones_hold_what_they_promise() -> None:
-    """Towers whose errors share a level, spread over zones: nine of ten zones lie within."""
-    rng = np.random.default_rng(5)
-    towers, zones = 60, 20
-    shares = rng.dirichlet(np.full(zones, 0.15), towers)
-    mean, held, within = rng.gamma(2.0, 10.0, towers), [], []
-    level, own = 0.08, 0.3
-    draws = mean * (1 + level * rng.normal(size=(4000, 1)) + own * rng.normal(size=(4000, towers)))
-    ends = np.quantile(draws, [0.05, 0.5, 0.95], axis=0)
-    low, high = np.quantile(draws.sum(axis=1), [0.05, 0.95])
-    made = Publication(
-        mean, True, 1.0, False, ends[1], ends[0], ends[2], Estimate(mean.sum(), low, high, 0.9)
-    )
-    found = spread(made, shares.tolist())
-    for truth in draws[:500] @ shares:
-        assert found.lower is not None
-        assert found.upper is not None
-        held.append(np.mean((found.lower <= truth) & (truth <= found.upper)))
-        assert found.total is not None
-        within.append(found.total.lower <= truth.sum() <= found.total.upper)
-    assert 0.86 < np.mean(held) < 0.94
-    assert 0.86 < np.mean(within) < 0.94

@@ -10,8 +10,9 @@ When the last slot is out the reservation is committed, the key destroyed, the s
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -36,7 +37,7 @@ from sfumato.streams.facts import StreamFacts, charged_unit
 from sfumato.streams.output import Consistency, Outputs, Steady, line_bytes, table_bytes
 from sfumato.streams.registry import settings_text
 from sfumato.streams.scheme import Finished, Meter, Publication, StreamScheme
-from sfumato.streams.spreading import spread_over_zones
+from sfumato.streams.spreading import split_over_zones, spread_over_zones
 from sfumato.streams.state import Standing, Store, chained
 from sfumato.streams.statement import stream_manifest, stream_readme
 
@@ -68,6 +69,10 @@ class StreamRequest:
     """Where the published numbers are about; `reading` binds it."""
     shares: Overlay | None = None
     """How the counted places are spread over the released ones, where these are others."""
+    split: bool = False
+    """Whether they are spread before the noise (`streams.spreading`); `reading` binds it."""
+    border: Mapping[str, bool | int | float | str | None] = field(default_factory=dict)
+    """What the border of the zones takes, from public geometry; for readers."""
 
     @property
     def released_ids(self) -> NDArray[np.str_]:
@@ -76,11 +81,14 @@ class StreamRequest:
 
     def spread(self, made: Publication) -> Publication:
         """The publication about the released places."""
-        return made if self.shares is None else spread_over_zones(made, self.shares)
+        if self.shares is None or self.split:
+            return made
+        return spread_over_zones(made, self.shares)
 
     def noise_of_sum(self, made: Publication) -> float:
         """Standard deviation of the noise in the sum of all values, were each noised by itself."""
-        weights = np.ones(made.values.size) if self.shares is None else self.shares.sums
+        spread = None if self.split else self.shares
+        weights = np.ones(made.values.size) if spread is None else spread.sums
         return made.sd * float(np.linalg.norm(weights))
 
     @property
@@ -223,7 +231,25 @@ class LiveStream:
     def prepare(self, whole: Private[Counts], first: int) -> None:
         """Show a finished scheme the window that begins at the next slot."""
         if isinstance(self._publisher, Finished) and self._request.scheme.finished:
-            self._publisher.prepare(whole, first, Wall(self.meter, self.key))
+            wall = Wall(self.meter, self.key)
+            self._publisher.prepare(self._placed(whole, first, wall), first, wall)
+
+    def _placed(self, box: Private[Counts], first: int, wall: Wall) -> Private[Counts]:
+        """Counts at towers, of one slot or of several, in zones; of the same sensitivity."""
+        shares = self._request.shares
+        if shares is None or not self._request.split:
+            return box
+
+        def split(counts: Counts) -> Counts:
+            slots = counts.values.reshape(len(counts.values), -1).T
+            found = [
+                split_over_zones(slot, shares, wall.sampling_key(f"zones@{first + k}"))
+                for k, slot in enumerate(slots)
+            ]
+            zones = np.stack(found, axis=1)
+            return replace(counts, values=zones[:, 0] if counts.values.ndim == 1 else zones)
+
+        return box.map(split)
 
     def publish(self, slot: int, box: Private[Counts]) -> Publication:
         """Publish one slot, in order, once."""
@@ -231,7 +257,8 @@ class LiveStream:
             raise UsageError(f"The slot to publish now is {self.next_slot}, not {slot}.")
         request = self._request
         wall = Wall(self.meter, self.key)
-        raw = self._publisher.publish(slot, box, wall, self.meter)
+        placed = self._placed(box, slot, wall)
+        raw = self._publisher.publish(slot, placed, wall, self.meter)
         made, self.noise_of_sum = request.spread(raw), request.noise_of_sum(raw)
         if made.tainted:
             raise SfumatoError("Noise from a test seed is never published.")

@@ -4,8 +4,8 @@ Here a call becomes a request; `streams.run` runs it. Killed at any instant and 
 `resume`, a stream goes on with the same numbers and pays once (`streams.live`). A finished history
 is bound to the reservation by its fingerprint; events that are yet to come cannot be.
 
-Towers that are spread over zones: positions are counted and measured at towers, and every
-published histogram is then mapped to zones by the public shares, which is post-processing.
+Towers that are spread over zones: positions are counted at towers and mapped to zones by public
+shares, after the noise or, where zones swallow many towers, before it (`streams.spreading`).
 """
 
 from __future__ import annotations
@@ -34,11 +34,14 @@ from sfumato.streams.output import Consistency
 from sfumato.streams.registry import default_name, stream_scheme
 from sfumato.streams.run import Runner, Stream, Told
 from sfumato.streams.slots import Dropped
+from sfumato.streams.spreading import splits
 
 PIPE = "-"
 _ENDLESS_DAYS = 3653
 """Ten years: what an endless stream is planned for."""
 CLOCKS = ("machine", "feed")
+_SPLIT = "towers over zones"
+"""How a reservation notes that zones were measured; absent where towers were."""
 
 
 def stream(
@@ -174,19 +177,24 @@ def stream(
     )
     folder = Path(out).absolute()
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    if said.spreads and border is None:
-        said = replace(said, border=_begun_with(book, dataset, name or folder.name))
+    begun = _begun_with(book, dataset, name or folder.name)
+    if said.spreads and border is None and begun is not None:
+        said = replace(said, border=str(begun.get("border", FIRST)))
     # Towers without a cell stay: streams of the first version counted them, and go on.
     places = said.open(period=slots, tz=tz, keep_all=True)
     counted = places.counted
+    split = places.shares is not None and splits(places.shares)
+    if begun is not None:
+        split = _SPLIT in begun
+    measured = places.released if split else counted
     facts = StreamFacts(
-        len(counted),
+        len(measured),
         Calendar.of(slots),
         epsilon,
         delta,
         unit_in_slots(Unit.parse(unit), slots),
         expected_users,
-        grid_columns(counted),
+        grid_columns(measured),
     )
     reading = Options(
         counted.kind is PlaceKind.ZONES,
@@ -209,10 +217,12 @@ def stream(
         out=folder,
         consistency=_consistency(consistency),
         delay_seconds=0 if delay == "0" else int(parse_step(delay).total_seconds()),
-        reading=_read_as(reading, places, slots),
+        reading=_read_as(reading, places, slots, split),
         place_kind=counted.kind.value,
         released=places.released,
         shares=places.shares,
+        split=split,
+        border={} if places.loss is None else places.loss.facts(),
     )
     if request.scheme.finished and coming:
         raise UsageError(
@@ -235,10 +245,10 @@ def _binary(events: Any) -> BinaryIO:
     return file
 
 
-def _begun_with(book: Ledger, dataset: str, name: str) -> str | None:
-    """The border of the stream that was begun under this name; none if none was."""
+def _begun_with(book: Ledger, dataset: str, name: str) -> Mapping[str, str] | None:
+    """How the stream that was begun under this name reads events; none if none was."""
     known = book.book().find(dataset, name)
-    return None if known is None else str(known.claim.config["reading"].get("border", FIRST))
+    return None if known is None else dict(known.claim.config["reading"])
 
 
 def _consistency(said: Consistency | str) -> Consistency:
@@ -247,7 +257,9 @@ def _consistency(said: Consistency | str) -> Consistency:
     return Consistency(said)
 
 
-def _read_as(reading: Options, places: OpenedPlaces, grid: TimeGrid) -> tuple[tuple[str, str], ...]:
+def _read_as(
+    reading: Options, places: OpenedPlaces, grid: TimeGrid, split: bool
+) -> tuple[tuple[str, str], ...]:
     """What else a resumed run must have in common.
 
     Only what differs from the default: streams begun before there were such options go on.
@@ -263,4 +275,6 @@ def _read_as(reading: Options, places: OpenedPlaces, grid: TimeGrid) -> tuple[tu
         said["where zones lie"] = places.released.fingerprint()
     if places.border is not None:
         said["border"] = places.border
+    if split:
+        said[_SPLIT] = "before the noise"
     return (("where places lie", places.counted.fingerprint()), *sorted(said.items()))

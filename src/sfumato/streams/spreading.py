@@ -1,23 +1,25 @@
-"""Towers over zones while a stream runs: formula (1) of Acs & Castelluccia (2014), after the noise.
+"""Towers over zones while a stream runs: formula (1) of Acs & Castelluccia (2014), live.
 
 A zone's number is the sum over towers of the tower's number times the share of its cell in the
-zone. The shares are public geometry, so the map is linear and public, and there are two sides of
-the wall to put it on.
+zone. The shares are public geometry, so the map may stand on either side of the wall.
 
-*Before the noise* a person's unit in a slot becomes shares that sum to at most 1: sensitivity 1 in
-L1 as before, between 1 / sqrt(zones met) and 1 in L2. Every zone then gets the noise of a whole
-tower. *After the noise* towers are counted and measured in whole people, sensitivity 1 in L1 and
-L2, and a zone gets the noise of its towers by their shares: its variance is that of a tower times
-the sum of squared shares. Summed over zones that is (sum of squared shares) against (zones) times
-a tower's variance: after the noise is better where zones are as fine as towers or finer, before the
-noise where a zone swallows many towers.
+*After the noise* (`spread_over_zones`, post-processing) towers are measured in whole people, a
+unit moves a slot by 1 in L1 and L2, and a zone gets the noise of its towers by their shares: the
+variance of a tower times the sum of its squared shares.
 
-Here it is after the noise. Operators' zones are about as many as towers (the sum of squared shares
-over the number of zones is 0.5 in the made-up city of 300 towers and 240 zones: half the variance);
-whole people need no lattice of shares, so every scheme works unchanged and exact; and a scheme
-learns levels and rhythms of towers, which is where people are counted, before they are blurred. For
-zones that swallow many towers, give the stream zones that are as fine as towers and add them up, or
-place events in zones before the stream.
+*Before the noise* (`split_over_zones`) every person counted at a tower is put into one of its
+zones, with chances that are the shares, so zones are measured in whole people and each gets the
+noise of one tower, however many it swallows. The k-th person at a tower goes where the public
+sequence u + k * golden ratio (mod 1) falls among the tower's shares; the start u comes from the
+release key, is fresh for every tower and slot, and does not depend on anybody. **Sensitivity**: one
+person more at a tower is one further term of its sequence and leaves all earlier terms where they
+are, so a slot changes by 1 in one zone, or in none beyond the border: L1 and L2 stay those of
+towers, for every unit. Each term is uniform, so formula (1) holds in expectation, and terms in a
+row are spread so evenly that a tower's people in a zone are off by about one.
+
+**Which** is a public choice: before the noise where the sum of squared shares exceeds the number of
+zones (`splits`). Noise variance after over before, made-up cities: 0.58 with 1,303 towers on 989
+zones (the size of Paris in the paper), 0.07 with 300 on 900, and 12 with 1,303 on 80.
 
 **Intervals of zones.** A posterior at towers has a mean, a median and an interval each, and an
 interval of the sum over all. Means add up. Half widths are added as errors that all hang together
@@ -31,16 +33,55 @@ tower's median and interval.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sfumato.geography.overlay import Overlay
+from sfumato.geography.overlay import SHARE_UNITS, Overlay
 from sfumato.streams.scheme import Publication, Values
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+
+
+_BITS = 40
+"""Shares are compared to 2^-40 of a cell, which leaves room for millions of towers."""
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""The golden ratio's fraction in 64 bits: multiples of it are spread most evenly (Knuth 6.4)."""
+
+
+def splits(overlay: Overlay) -> bool:
+    """Whether zones are fewer than towers by so much that noise belongs on zones."""
+    return float(np.square(overlay.shares.data).sum()) > overlay.zone_ids.size
+
+
+def split_over_zones(counts: NDArray[np.int64], overlay: Overlay, key: bytes) -> NDArray[np.int64]:
+    """Whole people of towers as whole people of zones; those beyond the border are in none.
+
+    Args:
+        counts: People at each tower in one slot.
+        overlay: The public share of each tower's cell in each zone.
+        key: Coins of this slot, which no record may have had a part in.
+    """
+    shares = overlay.shares
+    coins = hashlib.shake_256(key).digest(8 * counts.size)
+    start = np.frombuffer(coins, dtype="<u8").astype(np.uint64)
+    tower = np.repeat(np.arange(counts.size), counts)
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    term = (np.arange(tower.size) - first).astype(np.uint64)
+    at = (start[tower] + term * _GOLDEN) >> np.uint64(64 - _BITS)  # wraps around, as it should
+    units = np.rint(shares.data * SHARE_UNITS).astype(np.uint64)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(units)])  # wraps; differences hold
+    rows = np.repeat(np.arange(counts.size), np.diff(shares.indptr))
+    ends = (sums[1:] - sums[shares.indptr[rows]]) >> np.uint64(52 - _BITS)
+    edges = (rows << _BITS) + ends.astype(np.int64)
+    found = np.searchsorted(edges, (tower << _BITS) + at.astype(np.int64), side="right")
+    inside = found < shares.indptr[tower + 1]
+    zones = shares.indices[found[inside]]
+    return np.bincount(zones, minlength=overlay.zone_ids.size).astype(np.int64)
 
 
 def spread_over_zones(made: Publication, overlay: Overlay) -> Publication:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sfumato import __version__
+from sfumato.geography.border import border_lines
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, event_to_json
 from sfumato.privacy.ledger.ledger import Reservation
 from sfumato.privacy.ledger.limits import compose
@@ -95,6 +96,7 @@ def stream_manifest(
             "delay_seconds": asked.delay_seconds,
             "consistency": asked.consistency.value,
             "live": asked.live,
+            **asked.border,
             **dict(asked.reading),
         },
         software={"sfumato": __version__},
@@ -181,6 +183,17 @@ def _caveats(asked: StreamRequest) -> list[str]:
             f"A slot closes {asked.delay_seconds} seconds after its end by the clock; what comes "
             "later is not counted."
         )
+    if asked.shares is not None:
+        found.append(
+            "People were counted at antennas and spread over zones by area, as if they stood "
+            "anywhere around an antenna with equal chance"
+            + (
+                "; each counts as one person in one of its zones, before the noise."
+                if asked.split
+                else "; the antennas' numbers were spread after the noise."
+            )
+        )
+        found += border_lines(asked.border)
     if asked.consistency is not Consistency.NONE:
         found.append("Numbers were made whole and non-negative after the noise was added.")
     return found
