@@ -26,6 +26,7 @@ NOT_VERBS = {"demo", "init", "doctor", "city", "reproduce", "ledger"}
 PYTHON_ALONE = {"internal", "progress", "watch", "begin", "keep_key"}
 """Who is told what; what the terminal shows instead."""
 TERMINAL_ALONE = {"quiet", "as_json", "config", "dry_run", "ledger_key", "context", "out", "help"}
+TERMINAL_ALONE |= {"schemes"}  # prints what is written in docs/streams.md
 
 
 def test_every_command_is_a_verb_and_every_verb_a_command() -> None:

@@ -40,6 +40,7 @@ PEOPLE = ["--expected-users", "1000", "--epsilon", "1", "--delta", "1e-5", "--zo
         ("Give `repair_zones=True`.", "Give --repair-zones."),
         ("Give `events` again.", "Give EVENTS again."),
         ("See `sfumato.inspect`.", "See `sfumato inspect`."),
+        ("See `sfumato.plan(suggest=True)`.", "See `sfumato plan --suggest`."),
         # What the command does not have stays as it is, and so does what is no parameter.
         ("Give `follow=True`.", "Give `follow=True`."),
         ("The extra `rnn`, `a b`, `f(x)`, `1`.", "The extra `rnn`, `a b`, `f(x)`, `1`."),

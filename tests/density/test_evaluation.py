@@ -39,6 +39,7 @@ def test_coverage_is_told_apart_for_small_published_counts() -> None:
     found = interval_coverage(truth, truth - [[1, -1, 1, 1]], truth + 1.0, released)
     assert found["coverage_from_20"] == 1
     assert found["coverage_below_20"] == 0.5
+    assert found["coverage"] == 0.75
 
 
 def test_ranges_are_discs_and_always_the_same() -> None:

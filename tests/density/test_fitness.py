@@ -141,6 +141,14 @@ def test_what_is_promised_is_published_with_words() -> None:
     assert "all the same" in useless.caveats[0]
 
 
+def test_suggestions_are_python_that_the_command_line_can_say_in_flags() -> None:
+    from sfumato.density.suggest import Suggestion
+
+    one = Suggestion({"slot": "8h", "epsilon": "0.5"}, 2.0, fitness(case(2_000_000, 989, 1.0)))
+    assert one.in_python == '`slot="8h"` with `epsilon=0.5`'
+    assert one.in_flags == "--slot 8h --epsilon 0.5"
+
+
 @pytest.mark.slow
 def test_suggestions_work_and_begin_with_the_smallest_change() -> None:
     asked = case(500, 10, 0.4, slot="6h")

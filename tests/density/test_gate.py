@@ -125,7 +125,10 @@ def test_from_the_command_line(tmp_path: Path, book: Ledger) -> None:
     command = ["release", "events.parquet", *(str(word) for pair in pairs.items() for word in pair)]
     refused = CliRunner().invoke(app, command)
     assert isinstance(refused.exception, Unfit)
-    assert "--anyway publishes it all the same" in refused.exception.remedy
+    remedy = refused.exception.remedy
+    assert "--anyway publishes it all the same" in remedy
+    assert "say so with --parameter visits=N" in remedy
+    assert remedy.split("`")[1::2] == ["sfumato plan --suggest"]  # the rest is said in flags
     assert isinstance(CliRunner().invoke(app, [*command, "--dry-run"]).exception, Unfit)
     allowed = CliRunner().invoke(app, [*command, "--dry-run", "--anyway", "--json"])
     assert allowed.exit_code == 0, allowed.output

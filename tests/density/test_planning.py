@@ -14,7 +14,7 @@ import shapely
 
 from sfumato.density.baselines import Gaussian, Laplace
 from sfumato.density.bayes import Bayes
-from sfumato.density.plan import cost, period_days, releases_within
+from sfumato.density.plan import _activity, cost, period_days, releases_within
 from sfumato.density.rehearsal import (
     PEOPLE,
     Rehearsal,
@@ -67,6 +67,12 @@ def test_the_cost_is_what_was_asked_for() -> None:
     assert found.spend.method == "pure"
     assert found.noise["counts"] == pytest.approx(60 * 2**0.5, rel=1e-3)  # l / epsilon
     assert period_days(facts()) == 7
+
+
+def test_what_a_forecast_assumes_is_what_was_stated() -> None:
+    assert "mean 13.55" in _activity(facts())
+    stated = replace(facts(), parameters={"visits": 4.0})
+    assert _activity(stated) == "about 4 visits of a person in the period, as stated"
 
 
 def test_a_district_has_as_many_people_per_zone() -> None:

@@ -39,6 +39,8 @@ def test_spacing_of_towers_and_areas_of_zones() -> None:
     words, numbers = extent(Places.of(PlaceKind.ZONES, ["a", "b", "c"], boxes))
     assert numbers["median_km2"] == pytest.approx(0.82, rel=0.03)
     assert "km² in all" in words
+    one_box = Places.of(PlaceKind.ZONES, ["a"], [shapely.box(2, 48, 2 + KM * 3, 48 + KM * 2)])
+    assert "1 zones: 2 x 2 km" in extent(one_box)[0]  # outlines, not centres
     one = extent(Places.of(PlaceKind.TOWERS, ["t"], [shapely.Point(2, 48)]))
     assert "median_spacing_km" not in one[1]
 
@@ -93,3 +95,18 @@ def test_fields_of_a_file_without_a_header_are_described_and_not_shown(tmp_path:
     said = " ".join(sfumato.inspect(path).lines())
     assert kinds in said
     assert "Muster" not in said
+
+
+def test_forms_that_are_not_read_are_named_before_anything_is_released(tmp_path: Path) -> None:
+    """Days first and decimal commas: every row would be dropped, so `inspect` says what to do."""
+    path = tmp_path / "events.csv"
+    path.write_text("17;04/03/2024 10:00;2,35;48,85\n18;05.03.2024 11:00;2,36;48,86\n")
+    kinds = field_kinds(path)
+    assert kinds.count("a number with a decimal comma, which is not read") == 2
+    assert "2 a date that is not ISO 8601" in kinds
+    column = {"user": "1", "time": "2", "lon": "3", "lat": "4"}
+    found = sfumato.inspect(path, column=column, format="ssv")
+    said = " ".join(found.remarks)
+    assert "write them as 2007-09-10 08:05:00" in said
+    assert "with a point, not a comma" in said
+    assert "2024" not in said

@@ -55,6 +55,41 @@ def test_what_is_not_there_is_said_without_a_record(csv_file: Written) -> None:
 
 
 @pytest.mark.privacy
+@pytest.mark.parametrize("odd", [b"PAR1", b"PARE", b"\x1f\x8b"])
+def test_no_record_decides_what_a_file_is(odd: bytes, csv_file: Written) -> None:
+    """Hadoop's files have no ending. One person's id first, which looks like the first bytes of
+    another format, and everybody else's rows were none: found by a pattern without a word."""
+    text = odd + b",z,2024-01-01T00:00Z\n" + LINES.encode()
+    path = csv_file(text, "out/part-00000")
+    for named in (path, path.parent / "part-*"):
+        assert rows(read_events(named, columns=COLUMNS))[0][1:] == [b"7", b"8"]
+
+
+@pytest.mark.privacy
+@pytest.mark.parametrize("header", ["", "user,place,time\n"])
+@pytest.mark.parametrize("mark", ["\ufeff", "\ufeff\ufeff"])
+def test_a_mark_before_a_line_counts_nowhere(header: str, mark: str, csv_file: Written) -> None:
+    """Where the first line of a file lost its byte order mark and no other did, removing one
+    person gave the next one another name: two people became one, or one two."""
+    columns = None if header else COLUMNS
+    marked = f"{mark}7,a,2024-01-01T00:00Z\n"
+    for text in (marked + LINES, LINES + marked):
+        users, malformed = rows(read_events(csv_file(header + text), columns=columns))
+        assert (sorted(users), malformed) == ([b"7", b"7", b"8"], 0)
+
+
+@pytest.mark.privacy
+def test_a_mark_before_an_object_counts_nowhere(csv_file: Written) -> None:
+    lines = [
+        f'{{"user": {user}, "time": 0, "place": "a"}}\n' for user in (7, 8, "7.0", '"\\u0037"')
+    ]
+    for k in range(4):
+        text = "".join("\ufeff" + line if n == k else line for n, line in enumerate(lines))
+        users, malformed = rows(read_events(csv_file(text, "e.ndjson")))
+        assert (sorted(map(bytes, filter(None, users))), malformed) == ([b"7", b"7", b"7", b"8"], 0)
+
+
+@pytest.mark.privacy
 @pytest.mark.parametrize(
     "odd",
     ["9;z;2024-01-01T00:00Z", "9", '"9,z', "9,z,2024-01-01T00:00Z,more,and,more", "", "\x00\xff"],

@@ -183,6 +183,7 @@ def test_towers_across_the_date_line_are_no_mistake() -> None:
         ("tower,lon\na,1\n", "recognised as the tower lat"),
         ("tower,lat\na,1\n", "recognised as the tower lon"),
         ("tower,lon,lat\na,1,1\nb,east,2\n", "column 'lon', row 2: the coordinate is not a number"),
+        ("tower;lon;lat\na;2,35;48,85\n", "with a decimal point, 48.85, not a comma"),
         ("tower,lon,lat\na,,\n", "unusable coordinates"),
         ("tower,lon,lat\na,1,1,1\n", "row 1: the line has 4 fields"),
     ],

@@ -130,6 +130,30 @@ def test_killed_before_the_commit_it_only_commits(
     assert desk.kinds == ["reserve", "commit"]
 
 
+def test_output_that_was_taken_away_is_made_again_to_the_byte_or_not_at_all(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stood at its place may be public. Another version that weighs people otherwise would
+    put another table under the same noise, and the difference of the two has none."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "commit", lambda *_, **__: (_ for _ in ()).throw(Killed()))
+        with pytest.raises(Killed):
+            desk.publish()
+    published = desk.out.rename(desk.out.parent / "moved to a server")
+
+    def upgraded(reservation: Reservation, folder: Path) -> None:
+        desk.persist(reservation, folder)
+        (folder / "README.txt").write_text("and other numbers")
+
+    with pytest.raises(ReservationRefused, match="two outputs"):
+        desk.publish(upgraded)
+    assert not desk.out.exists()
+    assert desk.kinds == ["reserve"]
+    assert desk.publish().how == "resumed"
+    assert digests(desk.out) == digests(published)
+    assert not list(desk.ledger.keyring.path.with_suffix(".keys").iterdir())
+
+
 def test_output_that_was_changed_before_the_commit_is_not_committed(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,13 +18,10 @@ ONLINE = [n for n in NAMES if n not in ("static-hybrid", "mean", "profile", "tre
 
 
 @pytest.mark.parametrize("name", ONLINE)
-def test_a_state_stops_growing(
-    name: str, facts: Callable[..., StreamFacts], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_state_stops_growing(name: str, facts: Callable[..., StreamFacts]) -> None:
     """After 30 days it is as large as after 15, but for some digits; `rhythm` remembers 8."""
-    monkeypatch.setattr("sfumato.streams.schemes.rhythm.scheme.MEMORY", 8)
     known = facts("user-day", days=30, per_day=3, cells=6, columns=3)
-    scheme = stream_scheme(name)
+    scheme = stream_scheme(name, {"memory": 8} if name == "rhythm" else None)
     publisher, meter = scheme.publisher(known), Meter(scheme.plan(known).accounts, known)
     counts = np.random.default_rng(0).integers(0, 50, (known.slots, known.cells))
     sizes = []

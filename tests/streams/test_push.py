@@ -77,7 +77,8 @@ def test_events_are_pushed_and_slots_closed_one_by_one(home: Path, stream: Any) 
     with stream() as publisher:
         assert (publisher.next_slot, publisher.finished) == (0, False)
         publisher.add(CROWD[:30])
-        told = publisher.close(0)
+        assert publisher.position is None
+        told = publisher.close(0, position={"offset": 30})
         assert isinstance(told, Told)
         assert told.sum == sum(lines(home / "out")[0]["counts"])
         assert told.plus_minus is not None
@@ -125,10 +126,10 @@ def test_a_push_that_broke_goes_on_with_the_same_numbers(home: Path, stream: Any
     """Killed between slots: what was open is sent again, and nothing is drawn twice."""
     first = stream()
     first.add(CROWD)
-    first.close(0)
+    first.close(0, position={"offset": 30})
     first.stop()  # what a kill does: the lock goes, the buffer with it
     with stream(resume=True) as publisher:
-        assert publisher.next_slot == 1
+        assert (publisher.next_slot, publisher.position) == (1, {"offset": 30})
         publisher.add(CROWD)
         assert publisher.internal_counts()["rows_dropped"]["late"] == 30
         for slot in (1, 2, 3):
@@ -236,7 +237,7 @@ def test_a_feed_that_turns_its_clock_back_stops_and_can_go_on(home: Path, stream
 def test_a_scheme_that_states_intervals_publishes_them_everywhere(
     home: Path, stream: Any, monkeypatch: pytest.MonkeyPatch, consistency: str
 ) -> None:
-    monkeypatch.setattr("sfumato.streams.publish.stream_scheme", lambda _: WithIntervals())
+    monkeypatch.setattr("sfumato.streams.publish.stream_scheme", lambda *_: WithIntervals())
     with stream(consistency=consistency) as publisher:
         publisher.add(CROWD)
         publisher.close(0)

@@ -1,5 +1,7 @@
 """Publishes the same small stream in forked processes, which the shared killer stops anywhere.
 
+With the address of a topic, the stream is that of its records (`published`): two days of quarters.
+
 The killer (calls that touch the world, forks, reports) is the one of the fault tests; only what
 is made is different here.
 """
@@ -7,10 +9,11 @@ is made is different here.
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import shapely
@@ -24,6 +27,11 @@ from sfumato.streams.live import LiveStream, StreamRequest
 from sfumato.streams.registry import stream_scheme
 from sfumato.streams.replay import boxed
 
+TOWERS = Places.of(
+    PlaceKind.TOWERS,
+    [f"t{k}" for k in range(4)],
+    [shapely.Point(2 + k / 100, 48) for k in range(4)],
+)
 KILLER = Path(__file__).parents[1] / "faults" / "zygote.py"
 
 
@@ -76,8 +84,44 @@ def make(size: tuple[int, int, int], ledger: str, key: str, out: str) -> str:
     return "resumed" if begun else "new"
 
 
+def published(events: Any, ledger: str, key: str, out: str, **more: Any) -> str:
+    """The stream of a topic's records, or of a pipe's lines; what is late is the broker's to say.
+
+    The stamps that the mock cluster keeps are those of the test's producer.
+    """
+    from types import SimpleNamespace
+
+    import confluent_kafka
+
+    import sfumato
+    from sfumato.streams import kafka
+
+    stamping = {"TIMESTAMP_LOG_APPEND_TIME": confluent_kafka.TIMESTAMP_CREATE_TIME}
+    kafka._client = lambda: SimpleNamespace(**vars(confluent_kafka) | stamping)  # type: ignore
+    done = sfumato.stream(
+        events,
+        towers=TOWERS,
+        start="2024-03-04",
+        end="2024-03-06",
+        slot="6h",
+        delay="1h",
+        tz="UTC",
+        dataset="city",
+        epsilon=1.0,
+        expected_users=60,
+        scheme=Path(out).name,
+        out=out,
+        resume=True,
+        ledger=Ledger(ledger, key=key),
+        **{"clock": "broker"} | more,
+    )
+    return "finished" if done.finished else "more"
+
+
 def main() -> None:
     warm = Path(sys.argv[1])
+    if sys.argv[2].startswith("kafka://"):
+        serve_topic(warm, sys.argv[2])
     size = (int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
     module = killer()
     module.make = lambda ledger, key, out, _keep=False: make(size, ledger, key, out)
@@ -89,9 +133,27 @@ def main() -> None:
         make(
             (1, 8, 8), str(place / "ledger.sqlite"), str(place / "ledger.key"), str(place / scheme)
         )
+    serve(module)
+
+
+def serve_topic(warm: Path, address: str) -> None:
+    module = killer()
+    module.make = lambda ledger, key, out, _keep=False: published(address, ledger, key, out)
+    book = Ledger(warm / "ledger.sqlite")
+    book.initialise()
+    book.add_dataset("city", Cap(epsilon=1.0, delta=1e-6), Unit.parse("user-day"))
+    # A pipe, since a client's threads would not survive the fork.
+    lines = b'{"clock": "2024-03-09T00:00:00Z"}'
+    where = (str(warm / "ledger.sqlite"), str(warm / "ledger.key"), str(warm / "threshold"))
+    published(io.BytesIO(lines), *where, clock="feed")
+    serve(module)
+
+
+def serve(module: Any) -> NoReturn:
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         print(json.dumps(module.run(json.loads(line))), flush=True)
+    sys.exit()
 
 
 if __name__ == "__main__":

@@ -96,13 +96,8 @@ def audit(
     say: Progress = progress or (lambda _: None)
     exact: list[Row] = []
     if scheme.startswith(STREAM) and scheme.removeprefix(STREAM) in NAMES:
-        if parameter:
-            raise UsageError(
-                "The scheme of a stream is audited with its own settings.",
-                remedy="Leave the parameters away.",
-            )
         rows = stream_audit(
-            stream_scheme(scheme.removeprefix(STREAM)),
+            stream_scheme(scheme.removeprefix(STREAM), parameter),
             epsilons,
             delta,
             expected_users=expected_users,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _CORE = ("numpy", "scipy", "numba", "duckdb", "pyarrow", "shapely", "pyproj", "geopandas")
 _EXTRAS = {
     "postgres": ("psycopg", "adbc_driver_postgresql"),
+    "kafka": ("confluent_kafka",),
     "plots": ("matplotlib",),
     "spark": ("pyspark",),
     "rnn": ("torch",),

@@ -51,6 +51,7 @@ SHOWN = {
     "range_query_error": "range query error",
     "total_error": "error of the grand total",
     "median_mean_absolute_error": "mean absolute error of the median",
+    "coverage": "intervals hold",
     "coverage_from_20": "intervals hold (published from 20)",
     "coverage_below_20": "intervals hold (published below 20)",
     "formula_1_mean_relative_error": "mean relative error by formula (1)",

@@ -25,6 +25,7 @@ from sfumato.cli.options import (
     Layer,
     MaybeEnd,
     MaybeExpectedUsers,
+    Parameters,
     Quiet,
     Region,
     ReleaseName,
@@ -50,11 +51,20 @@ if TYPE_CHECKING:
     from sfumato.streams.run import Told
 
 
+def _list_schemes(wanted: bool) -> None:
+    if wanted:
+        from sfumato.streams.registry import schemes_text
+
+        typer.echo(schemes_text())
+        raise typer.Exit
+
+
 def stream(
     events: Annotated[
         str,
         typer.Argument(
-            help="A history (file or pattern), a folder with --follow, or - for NDJSON."
+            help="A history (file or pattern), a folder with --follow, - for NDJSON, or a topic: "
+            "kafka://HOST:9092/NAME."
         ),
     ],
     out: Results,
@@ -86,6 +96,17 @@ def stream(
             "How the numbers are made; default: rhythm, or profile for few days.",
         ),
     ] = None,
+    parameter: Parameters = None,
+    schemes: Annotated[
+        bool,
+        typer.Option(
+            "--schemes",
+            help="List the schemes with their parameters, ranges and defaults.",
+            is_eager=True,
+            callback=_list_schemes,
+            rich_help_panel=PRIVACY,
+        ),
+    ] = False,
     expected_users: MaybeExpectedUsers = None,
     delay: Annotated[
         str,
@@ -115,9 +136,14 @@ def stream(
     clock: Annotated[
         str,
         typer.Option(
-            help="Whose clock closes slots of a pipe: machine, or feed.", rich_help_panel=DATA
+            help="Whose clock says what is late: machine, feed (pipe) or broker (topic).",
+            rich_help_panel=DATA,
         ),
     ] = "machine",
+    kafka_config: Annotated[
+        Path | None,
+        typer.Option(help="Settings of the Kafka client: name=value.", rich_help_panel=DATA),
+    ] = None,
     ledger: Where = None,
     ledger_key: KeyFile = None,
     quiet: Quiet = False,
@@ -188,12 +214,12 @@ class _Watching:
 
     def __call__(self, told: Told) -> None:
         self._stages.close()  # from now on the slots themselves say how far it is
-        much = "" if told.plus_minus is None else f" ± {told.plus_minus:,.3g}"
+        much = "" if told.plus_minus is None else f" ± {told.plus_minus:,.0f}"
         how = "measured" if told.made.fresh else "estimated"
         self._console.print(
-            f"slot {told.slot} ({told.start:%Y-%m-%d %H:%M} to {told.end:%H:%M}): sum "
-            f"{told.sum:,.0f}{much}, {how}; window spent {told.spent:.0%}, left {told.left:.0%}",
+            f"slot {told.slot}, {told.start:%Y-%m-%d %H:%M}: sum {told.sum:,.0f}{much}, {how}; "
+            f"spent {told.spent:.0%}, left {told.left:.0%}",
             end="\r" if self._console.is_terminal else "\n",
             highlight=False,
-            no_wrap=True,
+            soft_wrap=True,
         )

@@ -56,7 +56,7 @@ _PAGE_FIGURES = {
     "pearson": "pearson",
     "emd": "earth_mover_m",
     "top_k": "top_10",
-    "coverage": "coverage_from_20",
+    "coverage": "coverage",
 }
 """What the page calls the figures of an evaluation."""
 

@@ -35,10 +35,8 @@ from sfumato.privacy.events import PrivacyEvent, Unit
 from sfumato.privacy.ledger.limits import Spend, compose
 from sfumato.utility.density import relative_error
 
-_ASSUMED = (
-    "tower-hours per person with mean 13.55 and standard deviation 18.33 a week; everyday "
-    "rhythms, no one-off crowds"
-)
+_LIKE_CALLS = "tower-hours per person with mean 13.55 and standard deviation 18.33 a week"
+_ASSUMED = "{}; everyday rhythms, no one-off crowds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +279,7 @@ def _forecast(
         "zones": stage.zones,
         "mean_relative_error": expected.mean_relative_error,
         "by_count": {str(size): error for size, error in expected.by_size.items()},
-        "assumes": _ASSUMED,
+        "assumes": _ASSUMED.format(_activity(facts)),
     }
     if not recipe.declares.own_bounds:
         best, at_best = stage.best_bound(recipe, _candidates(facts))
@@ -291,6 +289,14 @@ def _forecast(
         said["target_error"] = target
         said["epsilon_for_target"] = stage.epsilon_for(recipe, target)
     return said
+
+
+def _activity(facts: PublicFacts) -> str:
+    """How active the made-up people are: as the holder states it, or as in call records."""
+    stated = facts.parameters.get("visits")
+    if stated is None:
+        return _LIKE_CALLS
+    return f"about {float(stated):.4g} visits of a person in the period, as stated"
 
 
 def _candidates(facts: PublicFacts) -> list[Bound]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
+from sfumato.density.bayes.settings import expected_visits
 from sfumato.density.fitness import Case, Fitness, fitness
 from sfumato.density.folder import write_release
 from sfumato.density.registry import DEFAULT, scheme_named
@@ -262,10 +263,16 @@ def unfit(case: Case, found: Fitness, cells: str | None = None) -> Unfit:
     """The refusal of a release, with what would work."""
     working = [made.in_python for made in suggestions(case, cells)]
     works = f"Of use would be {', or '.join(working)}. " if working else ""
+    if case.scheme == DEFAULT and "visits" not in dict(case.parameters):
+        works += (
+            f"The forecast takes {expected_visits(case.facts):.3g} visits of an average person in "
+            "the period, as in call records: where people are seen more or less often (GPS, "
+            "check-ins), say so with `parameter={'visits': N}`. "
+        )
     return Unfit(
         "A forecast from public facts says that this release would be of no use: "
         f"{'; '.join(found.reasons)}. Nothing was read and nothing was spent.",
-        remedy=f"{works}See `suggest` of sfumato plan. `anyway` publishes it all the same.",
+        remedy=f"{works}See `sfumato.plan(suggest=True)`. `anyway` publishes it all the same.",
     )
 
 

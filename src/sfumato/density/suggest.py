@@ -35,6 +35,7 @@ _MORE = (1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
 _MOST_EPSILON = 5.0
 _FEWEST_ZONES = 4
 _CELL = re.compile(r"(\d+(?:\.\d+)?)(m|km)(@.*)?")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _INDEXED = re.compile(r"(h3|geohash):(\d+)")
 _FEWER_CELLS = {"h3": 7.0, "geohash": 32.0}
 _HEADS = {
@@ -58,7 +59,7 @@ class Suggestion:
     def in_python(self) -> str:
         """As parameters in backticks, which the command line shows as flags."""
         return " with ".join(
-            f"about {value} zones" if name == "zone_count" else f"`{name}={value}`"
+            f"about {value} zones" if name == "zone_count" else f"`{name}={_literal(value)}`"
             for name, value in self.settings.items()
         )
 
@@ -127,6 +128,11 @@ def table(found: Sequence[Suggestion]) -> list[str]:
         )
         lines.append(f"  {made.in_flags:<{width}}  {shown}")
     return lines
+
+
+def _literal(value: str) -> str:
+    """A value as Python has it: numbers as they are, texts such as 8h in quotes."""
+    return value if _NUMBER.fullmatch(value) else f'"{value}"'
 
 
 def _smallest(steps: Sequence[_Step]) -> Suggestion | None:

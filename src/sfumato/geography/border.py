@@ -108,7 +108,8 @@ def border_for(towers: Places, zones: Places, period: TimeGrid | None) -> Border
     inside, near = near_zones(towers, zones, ON_OUTLINE_M, BUFFER_M)
     outside = near & ~inside
     if period is not None:
-        outside &= (towers.valid_from < period.edges[-1]) & (towers.valid_to > period.edges[0])
+        first, last = period.period
+        outside &= (towers.valid_from < last) & (towers.valid_to > first)
     return FIRST if outside.any() else CUT
 
 

@@ -78,7 +78,8 @@ def extent(places: Places) -> tuple[str, dict[str, object]]:
     Of towers the median distance to the nearest other place, of zones their areas.
     """
     shapes = shapely.centroid(places.geometry)
-    box = Box.of(shapely.get_x(shapes), shapely.get_y(shapes))
+    edges = shapely.bounds(places.geometry if places.kind is PlaceKind.ZONES else shapes)
+    box = Box.of(edges[:, ::2].ravel(), edges[:, 1::2].ravel())
     numbers: dict[str, object] = {"count": len(places), **box.numbers()}
     words = f"{len(places):,} {places.kind}: {box.words()}"
     plane = Projection.around(places)

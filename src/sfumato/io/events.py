@@ -15,7 +15,7 @@ first that recognises it, or by the one that the holder names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from sfumato.io.formats import (
     SparkTable,
     TabSeparated,
 )
+from sfumato.io.names import by_position
 from sfumato.io.parquet import BATCH, Parquet
 from sfumato.io.postgres.events import Database
 from sfumato.io.rows import SWOLLEN, Positions, RowRules
@@ -86,8 +87,11 @@ def is_event_file(path: Path) -> bool:
     return known_format(Located(path, named=False)) is not None
 
 
-def format_of(file: Located) -> Format:
+def format_of(file: Located, chosen: Collection[str] = ()) -> Format:
     """The format of a file by its name; by its first bytes where no name tells.
+
+    Not where columns are `chosen` by their numbers: the first bytes are somebody's record then,
+    and one that begins like a packed file would cost everybody else's.
 
     Raises:
         InputError: the file is packed or encrypted and its name does not say so.
@@ -95,6 +99,8 @@ def format_of(file: Located) -> Format:
     known = known_format(file)
     if known is not None:
         return known
+    if by_position(chosen):
+        return FORMATS[Csv.name]
     start = head(file.path, 4)
     if start[:2] == b"\x1f\x8b":
         raise InputError(
@@ -167,7 +173,8 @@ def read_events(
         if only is not None and not file.named and not only(file.path):
             continue
         try:
-            found = (said or format_of(file)).read(file, options)
+            kind = said or format_of(file, options.columns.values())
+            found = kind.read(file, options)
         except Unreadable:
             raise
         except SfumatoError as error:

@@ -14,7 +14,6 @@ read as events and as traces, by every command: docs/decisions/formats.md.
 from __future__ import annotations
 
 import os
-from codecs import BOM_UTF8
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,11 +111,8 @@ class LineFormat(Format):
         return csv_positions(data, file, rules, skipped)
 
     def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
-        start = True
         for data, skipped in text_blocks(file.path, file.ahead):
-            # A byte order mark belongs to the file, not to whoever's line stands first.
-            yield self.rows(data.removeprefix(BOM_UTF8) if start else data, file, rules, skipped)
-            start = False
+            yield self.rows(data, file, rules, skipped)
 
 
 class FixedLines(LineFormat):

@@ -158,7 +158,7 @@ def _parts(
         inspection.files += 1
         label = str(file.path)
         try:
-            kind = said or format_of(file)
+            kind = said or format_of(file, options.columns.values())
             if not isinstance(kind, TableFormat):
                 yield from map(_fixed, kind.read(file, options).parts)
                 continue
@@ -322,7 +322,8 @@ class _Look:
                 self.inspection.suggested["time-unit"] = best
                 return way
             self.inspection.remarks.append(
-                f"most of the texts in {time.name!r} are neither ISO 8601 nor numbers"
+                f"most of the texts in {time.name!r} are neither ISO 8601 nor numbers, and no "
+                "option reads other forms: write them as 2007-09-10 08:05:00 before you release"
             )
         with_offset = sum(_plausible(r.time) for r in self._some(part, replace(reading, tz=None)))
         if with_offset < dates:
@@ -416,6 +417,10 @@ class _Look:
             box = Box.of(lon, lat)
             words = f"the first {lon.size:,} positions: {box.words()}"
             self.inspection.extents["positions"] = words, dict(box.numbers())
+        elif self._points:
+            self.inspection.remarks.append(
+                "no position could be read: degrees are written as 48.85, with a point, not a comma"
+            )
 
 
 def _sure(columns: Any, by_place: bool) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -126,6 +127,13 @@ def field_kinds(path: Path) -> str:
     return ", ".join(kinds[:40]) + apart
 
 
+_FORMS = (
+    (re.compile(r""), "nothing"),
+    (re.compile(r"[-+]?\d+,\d+"), "a number with a decimal comma, which is not read"),
+    (re.compile(r"\d{1,4}[/.]\d{1,2}[/.]\d{1,4}\b.*"), "a date that is not ISO 8601 and not read"),
+)
+
+
 def _kind(text: str) -> str:
     try:
         number = float(text)
@@ -136,7 +144,7 @@ def _kind(text: str) -> str:
     try:
         datetime.fromisoformat(text)
     except ValueError:
-        return "a text" if text else "nothing"
+        return next((said for form, said in _FORMS if form.fullmatch(text)), "a text")
     return "a time"
 
 

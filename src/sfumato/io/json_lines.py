@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.io.lines import LONGEST, Array, Int
+from sfumato.io.lines import LONGEST, Array, Int, behind_marks
 from sfumato.model.compiled import compiled
 
 _MISSING, _TEXT, _DIGITS, _NUMBER, _OTHER = range(5)
@@ -377,19 +377,20 @@ def _scan(
                 escaped = True
             stop += 1
         following = stop + 1
-        if _blank(data, start, stop) == stop:
+        begin = behind_marks(data, start, stop)
+        if _blank(data, begin, stop) == stop:
             start = following
             continue
         spans[:, :] = 0
         if stop - start - (1 if data[stop - 1] == 13 else 0) > LONGEST:  # a CR is the line's end
             malformed += 1
         elif escaped:
-            slow[slow_rows, 0], slow[slow_rows, 1] = start, stop
+            slow[slow_rows, 0], slow[slow_rows, 1] = begin, stop
             slow_rows += 1
-        elif not _object(data, start, stop, key_ends, key_bytes, spans):
+        elif not _object(data, begin, stop, key_ends, key_bytes, spans):
             malformed += 1
         elif _needs_care(data, named, spans):
-            slow[slow_rows, 0], slow[slow_rows, 1] = start, stop
+            slow[slow_rows, 0], slow[slow_rows, 1] = begin, stop
             slow_rows += 1
         else:
             for k in range(keys):

@@ -7,6 +7,10 @@ told to ignore errors; that is why lines are cut here. A malformed line (an open
 behind a closing quote, another number of fields than the header) and a record above `LONGEST`
 bytes are dropped and counted, the latter in constant memory however long it is.
 
+A byte order mark before a line is no part of it. It stands before the first line of a file, and
+files are put one behind another: if it counted before one line and not before another, whose line
+comes first would decide what the next person is called.
+
 A line that is cut says nothing about how its fields are read: that is `sfumato.io.rows`.
 """
 
@@ -118,6 +122,16 @@ def binary_column(ends: Array, content: Array, valid: NDArray[np.bool_] | None =
 
 
 @compiled
+def behind_marks(data: Array, start: Int, stop: Int) -> Int:
+    """Where a line begins behind byte order marks, if it has any."""
+    while stop - start >= 3 and data[start] == 0xEF:
+        if data[start + 1] != 0xBB or data[start + 2] != 0xBF:
+            break
+        start += 3
+    return start
+
+
+@compiled
 def _cut_csv(
     data: Array, delimiter: Int, place: Array, more: bool, ends: Array, content: Array
 ) -> tuple[int, int]:
@@ -140,7 +154,7 @@ def _cut_csv(
             continue
         good = stop - start <= LONGEST
         field = 0
-        p = start
+        p = behind_marks(data, start, stop)
         while good:
             column = place[field] if field < fields else -1
             if p < stop and data[p] == _QUOTE:

@@ -54,7 +54,12 @@ def numbers(column: pa.ChunkedArray, name: str, label: str) -> Floats:
     except pa.ArrowException:
         row = _first_non_number(column)
         raise InputError(
-            "the coordinate is not a number.", file=label, column=name, row=row
+            "the coordinate is not a number.",
+            file=label,
+            column=name,
+            row=row,
+            remedy="Write degrees as digits with a decimal point, 48.85, not a comma, and leave "
+            "the field empty where there is none.",
         ) from None
     filled = pc.fill_null(cast.cast(pa.float64()), float("nan"))
     return np.asarray(filled.to_numpy(), dtype=np.float64)

@@ -4,12 +4,15 @@
    this run is a rerun of. Everything random comes from that key.
 2. *Draw and persist*: the output is written into a folder `.sfumato-<release>` beside its
    final place, which only its owner can enter; every file and the folder are synced.
-3. *Rename*: the folder takes its final name in one step, and the parent is synced.
+3. *Rename*: what was written is noted beside the key, the folder takes its final name in one
+   step, and the parent is synced.
 4. *Commit*: the ledger notes the files' digests and destroys the key.
 
 Killed before 1, nothing was spent. Killed later, the rerun finds the same reservation, draws
 the same noise and writes the same bytes; after 3 it finds the output in place, checks it
-against its own manifest and commits. Only one process works on a release at a time.
+against its own manifest and commits. Only one process works on a release at a time. Where the
+output was taken away meanwhile, the rerun must write the very bytes that were noted: another
+version of the program could measure something else under the same noise.
 
 The input is fingerprinted before the reservation and again after it was counted: if it
 changed in between, nothing is published.
@@ -28,7 +31,7 @@ from typing import Protocol
 
 from sfumato.errors import InputError, ReservationRefused, SfumatoError, UsageError
 from sfumato.privacy.ledger import Charge, Claim, Ledger, Reservation, Status
-from sfumato.privacy.ledger.chain import sync_folder
+from sfumato.privacy.ledger.chain import canonical, sync_folder
 from sfumato.privacy.ledger.limits import Replan
 from sfumato.published.manifest import MANIFEST_NAME, Manifest, read_manifest
 
@@ -123,7 +126,7 @@ def _finish(
         else:
             _free(out)
             # Against what was read just now: the row may hold an earlier version's fingerprint.
-            _write(temporary, out, found, claim.fingerprint, fingerprint, persist)
+            _write(ledger, temporary, out, found, claim.fingerprint, fingerprint, persist)
         ledger.commit(found.id, digests(out), keep_key=keep_key)
     return Outcome("resumed" if found.resumed else "new", found.id, out)
 
@@ -151,7 +154,13 @@ def digests(folder: Path) -> dict[str, str]:
     }
 
 
+def _digest_of(folder: Path) -> str:
+    """SHA-256 of all files of a release."""
+    return hashlib.sha256(canonical(digests(folder)).encode()).hexdigest()
+
+
 def _write(
+    ledger: Ledger,
     temporary: Path,
     out: Path,
     reservation: Reservation,
@@ -174,6 +183,7 @@ def _write(
             )
         for path in temporary.iterdir():
             _sync_file(path)
+        ledger.keyring.bind_output(reservation.id, _digest_of(temporary))
         temporary.chmod(0o755)
         sync_folder(temporary)
         temporary.rename(out)

@@ -1,4 +1,4 @@
-"""Where events come from: lines of JSON on standard input, or a folder that fills.
+"""Where events come from: lines of JSON on standard input, a folder that fills, or a topic.
 
 A feed gives rows, files that gave none and ticks of the clock, in order. Lines and files are
 read as `release` reads them (`sfumato.io`): how a record is read depends on that record, the
@@ -25,7 +25,6 @@ from __future__ import annotations
 import json
 import select
 import time
-from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -62,6 +61,8 @@ class Options:
     """Whether lines of the feed state the time; otherwise the machine's clock counts."""
     format: str | None = None
     """Format of the files, where their names do not tell."""
+    broker_clock: bool = False
+    """Whether the stamps of a topic's broker decide what is late (`streams.kafka`)."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", of_roles(self.columns, EVENT_ROLES))
@@ -93,7 +94,16 @@ class Tick:
     """Whether the feeder stated it; otherwise it is the machine's."""
 
 
-Item = Positions | Unfit | Tick
+@dataclass(frozen=True, slots=True, eq=False)
+class Dated:
+    """Rows, and the slots that were open to them when they came: from `first`, before `stop`."""
+
+    rows: Positions
+    first: int
+    stop: int
+
+
+Item = Positions | Dated | Unfit | Tick
 _STDIN = "standard input"
 _CLOCK = "CLOCK"
 
@@ -116,14 +126,11 @@ def ndjson_feed(stream: BinaryIO, options: Options, *, wait: float = 1.0) -> Ite
     On the machine's clock a row is late by the instant at which it was read, whoever else's came
     before. On the feeder's, nothing closes before the first line that states the time.
     """
-    rules, begun = line_rules(options), False
+    rules = line_rules(options)
     for block in whole_lines(_as_it_comes(stream, wait)):
         if not options.fed_clock:
             yield Tick(machine_clock())
-        # A byte order mark belongs to the stream, not to whoever's line stands first.
-        lines = block.data if begun else block.data.removeprefix(BOM_UTF8)
-        begun = begun or bool(block.data)
-        for part in _parts(lines, block.skipped):
+        for part in _parts(block.data, block.skipped):
             if not isinstance(part, Tick):
                 yield json_positions(part[0], rules, part[1])
             elif options.fed_clock:

@@ -35,13 +35,15 @@ from sfumato.privacy.wall import Wall
 from sfumato.published.statement import check_claim
 from sfumato.streams.facts import StreamFacts, charged_unit
 from sfumato.streams.output import Consistency, Outputs, Steady, line_bytes, table_bytes
-from sfumato.streams.registry import settings_text
+from sfumato.streams.registry import later_settings, settings_text
 from sfumato.streams.scheme import Finished, Meter, Publication, StreamScheme
 from sfumato.streams.spreading import split_over_zones, spread_over_zones
 from sfumato.streams.state import Standing, Store, chained
 from sfumato.streams.statement import stream_manifest, stream_readme
 
 LIVE = "live"
+_SOURCE = "source"
+"""Part of the state that is the source's own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +100,7 @@ class StreamRequest:
 
     def config(self) -> dict[str, Any]:
         """What a resumed run must have in common; the version is on record and not compared."""
-        facts = self.facts
+        facts, later = self.facts, later_settings(self.scheme)
         return {
             "sfumato": __version__,
             "stream": self.scheme.name,
@@ -114,6 +116,8 @@ class StreamRequest:
             "consistency": self.consistency.value,
             "delay_seconds": self.delay_seconds,
             "reading": dict(self.reading),
+            # Absent where all are at their defaults: what was paid before goes on.
+            **({"parameters": later} if later else {}),
         }
 
     def claim(self) -> Claim:
@@ -143,6 +147,8 @@ class LiveStream:
         self._starts, self._ends = request.grid.starts(), request.grid.ends()
         self.noise_of_sum = 0.0
         """Standard deviation of the noise in the last slot's sum, as far as public facts tell."""
+        self.kept: Any = None
+        """Where the source stood when the last slot was published, in its own words."""
 
     def __enter__(self) -> Self:
         request, claim = self._request, self._request.claim()
@@ -197,6 +203,7 @@ class LiveStream:
             self.meter.restore(state.pop("meter"))
             self._steady.before = state.pop("published", None)
             self._steady.raw = state.pop("raw", None)
+            self.kept = state.pop(_SOURCE, None)
             self._publisher.restore(state)
         self._outputs.write(self._standing)
 
@@ -251,8 +258,12 @@ class LiveStream:
 
         return box.map(split)
 
-    def publish(self, slot: int, box: Private[Counts]) -> Publication:
-        """Publish one slot, in order, once."""
+    def publish(self, slot: int, box: Private[Counts], kept: Any = None) -> Publication:
+        """Publish one slot, in order, once; `kept` says where the source stands after it.
+
+        Both are one transaction, so that a source whose records have numbers is read from where
+        the published slots end: none of its records is left out, and none counts twice.
+        """
         if slot != self.next_slot:
             raise UsageError(f"The slot to publish now is {self.next_slot}, not {slot}.")
         request = self._request
@@ -278,6 +289,8 @@ class LiveStream:
             state["published"] = self._steady.before
         if self._steady.raw is not None and request.consistency is Consistency.RANDOM:
             state["raw"] = self._steady.raw
+        if kept is not None:
+            state[_SOURCE] = self.kept = kept
         self._store.save(standing, state)
         self._standing = standing
         self._outputs.write(standing)

@@ -29,6 +29,7 @@ from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Ledger
 from sfumato.streams.facts import StreamFacts, grid_columns, unit_in_slots
 from sfumato.streams.input import Options, Unfit, ndjson_feed
+from sfumato.streams.kafka import Topic, TopicFeed, client_settings, is_topic
 from sfumato.streams.live import StreamRequest
 from sfumato.streams.output import Consistency
 from sfumato.streams.registry import default_name, stream_scheme
@@ -39,7 +40,7 @@ from sfumato.streams.spreading import splits
 PIPE = "-"
 _ENDLESS_DAYS = 3653
 """Ten years: what an endless stream is planned for."""
-CLOCKS = ("machine", "feed")
+CLOCKS = ("machine", "feed", "broker")
 _SPLIT = "towers over zones"
 """How a reservation notes that zones were measured; absent where towers were."""
 
@@ -67,6 +68,7 @@ def stream(
     drop_bad_towers: bool = False,
     border: str | float | None = None,
     scheme: str | None = None,
+    parameter: Mapping[str, bool | int | float | str] | None = None,
     expected_users: int | None = None,
     delay: str = "0",
     consistency: Consistency | str = Consistency.NONE,
@@ -78,6 +80,7 @@ def stream(
     time_unit: str | None = None,
     events_tz: str | None = None,
     clock: str = "machine",
+    kafka_config: Mapping[str, object] | str | os.PathLike[str] | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     begin: Callable[[StreamFacts], None] | None = None,
     watch: Callable[[Told], None] | None = None,
@@ -88,8 +91,9 @@ def stream(
 
     Args:
         events: A history (whatever `release` takes), a folder with `follow`, or NDJSON from a
-            pipe: an open binary file, or `-` for standard input. None: they are pushed to what
-            comes back, by `add` and `close`.
+            pipe: an open binary file, or `-` for standard input; or a Kafka topic:
+            `kafka://broker-1:9092,broker-2:9092/positions`, one JSON object a record. None: they
+            are pushed to what comes back, by `add` and `close`.
         out: Folder to write to.
         dataset: Whose people these are, as the ledger knows them.
         epsilon: Privacy loss of one unit.
@@ -111,6 +115,8 @@ def stream(
         border: How far the towers' cells reach beyond the zones: 0, 500m or reach (half the way
             to the next towers); default: 0 where no tower stands outside the zones, else 3km.
         scheme: How the numbers are made; default: rhythm, or profile for few finished days.
+        parameter: Settings of the scheme's own, such as `{"cutoff": 4}`; `stream --schemes` and
+            `docs/streams.md` list them.
         expected_users: How many people, from public knowledge, rounded.
         delay: How long a slot stays open after its end.
         consistency: none, nearest or random: non-negative whole counts.
@@ -121,8 +127,10 @@ def stream(
         format: Format of the events where their names do not tell: csv, gpx, tdrive, …
         time_unit: Unit of epoch numbers: s, ms, us or ns.
         events_tz: Clock of event times that carry no offset; default: `tz`.
-        clock: Whose clock closes slots of a pipe: machine, or feed. Where events are pushed,
-            machine refuses to close a slot before its end and delay are over.
+        clock: Whose clock decides what is late: machine; feed, for lines of a pipe that state it;
+            broker, for the stamps of a topic's broker. Where events are pushed, machine refuses
+            to close a slot before its end and delay are over.
+        kafka_config: Settings of the Kafka client by name, or a file of `name=value`.
         ledger: The ledger, its file or address; default: a file in your data folder.
         begin: Told the public facts before anything is reserved.
         watch: Told each slot when it is out.
@@ -157,8 +165,12 @@ def stream(
             "An endless stream cannot have the unit user-period.",
             remedy="Give `end`, or the `unit` user-day or w-event:N.",
         )
-    if clock not in CLOCKS:
-        raise UsageError(f"{clock!r} is no clock.", remedy="The `clock` is machine or feed.")
+    topic = Topic.at(str(events)) if is_topic(events) else None
+    if clock not in CLOCKS or clock == ("broker" if topic is None else "feed"):
+        raise UsageError(
+            f"{clock!r} is no clock of these events.",
+            remedy="The `clock` is machine, feed for a pipe, or broker for a topic.",
+        )
     first = day_of(start)
     last = first + timedelta(days=_ENDLESS_DAYS) if end is None else day_of(end)
     slots = TimeGrid.between(first, last, slot, tz)
@@ -204,20 +216,21 @@ def stream(
         slots.period,
         clock == "feed",
         format,
+        clock == "broker",
     )
-    coming = pipe or follow or events is None
+    coming = pipe or follow or topic is not None or events is None
     chosen = scheme or default_name(facts, finished=not coming)
     request = StreamRequest(
         dataset=dataset,
         name=name or folder.name,
-        scheme=stream_scheme(chosen),
+        scheme=stream_scheme(chosen, parameter),
         facts=facts,
         grid=slots,
         place_ids=counted.ids,
         out=folder,
         consistency=_consistency(consistency),
         delay_seconds=0 if delay == "0" else int(parse_step(delay).total_seconds()),
-        reading=_read_as(reading, places, slots, split),
+        reading=_read_as(reading, places, slots, topic, split),
         place_kind=counted.kind.value,
         released=places.released,
         shares=places.shares,
@@ -235,9 +248,15 @@ def stream(
     run = Runner(book, request, places, reading, resume, watch, internal)
     if events is None:
         return run.pushed()
+    if topic is not None:
+        settings = client_settings(kafka_config)
+        feed = TopicFeed(topic, reading, slots, request.delay_seconds, settings=settings)
+        return run.followed(topic=feed)
     if pipe:
         return run.followed(ndjson_feed(_binary(events), reading))
-    return run.followed(None, Path(str(events))) if follow else run.replayed(events, progress)
+    if follow:
+        return run.followed(folder=Path(str(events)))
+    return run.replayed(events, progress)
 
 
 def _binary(events: Any) -> BinaryIO:
@@ -258,7 +277,7 @@ def _consistency(said: Consistency | str) -> Consistency:
 
 
 def _read_as(
-    reading: Options, places: OpenedPlaces, grid: TimeGrid, split: bool
+    reading: Options, places: OpenedPlaces, grid: TimeGrid, topic: Topic | None, split: bool
 ) -> tuple[tuple[str, str], ...]:
     """What else a resumed run must have in common.
 
@@ -271,6 +290,8 @@ def _read_as(
         said["time_unit"] = reading.time_unit
     if reading.format is not None:
         said["format"] = reading.format
+    if topic is not None:  # offsets of one topic mean nothing in another; brokers come and go
+        said |= {"topic": topic.name, "clock": "broker" if reading.broker_clock else "machine"}
     if places.shares is not None:
         said["where zones lie"] = places.released.fingerprint()
     if places.border is not None:

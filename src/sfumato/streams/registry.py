@@ -4,18 +4,22 @@ Everything here may be published; the printed forms are not here.
 
 The spelling is frozen (see `privacy.ledger.chain`): the names and fields are those of the first
 version. A class that is renamed keeps its row here; a new scheme gets a row with the name and the
-fields it has when it is first released.
+fields it has when it is first released. A field that came later is in no row: where it is not at
+its default, `later_settings` names it in the reservation, so that what was paid before there was
+such a field goes on, and nothing is resumed with another value of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any
 
 from sfumato.errors import UsageError
 from sfumato.privacy.events import UnitKind
 from sfumato.privacy.ledger.chain import Frozen, spelled
 from sfumato.streams.facts import StreamFacts
+from sfumato.streams.parameters import PARAMETERS, shown, value_of, with_parameters
 from sfumato.streams.scheme import NoiseKind, StreamScheme
 from sfumato.streams.schemes.baselines import Direct, Mean, Sample, Zeros
 from sfumato.streams.schemes.counters import Counter
@@ -61,11 +65,15 @@ _SCHEMES: dict[str, Callable[[], StreamScheme]] = {
 NAMES = tuple(_SCHEMES)
 
 
-def stream_scheme(name: str) -> StreamScheme:
-    """The scheme of that name with its default settings."""
+def stream_scheme(name: str, parameters: Mapping[str, object] | None = None) -> StreamScheme:
+    """The scheme of that name, with its default settings but for `parameters`.
+
+    Raises:
+        UsageError: There is no such scheme, or it has no such parameter.
+    """
     if name not in _SCHEMES:
         raise UsageError(f"There is no scheme {name!r}.", remedy=f"Choose from {', '.join(NAMES)}.")
-    return _SCHEMES[name]()
+    return with_parameters(_SCHEMES[name](), name, parameters)
 
 
 def default_name(facts: StreamFacts, finished: bool) -> str:
@@ -110,3 +118,29 @@ FROZEN: Frozen = {
 def settings_text(scheme: StreamScheme) -> str:
     """What a reservation holds of the scheme's settings."""
     return spelled(scheme, FROZEN)
+
+
+def later_settings(scheme: StreamScheme) -> dict[str, str]:
+    """Fields that came after the frozen spelling, where they are not at their defaults."""
+    frozen: Any = scheme
+    _, known = FROZEN[type(scheme)]
+    return {
+        field.name: spelled(value, FROZEN)
+        for field in fields(frozen)
+        if field.name not in known and (value := getattr(scheme, field.name)) != field.default
+    }
+
+
+def schemes_text() -> str:
+    """Every scheme with its parameters, their defaults and ranges, as `stream --schemes` prints."""
+    lines = []
+    for name in NAMES:
+        scheme = stream_scheme(name)
+        lines.append(name)
+        for parameter, setting in PARAMETERS.get(name, {}).items():
+            value = value_of(scheme, setting)
+            default = setting.unset if value is None else shown(value)
+            default = str(default).lower() if isinstance(default, bool) else default
+            lines.append(f"  {parameter}: {setting.meaning}")
+            lines.append(f"      {setting.range}; default: {default}")
+    return "\n".join(lines)

@@ -43,6 +43,7 @@ from sfumato.privacy.transaction import names_of_input
 from sfumato.published.release import Release, read_release
 from sfumato.streams.facts import begins_window, window_end
 from sfumato.streams.input import (
+    Dated,
     Item,
     Options,
     Tick,
@@ -53,6 +54,7 @@ from sfumato.streams.input import (
     record_rows,
     rows_in,
 )
+from sfumato.streams.kafka import TopicFeed
 from sfumato.streams.live import LiveStream, StreamRequest
 from sfumato.streams.scheme import Publication
 from sfumato.streams.slots import Buffer, Dropped, SlotSource
@@ -121,6 +123,11 @@ class Stream:
         """All slots of the stream: when each begins and ends."""
         return self.request.grid
 
+    @property
+    def position(self) -> Any:
+        """What `close` was last told of where the source stands; none at the beginning."""
+        return None if self._live is None else self._live.kept
+
     def add(self, events: object) -> None:
         """Take up events of slots that are open.
 
@@ -146,12 +153,14 @@ class Stream:
         for item in found:
             self._run.take(item, buffer)
 
-    def close(self, slot: int) -> Told:
+    def close(self, slot: int, position: Any = None) -> Told:
         """Publish one slot: count its events, add noise, write it out. In order, each once.
 
         Args:
             slot: Its number, `next_slot`. A retry that names the same slot again is refused rather
                 than taken for the next one.
+            position: Where the program's own source stands, as JSON has it: kept with the slot in
+                one transaction, and found again in `position` when the stream goes on.
 
         Returns:
             What was published, and what the window has spent.
@@ -179,7 +188,7 @@ class Stream:
                 remedy="Close it when its end and the `delay` have passed, or say that the feed "
                 "keeps the time: `clock='feed'`.",
             )
-        told = run.closed(live, buffer, self._key)
+        told = run.closed(live, buffer, self._key, position)
         self.next_slot = live.next_slot
         if self.next_slot < self.grid.slots:
             live.page()
@@ -256,28 +265,38 @@ class Runner:
                 made._held = held.pop_all()
         return made
 
-    def followed(self, feed: Iterator[Item] | None, folder: Path | None = None) -> Stream:
-        """Publish what a feed or a folder brings, slot by slot as its clock closes them."""
+    def followed(
+        self,
+        feed: Iterator[Item] | None = None,
+        folder: Path | None = None,
+        topic: TopicFeed | None = None,
+    ) -> Stream:
+        """Publish what a feed, a folder or a topic brings, as its clock closes slots."""
         request = self.request
         with LiveStream(self.book, request, resume=self.resume) as live:
             buffer = self._buffer(live)
             if live.finished:
                 return self._ended(live)
             key, last = live.sampling_key(), None
-            if feed is None:
+            more: Callable[[], bool] = lambda: buffer.next_slot < request.grid.slots  # noqa: E731
+            if topic is not None:
+                topic.begin(live.kept)
+                feed = topic.items(more)
+            elif feed is None:
                 assert folder is not None
-                feed = folder_feed(
-                    folder, self.reading, more=lambda: buffer.next_slot < request.grid.slots
-                )
+                feed = folder_feed(folder, self.reading, more=more)
             for item in feed:
                 if not isinstance(item, Tick):
                     self.take(item, buffer)
                 else:
-                    last, before = _forward(item, last), buffer.next_slot
+                    if topic is None:  # partitions of a topic are read one before the other
+                        last = _forward(item, last)
+                    before = buffer.next_slot
                     while buffer.next_slot < request.grid.slots and buffer.closes(
                         buffer.next_slot, item.clock_us, request.delay_seconds
                     ):
-                        self.closed(live, buffer, key)
+                        kept = None if topic is None else topic.kept(buffer.next_slot + 1)
+                        self.closed(live, buffer, key, kept)
                     if before < buffer.next_slot < request.grid.slots:
                         live.page()
             self.confide(buffer.dropped)
@@ -319,18 +338,20 @@ class Runner:
             source.close()
             described.close()
 
-    def take(self, item: Positions | Unfit, buffer: Buffer) -> None:
+    def take(self, item: Positions | Dated | Unfit, buffer: Buffer) -> None:
         """Rows for the buffer; a file that gave none is counted."""
         if isinstance(item, Positions):
             buffer.add(item)
+        elif isinstance(item, Dated):
+            buffer.add(item.rows, item.first, item.stop)
         else:
             buffer.dropped.files += 1
             self.confide(item)
 
-    def closed(self, live: LiveStream, buffer: Buffer, key: bytes) -> Told:
-        """Publish the next slot of what was buffered."""
+    def closed(self, live: LiveStream, buffer: Buffer, key: bytes, kept: Any = None) -> Told:
+        """Publish the next slot of what was buffered, and keep where the source stands."""
         slot = buffer.next_slot
-        return self._tell(live, slot, live.publish(slot, buffer.close(key)))
+        return self._tell(live, slot, live.publish(slot, buffer.close(key), kept))
 
     def finish(self, live: LiveStream) -> tuple[bool, int]:
         """Whether the stream is at its end, committed if so, and how far it is."""

@@ -101,6 +101,8 @@ class Dropped:
 
     read: int = 0
     late: int = 0
+    ahead: int = 0
+    """Dated after they came, further than clocks of senders differ."""
     rows: Counter[DropReason] = field(default_factory=Counter)
     files: int = 0
 
@@ -111,6 +113,8 @@ class Dropped:
             "outside": self.rows[_OUTSIDE],
             "unreadable": self.rows[_UNREADABLE],
         }
+        if self.ahead:
+            found["ahead of the clock"] = self.ahead
         for reason in DropReason:
             if self.rows[reason] and reason not in (_OUTSIDE, _UNREADABLE):
                 found[reason.value] = self.rows[reason]
@@ -147,10 +151,16 @@ class Buffer:
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
 
-    def add(self, found: Positions) -> None:
-        """Take up rows as they were read; those that cannot count any more are dropped here."""
+    def add(self, found: Positions, first: int = 0, stop: int | None = None) -> None:
+        """Take up rows as they were read; those that cannot count any more are dropped here.
+
+        Args:
+            found: The rows.
+            first: The first slot that was still open when they came, if that was before now.
+            stop: The first slot that they came too early for.
+        """
         slots = self.grid.slot_of(found.time)
-        left = self._judged(found, slots)
+        left = self._judged(found, slots, first, stop)
         self.dropped.read += found.rows + found.unreadable
         self.dropped.rows[_UNREADABLE] += found.unreadable
         if not left.any():
@@ -187,7 +197,9 @@ class Buffer:
         self.next_slot += 1
         return box
 
-    def _judged(self, found: Positions, slots: NDArray[np.int32]) -> NDArray[np.bool_]:
+    def _judged(
+        self, found: Positions, slots: NDArray[np.int32], first: int, stop: int | None
+    ) -> NDArray[np.bool_]:
         """Which rows belong to an open slot; the others are counted under their first fault."""
         left = np.ones(found.rows, np.bool_)
 
@@ -204,7 +216,9 @@ class Buffer:
             tally[DropReason.NO_TIME] += drop(~found.time_valid)
         tally[DropReason.NOT_A_TIME] += drop(found.time == BAD)
         tally[_OUTSIDE] += drop(slots < 0)
-        self.dropped.late += drop(slots < self.next_slot)
+        self.dropped.late += drop(slots < max(self.next_slot, first))
+        if stop is not None:
+            self.dropped.ahead += drop(slots >= stop)
         return left
 
     def _keep(self, slot: int, reading: Reading, rows: Any) -> None:

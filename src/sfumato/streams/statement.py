@@ -31,6 +31,7 @@ from sfumato.published.statement import adds_up, noise, statement
 from sfumato.published.tables import readme
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.output import Consistency, final_names
+from sfumato.streams.parameters import in_force
 from sfumato.streams.scheme import Account
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def stream_manifest(
         grid=GridFacts.of(asked.grid),
         scheme=SchemeFacts(
             name=f"stream/{asked.scheme.name}",
-            parameters={"settings": repr(asked.scheme), "slots in a window": facts.window},
+            parameters={**in_force(asked.scheme), "slots in a window": facts.window},
             interval_coverage=plan.coverage,
             median=plan.median,
         ),

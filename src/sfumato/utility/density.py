@@ -277,7 +277,7 @@ def interval_coverage(
     exact posterior of 90 % would hold 85 %.
     """
     inside, large = (truth >= lower) & (truth <= upper), released >= 20
-    found = {"interval_width": float((upper - lower).mean())}
+    found = {"interval_width": float((upper - lower).mean()), "coverage": float(inside.mean())}
     for key, where in (("coverage_from_20", large), ("coverage_below_20", ~large)):
         if where.any():
             found[key] = float(inside[where].mean())

@@ -164,9 +164,10 @@ def read_files(
         label = str(file.path)
         try:
             _check_name(label)
-            kind = said or (format_of(file) if label in near else _by_name(file))
+            names = options.columns.values()
+            kind = said or (format_of(file, names) if label in near else _by_name(file, names))
             if isinstance(kind, TableFormat):
-                schema = layouts.schema(file, kind, store, options.columns.values(), label in near)
+                schema = layouts.schema(file, kind, store, names, label in near)
                 if schema is None:
                     continue
                 described = kind.described(file, schema, options)
@@ -203,9 +204,10 @@ def _check_name(label: str) -> None:
         ) from None
 
 
-def _by_name(file: Located) -> Format:
-    """What a distant file is: Parquet unless its name says otherwise, as Hive writes it."""
-    return known_format(file) or FORMATS[Parquet.name]
+def _by_name(file: Located, chosen: Collection[str]) -> Format:
+    """What a distant file is: Parquet unless its name says otherwise, as Hive writes it; a table
+    of text where columns are chosen by their numbers."""
+    return known_format(file) or FORMATS[Csv.name if by_position(chosen) else Parquet.name]
 
 
 class _Layouts:

@@ -18,7 +18,8 @@ no NaN and no infinity. `spelled` is the frozen text of settings that are object
   off, or that was replaced by an older copy, is noticed here even without manifests.
 * `ledger.keys/` holds a 256-bit key for each release that is reserved. Whoever has it and
   the release can take the noise off, so it is overwritten and removed on commit and on
-  abandon. It also serves as the lock of the one process that works on the release.
+  abandon. It also serves as the lock of the one process that works on the release. Beside it
+  stands a digest of what was first written with it, until that is committed or abandoned.
 """
 
 from __future__ import annotations
@@ -279,6 +280,32 @@ class Keyring:
     def destroy(self, release: str) -> None:
         """Overwrite and remove the key of a release, if it is here."""
         destroy_file(self._release_file(release))
+        self.unbind_output(release)
+
+    def bind_output(self, release: str, digest: str) -> None:
+        """Note, before anybody can see it, what the noise of a reservation was first written as.
+
+        Another version of the program may weigh people otherwise. Whoever had its output and the
+        first one could take their difference, in which there is no noise.
+
+        Raises:
+            ReservationRefused: It was written as something else before.
+        """
+        path = self._output_file(release)
+        try:
+            before = path.read_text("ascii").strip()
+        except FileNotFoundError:
+            before = ""
+        if not before:
+            write_private(path, digest.encode() + b"\n")
+        elif before != digest:
+            raise ReservationRefused(
+                "This release was written before, and would be written otherwise now; the same "
+                "noise must never stand in two outputs.",
+                remedy="Put the folder back where it was and run again; or run the version of "
+                "sfumato, and the packages, that wrote it; or give it up with sfumato ledger "
+                "abandon: it stays charged.",
+            )
 
     @contextmanager
     def hold(self, release: str) -> Iterator[None]:
@@ -296,12 +323,19 @@ class Keyring:
 
     def sweep(self, needed: Iterable[str]) -> None:
         """Destroy the keys of releases that need none. Call only while holding the ledger."""
-        keep = {f"{release}.key" for release in needed}
+        keep = {f"{release}.{kind}" for release in needed for kind in ("key", "output")}
         if not self._releases.is_dir():
             return
         for path in self._releases.iterdir():
             if path.name not in keep:
                 destroy_file(path)
 
+    def unbind_output(self, release: str) -> None:
+        """Remove the note of the output: it stands in the ledger now, or nothing ever will."""
+        destroy_file(self._output_file(release))
+
     def _release_file(self, release: str) -> Path:
         return self._releases / f"{release}.key"
+
+    def _output_file(self, release: str) -> Path:
+        return self._releases / f"{release}.output"

@@ -210,6 +210,7 @@ class Ledger:
             if row.status is Status.RESERVED:
                 content = {"release": release, "files": dict(files), "key_kept": keep_key}
                 change.append(Kind.COMMIT, content)
+        self.keyring.unbind_output(release)
         if not change.book.charges[release].key_kept:
             self.keyring.destroy(release)
 

@@ -81,6 +81,11 @@ class FanTemporal:
     noise: NoiseKind = NoiseKind.BEST
     name: str = "fan-temporal"
     finished: bool = False
+    start: float = 100.0
+    """Variance of the first estimate, in process variances."""
+    dense: float = 2.0
+    sparse: float = 0.25
+    """Process variances of dense and of sparse cells, in process variances."""
 
     def plan(self, facts: StreamFacts) -> StreamPlan:
         noise = noise_of(facts, self.noise, facts.window)
@@ -97,12 +102,13 @@ class _Temporal(Repeating):
         super().__init__(facts)
         self._noise = noise_of(facts, scheme.noise, facts.window)
         self._process = scheme.process or default_process(facts.expected_users, facts.cells)
-        self._filter = Kalman.start(facts.cells, 100.0 * self._process, self._process)
+        self._classes = (scheme.dense, scheme.sparse)
+        self._filter = Kalman.start(facts.cells, scheme.start * self._process, self._process)
 
     def publish(self, slot: int, box: Private[Counts], wall: Wall, meter: Meter) -> Publication:
         del meter
         dense = self._filter.estimate > np.mean(self._filter.estimate)
-        self._filter.process = np.where(dense, 2.0, 0.25) * self._process
+        self._filter.process = np.where(dense, *self._classes) * self._process
         self._filter.predict()
         found = self._noise.measure(wall, box, f"histogram@{slot}")
         self._filter.correct(found.estimate(), self._noise.variance)

@@ -77,6 +77,8 @@ class Fast:
     pid: Pid = Pid()
     noise: NoiseKind = NoiseKind.BEST
     finished: bool = False
+    start: float = 100.0
+    """Variance of the first estimate, in process variances."""
 
     @property
     def name(self) -> str:
@@ -106,7 +108,7 @@ class _Fast(Repeating):
         self._most = scheme.samples(facts)
         self._noise = noise_of(facts, kind, self._most)
         process = scheme.process or default_process(facts.expected_users, facts.cells)
-        self._filter = Kalman.start(facts.cells, 100.0 * process, process)
+        self._filter = Kalman.start(facts.cells, scheme.start * process, process)
         self._cloud: Values | None = None
         self._interval = 1.0
         self._next = 0.0

@@ -13,8 +13,9 @@ only what has moved is (see `threshold`). Where the day begins and ends:
   unit `user-day` to the day, under `user-period` to the one budget of all days. That days are
   "parallel", as the paper has it, holds for different people, not for different days.
 
-Shares of a day's budget: division 1/20, night distances 1/20, day 1/2, night 4/10. Each part
-is an account of its own that holds an amount of epsilon or of rho, however it is divided.
+Shares of a day's budget, which the paper does not print: division 1/20, night distances 1/20,
+day 1/2, and the night has the rest. Each part is an account of its own that holds an amount of
+epsilon or of rho, however it is divided.
 """
 
 from __future__ import annotations
@@ -60,12 +61,6 @@ from sfumato.streams.schemes.hybrid_division import (
 )
 from sfumato.streams.schemes.threshold import Asking, Test, public_threshold, within_one_window
 
-SHARES = {
-    "division": Fraction(1, 20),
-    "distance": Fraction(1, 20),
-    "day": Fraction(1, 2),
-    "night": Fraction(2, 5),
-}
 _A_LITTLE_LESS = 1 - Fraction(1, 1 << 40)
 """What is charged for a choice or a run is rounded up; all days' must fit into the account."""
 
@@ -80,27 +75,22 @@ class Terms:
     length: int
     cutoff: int
     test: Test
+    shares: dict[str, Fraction]
 
     @classmethod
-    def of(
-        cls,
-        facts: StreamFacts,
-        name: str,
-        finished: bool,
-        cutoff: int | None = None,
-        noise: NoiseKind = NoiseKind.BEST,
-    ) -> Terms:
-        within_one_window(facts, name)
-        whole = facts.unit.kind is UnitKind.USER_PERIOD and not finished
+    def of(cls, facts: StreamFacts, scheme: Hybrid) -> Terms:
+        within_one_window(facts, scheme.name)
+        shares, noise = scheme.shares(), scheme.noise
+        whole = facts.unit.kind is UnitKind.USER_PERIOD and not scheme.finished
         days = int(facts.calendar.day.max()) + 1 if whole else 1
         length = facts.calendar.longest_day if whole else facts.window
-        cutoff = cutoff or max(2, math.ceil(length / 8))
+        cutoff = scheme.cutoff or max(2, math.ceil(length / 8))
         # Half of the slots are by day, on every day that shares the budget.
-        kind = noise_of(facts, noise, max(days * length // 2, 1), SHARES["day"]).kind
-        share = cls._amount(facts, kind) * SHARES["distance"] / days * _A_LITTLE_LESS
+        kind = noise_of(facts, noise, max(days * length // 2, 1), shares["day"]).kind
+        share = cls._amount(facts, kind) * shares["distance"] / days * _A_LITTLE_LESS
         make = Test.gaussian if kind is NoiseKind.GAUSSIAN else Test.pure
         test = make(facts, max(length - 1, 1), cutoff, share)
-        return cls(facts, kind, days, length, cutoff, test)
+        return cls(facts, kind, days, length, cutoff, test, shares)
 
     @staticmethod
     def _amount(facts: StreamFacts, kind: NoiseKind) -> Fraction:
@@ -108,7 +98,7 @@ class Terms:
 
     def part(self, name: str) -> Fraction:
         """One day's epsilon or rho for a part."""
-        return self._amount(self.facts, self.kind) * SHARES[name] / self.days
+        return self._amount(self.facts, self.kind) * self.shares[name] / self.days
 
     def division_noise(self) -> Noise:
         """On each of a day's distances, sensitivity 2 l1 apiece."""
@@ -148,10 +138,6 @@ def _lump(name: str, amount: Fraction, kind: NoiseKind, run: bool = False) -> Ac
     return Account(name, GaussianEvent(1.0, 1 / (2 * amount), 1 << 20), run)
 
 
-_PAST = 28
-"""Days that a division is predicted from, at most."""
-
-
 @dataclass(frozen=True, slots=True)
 class Hybrid:
     """`finished` makes the static form. `cutoff` is the most histograms of a night."""
@@ -161,6 +147,14 @@ class Hybrid:
     noise: NoiseKind = NoiseKind.BEST
     by_score: bool = False
     """Static form only: choose the division by its score instead of from noisy distances."""
+    threshold: int | None = None
+    """T of the night in people; None takes `quiet` times the mean of the noisy distances."""
+    quiet: float = 0.25
+    past: int = 28
+    """H: the days that a division is predicted from, at most."""
+    division: Fraction = Fraction(1, 20)
+    distance: Fraction = Fraction(1, 20)
+    day: Fraction = Fraction(1, 2)
 
     @property
     def name(self) -> str:
@@ -183,17 +177,29 @@ class Hybrid:
     def terms(self, facts: StreamFacts) -> Terms:
         if self.by_score and not self.finished:
             raise UsageError("Only the static form chooses by score: it sees the whole window.")
-        return Terms.of(facts, self.name, self.finished, self.cutoff, self.noise)
+        return Terms.of(facts, self)
+
+    def shares(self) -> dict[str, Fraction]:
+        """Of a day's budget, by part; the night has what the others leave."""
+        parts = {"division": self.division, "distance": self.distance, "day": self.day}
+        night = 1 - self.division - self.distance - self.day
+        if night <= 0:
+            raise UsageError(
+                "Division, distance and day leave nothing of the budget for the night.",
+                remedy="Choose shares that add up to less than 1.",
+            )
+        return parts | {"night": night}
 
 
 class _Hybrid(Repeating):
     def __init__(self, facts: StreamFacts, terms: Terms, scheme: Hybrid) -> None:
         super().__init__(facts)
         self._terms = terms
+        self._scheme = scheme
         self._static = scheme.finished
         self._by_score = scheme.by_score
         self._daytime: Window = (0, 0)
-        self._threshold = 1
+        self._threshold = 1 if scheme.threshold is None else scheme.threshold
         self._past: list[Window] = []
         self._distances: list[float] = []
         self._nights = 0
@@ -214,7 +220,7 @@ class _Hybrid(Repeating):
     def _choose(self, whole: Private[Counts], first: int, wall: Wall) -> None:
         """Bounded range 2 l1 (S - 1) over every daytime; theta and threshold are public."""
         slots = window_end(self.facts, first) - first
-        self._threshold = public_threshold(None, self.facts)
+        self._threshold = public_threshold(self._scheme.threshold, self.facts)
         if slots < 2:
             self._daytime = (0, 0)
             return
@@ -251,7 +257,7 @@ class _Hybrid(Repeating):
         if not self._static:
             if self._distances:
                 self._divide(np.array(self._distances))
-                self._past = [*self._past, self._daytime][-_PAST:]
+                self._past = [*self._past, self._daytime][-self._scheme.past :]
             self._daytime = predicted(self._past, self._terms.length)
             self._distances = []
         self._nights, self._reference = 0, None
@@ -259,7 +265,12 @@ class _Hybrid(Repeating):
 
     def _divide(self, distances: Values) -> None:
         self._daytime = from_distances(distances) if distances.size else (0, 0)
-        self._threshold = max(1, int(np.rint(distances.mean() / 4))) if distances.size else 1
+        if self._scheme.threshold is not None:
+            self._threshold = self._scheme.threshold
+        elif distances.size:
+            self._threshold = max(1, int(np.rint(distances.mean() * self._scheme.quiet)))
+        else:
+            self._threshold = 1
 
     def _measure_distance(self, slot: int, box: Private[Counts], wall: Wall) -> None:
         assert self._before is not None

@@ -88,9 +88,6 @@ def _correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     return float((x * y).sum() / size)
 
 
-_PAST = 3
-
-
 @dataclass(frozen=True, slots=True)
 class Rescue:
     """The defaults are the papers'."""
@@ -107,6 +104,11 @@ class Rescue:
     process: float | None = None
     name: str = "rescuedp"
     finished: bool = False
+    derivative: float = 0.0
+    past: int = 3
+    """Releases of a region that predictions, correlations and the controller look back on."""
+    start: float = 100.0
+    """Variance of the first estimate, in process variances."""
 
     def plan(self, facts: StreamFacts) -> StreamPlan:
         account = Account("groups", LaplaceEvent(1.0, 1 / exact(facts.epsilon)))
@@ -131,11 +133,11 @@ class _Rescue(Repeating):
         self._scheme = scheme
         cells = facts.cells
         process = scheme.process or default_process(facts.expected_users, cells)
-        self._filter = Kalman.start(cells, 100.0 * process, process)
+        self._filter = Kalman.start(cells, scheme.start * process, process)
         self._interval = np.ones(cells)
         self._next = np.zeros(cells)
-        self._past = np.zeros((_PAST, cells))
-        self._errors = np.zeros((_PAST, cells))
+        self._past = np.zeros((scheme.past, cells))
+        self._errors = np.zeros((scheme.past, cells))
 
     def publish(self, slot: int, box: Private[Counts], wall: Wall, meter: Meter) -> Publication:
         self._filter.predict()
@@ -162,7 +164,6 @@ class _Rescue(Repeating):
         return min(share * left, exact(self.facts.epsilon) * self._scheme.most_of_all)
 
     def _grouped(self, due: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-
         predicted = self._past.mean(axis=0)
         order = due[np.argsort(predicted[due], kind="stable")]
         scheme = self._scheme
@@ -178,6 +179,7 @@ class _Rescue(Repeating):
         errors = self._errors[:, order]
         signal = self._scheme.proportional * errors[-1]
         signal += self._scheme.integral * errors.mean(axis=0)
+        signal += self._scheme.derivative * (errors[-1] - errors[-2])
         self._interval[order] = self._scheme.interval(self._interval[order], signal, scale)
         self._next[order] = slot + np.rint(self._interval[order])
 

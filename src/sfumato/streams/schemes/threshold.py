@@ -159,10 +159,6 @@ class Asking:
         return self._run
 
 
-_DISTANCES = Fraction(1, 10)
-"""Share of the budget for comparing: distances of a crowd are large, so little is enough."""
-
-
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """`threshold` in people; None takes a twentieth of the expected users. `cutoff` None: W/4."""
@@ -172,6 +168,8 @@ class Threshold:
     noise: NoiseKind = NoiseKind.BEST
     name: str = "threshold"
     finished: bool = False
+    compare: Fraction = Fraction(1, 10)
+    """Share of the budget for comparing: distances of a crowd are large, so little is enough."""
 
     def plan(self, facts: StreamFacts) -> StreamPlan:
         parts = _Parts.of(self, facts)
@@ -200,14 +198,14 @@ class _Parts:
         within_one_window(facts, scheme.name)
         threshold = public_threshold(scheme.threshold, facts)
         cutoff = scheme.cutoff or max(2, math.ceil(facts.window / 4))
-        noise = noise_of(facts, scheme.noise, cutoff, 1 - _DISTANCES)
+        noise = noise_of(facts, scheme.noise, cutoff, 1 - scheme.compare)
         if facts.window == 1 or cutoff == 1:
             return cls(threshold, cutoff, noise, None)
         if noise.kind is NoiseKind.GAUSSIAN:
-            share = Fraction(repr(facts.rho)) * _DISTANCES
+            share = Fraction(repr(facts.rho)) * scheme.compare
             test = Test.gaussian(facts, facts.window - 1, cutoff - 1, share)
         else:
-            share = Fraction(repr(facts.epsilon)) * _DISTANCES
+            share = Fraction(repr(facts.epsilon)) * scheme.compare
             test = Test.pure(facts, facts.window - 1, cutoff - 1, share)
         return cls(threshold, cutoff, noise, test)
 
@@ -227,8 +225,9 @@ def public_threshold(given: int | None, facts: StreamFacts) -> int:
         return given
     if facts.expected_users is None:
         raise UsageError(
-            "The threshold is missing.",
-            remedy="Give it in people, or give `expected_users` and a twentieth of them is taken.",
+            "The parameter threshold is missing: how many people must have moved.",
+            remedy="Give `expected_users`, and a twentieth of them is taken, or the `parameter` "
+            "threshold in people.",
         )
     return max(1, facts.expected_users // 20)
 

@@ -1,7 +1,7 @@
 """Budget distribution and budget absorption (Kellaris, Papadopoulos, Xiao & Papadias 2014).
 
 For endless streams under the w-event unit (other units are windows of their own length).
-Half of epsilon pays for a test in every slot, epsilon/2w each; half for publications. The
+Half of epsilon (`test`) pays for a test in every slot, epsilon/2w each; half for publications. The
 test is the mean absolute difference per cell to the last *published* histogram, d * dis of
 sensitivity 1, so here it is the L1 distance plus Laplace noise of scale 2w/epsilon.
 
@@ -47,27 +47,41 @@ class WEvent:
 
     absorb: bool
     finished: bool = False
+    test: Fraction = Fraction(1, 2)
+    """Share of epsilon for the tests; publications have the rest."""
 
     @property
     def name(self) -> str:
         return "ba" if self.absorb else "bd"
 
     def plan(self, facts: StreamFacts) -> StreamPlan:
-        half = exact(facts.epsilon) / 2
+        tests, histograms = self.parts(facts)
         accounts = (
-            Account("test", LaplaceEvent(1.0, 1 / half)),
-            Account("histogram", LaplaceEvent(1.0, 1 / half)),
+            Account("test", LaplaceEvent(1.0, 1 / tests)),
+            Account("histogram", LaplaceEvent(1.0, 1 / histograms)),
         )
         word = "absorbed" if self.absorb else "distributed"
         line = f"A test in every slot and a budget that is {word}; windows of {facts.window}."
         return StreamPlan(self.name, accounts, (line,))
 
     def publisher(self, facts: StreamFacts) -> Publisher:
-        return _Absorption(facts) if self.absorb else _Distribution(facts)
+        tests, histograms = self.parts(facts)
+        if self.absorb:
+            return _Absorption(facts, tests, histograms)
+        return _Distribution(facts, tests)
+
+    def parts(self, facts: StreamFacts) -> tuple[Fraction, Fraction]:
+        """A window's epsilon for tests and for publications."""
+        whole = exact(facts.epsilon)
+        return whole * self.test, whole * (1 - self.test)
 
 
 class _Tested(Repeating):
     """The private test of dissimilarity, the same in both."""
+
+    def __init__(self, facts: StreamFacts, tests: Fraction) -> None:
+        super().__init__(facts)
+        self._tests = tests
 
     def dissimilar(self, slot: int, box: Private[Counts], wall: Wall) -> float:
         """Noisy mean absolute difference per cell to the last publication."""
@@ -77,8 +91,7 @@ class _Tested(Repeating):
             total = np.array([np.abs(counts.values - last).sum()], dtype=np.int64)
             return Counts(total, 1, l1, l1, counts.counting, "distance to what is published")
 
-        scale = 2 * self.facts.window * self.facts.l1 / exact(self.facts.epsilon)
-        scale = max(scale, SMALLEST_SCALE)
+        scale = max(self.facts.window * self.facts.l1 / self._tests, SMALLEST_SCALE)
         moved = box.map(apart, "distance to what is published")
         found = wall.laplace(moved, scale=scale, label=f"test@{slot}")
         return float(found.estimate()[0]) / self.facts.cells
@@ -99,9 +112,9 @@ class _Distribution(_Tested):
 
 
 class _Absorption(_Tested):
-    def __init__(self, facts: StreamFacts) -> None:
-        super().__init__(facts)
-        self._unit = exact(facts.epsilon) / (2 * facts.window)
+    def __init__(self, facts: StreamFacts, tests: Fraction, histograms: Fraction) -> None:
+        super().__init__(facts, tests)
+        self._unit = histograms / facts.window
         self._last_slot = -1
         self._nullified = 0
 

@@ -108,9 +108,6 @@ def due(facts: StreamFacts, slot: int, k: int) -> bool:
     return slot % every == 0
 
 
-MEMORY = 64
-"""Snapshots that are kept: a bound on memory and on the cost of a slot (docs/benchmarks/stream.md).
-"""
 _FITS = 6
 """How often a day the kernel is fitted anew, at most, so that many snapshots stay quick."""
 
@@ -124,6 +121,9 @@ class Rhythm:
     noise: NoiseKind = NoiseKind.BEST
     name: str = "rhythm"
     finished: bool = False
+    memory: int = 64
+    """Snapshots that are kept: a bound on memory and on the cost of a slot
+    (docs/benchmarks/stream.md)."""
 
     def most(self, facts: StreamFacts) -> int:
         return min(self.snapshots or samples(facts), facts.window)
@@ -133,7 +133,7 @@ class Rhythm:
         noise = noise_of(facts, self.noise, most)
         line = (
             f"{most} of {facts.window} slots a window are measured with {noise.kind} noise, "
-            f"sd {noise.sd:.3g}; all are estimated from the last {MEMORY} snapshots."
+            f"sd {noise.sd:.3g}; all are estimated from the last {self.memory} snapshots."
         )
         return StreamPlan(
             self.name, (noise.account("snapshot", most, facts.l1, facts.l2),), (line,)
@@ -149,6 +149,7 @@ class _Rhythm(Repeating):
         self._k = scheme.most(facts)
         self._noise = noise_of(facts, scheme.noise, self._k)
         self._whole = scheme.whole
+        self._memory = scheme.memory
         none = np.zeros(0, dtype=np.int64)
         self._times = Times(none, none, none.astype(bool), facts.calendar.longest_day)
         self._seen = np.zeros((0, facts.cells))
@@ -180,7 +181,7 @@ class _Rhythm(Repeating):
 
     def _learn(self, slot: int, noisy: Values) -> None:
         times = self._times.with_one_more(*self._now(slot))
-        keep = slice(-MEMORY, None)
+        keep = slice(-self._memory, None)
         self._times = Times(times.day[keep], times.phase[keep], times.free[keep], times.length)
         self._seen = np.concatenate((self._seen, noisy[None]))[keep]
         count, variance = self._seen.shape[0], self._noise.variance
