@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import shapely
 from tests.reports.browsing import Browser, missing
-from tests.streams.stating import WithIntervals
+from tests.streams.stating import use_intervals
 
 import sfumato
 from sfumato.city import CityPlan, build_city
@@ -38,7 +38,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture
 def publisher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A city of 40 zones; 6 slots of two hours are out."""
-    monkeypatch.setattr("sfumato.streams.publish.stream_scheme", lambda *_: WithIntervals())
+    use_intervals(monkeypatch)
     city = build_city(CityPlan(users=2_000, towers=60, zones=40, seed=7))
     write_places(tmp_path / "zones.geojson", city.zones)
     book = Ledger(tmp_path / "ledger.sqlite")

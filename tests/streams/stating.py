@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from sfumato.density.posterior import Estimate
+from sfumato.streams import registry
 from sfumato.streams.scheme import Publication
 from sfumato.streams.schemes.baselines import Direct
 
@@ -37,3 +39,9 @@ class WithIntervals(Direct):
             state, restore = inner.state, inner.restore
 
         return Publisher()
+
+
+def use_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every stream of the test be published by this scheme, spelled like `direct`."""
+    monkeypatch.setitem(registry.FROZEN, WithIntervals, registry.FROZEN[Direct])
+    monkeypatch.setattr("sfumato.streams.publish.stream_scheme", lambda *_: WithIntervals())

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from tests.streams.stating import WithIntervals
+from tests.streams.stating import use_intervals
 
 import sfumato
 from sfumato.errors import InputError, UsageError
@@ -237,7 +237,7 @@ def test_a_feed_that_turns_its_clock_back_stops_and_can_go_on(home: Path, stream
 def test_a_scheme_that_states_intervals_publishes_them_everywhere(
     home: Path, stream: Any, monkeypatch: pytest.MonkeyPatch, consistency: str
 ) -> None:
-    monkeypatch.setattr("sfumato.streams.publish.stream_scheme", lambda *_: WithIntervals())
+    use_intervals(monkeypatch)
     with stream(consistency=consistency) as publisher:
         publisher.add(CROWD)
         publisher.close(0)
