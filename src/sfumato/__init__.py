@@ -5,6 +5,7 @@ The door: every verb here is a command of the same name, with the same words (`s
 
 ==================================  =============================================================
 through the wall, charged           `release`, `stream`, `sanitise`; `plan` says what it will cost
+on the way to a stream              `foreach_batch`, for Spark Structured Streaming
 from what is published              `read_release`, `refine`, `report`, `export`
 for the holder's eyes alone         `inspect`, `evaluate`, `attack`, `audit`
 what was ever released about whom   `Ledger`
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from sfumato.published.release import Release, read_release
     from sfumato.reports.page import report
     from sfumato.streams.publish import stream
+    from sfumato.streams.spark import foreach_batch
     from sfumato.traces.publish import sanitise
 
 __version__: str  # read from the installed package when it is asked for
@@ -39,6 +41,7 @@ __all__ = [
     "audit",
     "evaluate",
     "export",
+    "foreach_batch",
     "inspect",
     "plan",
     "read_release",
@@ -56,6 +59,7 @@ _HOMES = {
     "audit": "sfumato.audits.audit",
     "evaluate": "sfumato.density.evaluate",
     "export": "sfumato.published.export",
+    "foreach_batch": "sfumato.streams.spark",
     "inspect": "sfumato.io.inspection",
     "plan": "sfumato.density.plan",
     "read_release": "sfumato.published.release",

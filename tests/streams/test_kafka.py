@@ -385,10 +385,10 @@ def _own_file(_source: str | None = None) -> str | None:
     return None
 
 
-def test_a_topic_killed_8_times_gives_the_same_bytes_and_pays_once(
+def test_a_topic_killed_5_times_gives_the_same_bytes_and_pays_once(
     killed: Run, tmp_path: Path
 ) -> None:
-    storm(killed, tmp_path, _own_file, "threshold", kills=8, each=8, seed=8)
+    storm(killed, tmp_path, _own_file, "threshold", kills=5, each=6, seed=8)
 
 
 @pytest.mark.slow

@@ -52,6 +52,7 @@ from sfumato.model.time_grid import MICROSECONDS, TimeGrid
 from sfumato.streams.input import Dated, Item, Options, Tick, line_rules, machine_clock
 
 T = TypeVar("T")
+Offsets = NDArray[np.int64]
 SCHEME = "kafka://"
 AHEAD_S = 600
 """How far clocks of senders may run ahead. What is read again after a kill begins this long before
@@ -257,17 +258,21 @@ class TopicFeed:
         while True:
             # What lies beyond waits for the next look. Were it taken along because there was
             # something to read before it, somebody's record would decide if another's is late.
-            due = [record for record in found if record.offset() < ends[record.partition()]]
-            beyond = [record for record in found if record.offset() >= ends[record.partition()]]
+            part = np.array([record.partition() for record in found], np.int64)
+            offset = np.array([record.offset() for record in found], np.int64)
+            due = offset < np.array([ends[p] for p in part.tolist()], np.int64)
+            beyond = [found[k] for k in np.flatnonzero(~due)]
             self._waiting = beyond if found is self._waiting else self._waiting + beyond
-            yield from self._rows(due, now)
+            if due.any():
+                records = found if due.all() else [found[k] for k in np.flatnonzero(due)]
+                yield from self._rows(records, part[due], offset[due], now)
             for partition, end in ends.items():
                 if self._eof.get(partition, 0) >= end:  # marks of transactions are no records
                     self._next[partition] = max(self._next[partition], end)
             behind = [p for p, end in ends.items() if self._next[p] < end]
             if not behind:
                 return
-            if self._stamped and due:
+            if self._stamped and due.any():
                 clock = min(self._came.get(p, 0) for p in behind) - APART_S * MICROSECONDS
                 slots = int(np.searchsorted(self._closing, clock, side="right"))
                 if slots > self._closed:
@@ -287,48 +292,46 @@ class TopicFeed:
                 self._notice(record)
         return [record for record in found if record.error() is None]
 
-    def _rows(self, records: list[Any], now: int) -> Iterator[Item]:
+    def _rows(self, records: list[Any], part: Offsets, offset: Offsets, now: int) -> Iterator[Item]:
         """Rows of records, together where the same slots are open to them."""
-        if not records:
-            return
         if self._stamped:
-            came = np.array([self._stamp(record) for record in records], dtype=np.int64)
+            came = self._stamps(records)
             first = np.searchsorted(self._closing, came, side="right")
         else:
             came = np.full(len(records), now)
             first = np.zeros(len(records), np.int64)  # what is closed is late, and nothing else
         stop = np.searchsorted(self._starts, came, side="right")
-        self._advance(records, came, stop)
+        for partition in np.unique(part).tolist():
+            own = part == partition
+            self._advance(partition, offset[own], came[own], stop[own])
         for some in _alike(first, stop):
-            values = [records[k].value() for k in some]
+            values = [records[k].value() for k in some.tolist()]
             # A line break is white space in JSON, and a record is one event whatever it holds.
-            lines = [value.replace(b"\n", b" ") + b"\n" for value in values if value]
-            rows = json_positions(b"".join(lines), self._rules, len(values) - len(lines))
+            lines = [value.replace(b"\n", b" ") for value in values if value]
+            data = b"\n".join(lines) + b"\n"
+            rows = json_positions(data, self._rules, len(values) - len(lines))
             yield Dated(rows, int(first[some[0]]), int(stop[some[0]]))
 
-    def _advance(
-        self, records: list[Any], came: NDArray[np.int64], stop: NDArray[np.int64]
-    ) -> None:
-        """Note how far partitions are read, and from which record on each slot may be meant."""
-        for record, at, slots in zip(records, came.tolist(), stop.tolist(), strict=True):
-            partition, offset = record.partition(), record.offset()
-            marks = self._opened[partition]
-            if not marks or slots > marks[-1][0]:
-                marks.append((slots, offset))
-            self._next[partition] = offset + 1
-            self._came[partition] = max(at, self._came.get(partition, 0))
+    def _advance(self, partition: int, offset: Offsets, came: Offsets, stop: Offsets) -> None:
+        """Note how far a partition is read, and from which record on each slot may be meant."""
+        marks = self._opened[partition]
+        so_far = np.maximum.accumulate(np.append(marks[-1][0] if marks else -1, stop))
+        for k in np.flatnonzero(np.diff(so_far)).tolist():
+            marks.append((int(so_far[k + 1]), int(offset[k])))
+        self._next[partition] = int(offset[-1]) + 1
+        self._came[partition] = max(int(came.max()), self._came.get(partition, 0))
 
-    def _stamp(self, record: Any) -> int:
-        """When the broker got a record, in microseconds."""
-        kind, at = record.timestamp()
-        if kind != self._client.TIMESTAMP_LOG_APPEND_TIME:
+    def _stamps(self, records: list[Any]) -> Offsets:
+        """When the broker got each record, in microseconds."""
+        kinds, stamps = zip(*[record.timestamp() for record in records], strict=True)
+        if set(kinds) != {self._client.TIMESTAMP_LOG_APPEND_TIME}:
             raise InputError(
                 "records bear the stamps of producers, and the broker's clock was to count.",
-                file=str(self._topic.name),
+                file=f"topic {self._topic.name}",
                 remedy="Set message.timestamp.type=LogAppendTime for the topic, or take the "
                 "`clock` machine.",
             )
-        return int(at) * _MILLISECOND
+        return np.array(stamps, np.int64) * _MILLISECOND
 
     def _notice(self, record: Any) -> None:
         """What the client reports instead of a record."""
@@ -430,7 +433,7 @@ def _passing(known: Any, error: Any) -> bool:
     return error.code() in ours or bool(error.retriable())
 
 
-def _alike(first: NDArray[np.int64], stop: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+def _alike(first: Offsets, stop: Offsets) -> list[Offsets]:
     """Indices of records to which the same slots are open."""
     order = np.lexsort((stop, first))
     turns = np.flatnonzero(np.diff(first[order]) | np.diff(stop[order])) + 1

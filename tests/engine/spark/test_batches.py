@@ -1,0 +1,157 @@
+"""Micro-batches reach a stream once, whatever fails on the way, and give the same bytes."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.streams.zygote import TOWERS
+
+import sfumato
+from sfumato.errors import InputError, UsageError
+from sfumato.privacy.events import Unit
+from sfumato.privacy.ledger import Cap, Ledger
+
+pytestmark = [pytest.mark.privacy, pytest.mark.xdist_group("spark")]
+BATCHES = 3
+
+
+class Fell(Exception):
+    """What stands for a kill of the driver."""
+
+
+def rows(batch: int) -> list[dict[str, Any]]:
+    hours = [(7 * k + 5 * batch) % 48 for k in range(40)]
+    return [
+        {
+            "user": f"u{(k + batch) % 25}",
+            "time": f"2024-03-{4 + hour // 24:02d}T{hour % 24:02d}:30:00Z",
+            "place": f"t{k % 4}",
+            "diagnosis": "nobody's business",
+        }
+        for k, hour in enumerate(hours)
+    ] + [{"user": "lost", "time": "soon", "place": "t0"}, {"user": "astray", "place": "mars"}]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Files that Spark takes one at a time."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    for batch in range(BATCHES):
+        lines = "\n".join(map(json.dumps, rows(batch)))
+        (folder / f"{batch}.ndjson").write_text(lines + "\n")
+    return folder
+
+
+def run(spark: Any, source: Path, checkpoint: Path, put: Callable[[Any, int], None]) -> None:
+    frame = (
+        spark.readStream.schema("user string, time string, place string, diagnosis string")
+        .option("maxFilesPerTrigger", 1)
+        .json(str(source))
+    )
+    query = (
+        frame.writeStream.foreachBatch(put)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def falling(put: Callable[[Any, int], None], falls: Iterator[str]) -> Callable[[Any, int], None]:
+    """Falls before or after a batch is put, as long as falls are left."""
+
+    def fallible(frame: Any, batch: int) -> None:
+        when = next(falls, "never")
+        if when == "before":
+            raise Fell
+        put(frame, batch)
+        if when == "after":
+            raise Fell
+
+    return fallible
+
+
+def stream(folder: object, home: Path, **more: Any) -> dict[str, bytes]:
+    done = sfumato.stream(
+        folder,
+        towers=TOWERS,
+        start="2024-03-04",
+        end="2024-03-06",
+        slot="6h",
+        tz="UTC",
+        dataset="city",
+        epsilon=1.0,
+        expected_users=30,
+        scheme="direct",
+        out=home / "out",
+        ledger=Ledger(home / "ledger.sqlite"),
+        **more,
+    )
+    assert done.finished or done.next_slot == 0
+    names = ("stream.ndjson", "density.parquet")
+    return {name: (home / "out" / name).read_bytes() for name in names if done.finished}
+
+
+def test_however_often_it_falls_the_rows_are_there_once_and_give_the_same_bytes(
+    spark: Any,
+    source: Path,
+    tmp_path: Path,
+) -> None:
+    inbox, one, other = tmp_path / "inbox", tmp_path / "one", tmp_path / "other"
+    inbox.mkdir()
+    one.mkdir(mode=0o700)
+    falls = iter(["before", "after", "never", "after"])
+    put = falling(sfumato.foreach_batch(inbox), falls)
+    for _ in range(3):
+        with pytest.raises(Exception, match="Fell"):
+            run(spark, source, tmp_path / "checkpoint", put)
+    run(spark, source, tmp_path / "checkpoint", put)
+    files = sorted(inbox.iterdir())
+    assert len(files) == BATCHES
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    brought = pa.concat_tables([pq.read_table(file) for file in files])
+    assert brought.column_names == ["user", "time", "place"], "no other column leaves Spark"
+    assert brought.num_rows == BATCHES * 42
+
+    Ledger(one / "ledger.sqlite").initialise()
+    city = Cap(epsilon=1.0, delta=1e-6)
+    Ledger(one / "ledger.sqlite").add_dataset("city", city, Unit.parse("user-day"))
+    stream(io.BytesIO(b""), one, clock="feed")  # reserved, nothing published
+    shutil.copytree(one, other)
+    for folder in (inbox, source):
+        (folder / "CLOCK").write_text("2024-03-08T00:00:00Z")
+    cluster = stream(inbox, one, follow=True, resume=True)
+    assert cluster
+    assert cluster == stream(source, other, follow=True, resume=True)
+
+
+def test_a_new_checkpoint_has_files_of_its_own(
+    spark: Any,
+    source: Path,
+    tmp_path: Path,
+) -> None:
+    """Its batches are numbered from zero again, and hold other rows."""
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    for checkpoint in ("first", "second"):
+        run(spark, source, tmp_path / checkpoint, sfumato.foreach_batch(inbox))
+    assert len(list(inbox.iterdir())) == 2 * BATCHES
+
+
+def test_what_cannot_be_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no folder"):
+        sfumato.foreach_batch(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="part of a file's name"):
+        sfumato.foreach_batch(tmp_path, query="../../etc")
+    with pytest.raises(UsageError, match="query='positions'"):
+        sfumato.foreach_batch(tmp_path)(object(), 0)
