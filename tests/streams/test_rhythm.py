@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
-from sfumato.streams.facts import StreamFacts
+from sfumato.streams.facts import StreamFacts, due
 from sfumato.streams.registry import default_name, stream_scheme
 from sfumato.streams.replay import run_scheme
 from sfumato.streams.scheme import StreamScheme
@@ -24,7 +24,7 @@ from sfumato.streams.schemes.rhythm.gaussian_process import (
     learned,
 )
 from sfumato.streams.schemes.rhythm.levels import log_density, median_counts, spatial_prior
-from sfumato.streams.schemes.rhythm.scheme import due, samples
+from sfumato.streams.schemes.rhythm.scheme import samples
 
 Facts = Callable[..., StreamFacts]
 Counts = NDArray[np.int64]

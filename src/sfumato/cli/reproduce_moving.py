@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +17,7 @@ import typer
 from sfumato.cli.options import Epsilons, Quiet, Results, Seed
 
 if TYPE_CHECKING:
+    from sfumato.lab.as_printed.streams import Printed
     from sfumato.lab.moving.cities import City
     from sfumato.lab.moving.study import Row
 
@@ -130,15 +131,39 @@ def moving(
     peers: Annotated[
         bool, typer.Option(help="Also all that is neither default nor baseline, printed forms too.")
     ] = True,
+    threshold: Annotated[
+        float | None, typer.Option(help="T, in mean distances of a day; default 0.25.")
+    ] = None,
+    cutoff: Annotated[
+        int | None, typer.Option(help="c; default: a quarter of a day's slots.")
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Base of the logarithm in equation 7; default 12.")
+    ] = None,
+    compare: Annotated[
+        float | None,
+        typer.Option(help="Share of a threshold's epsilon for comparing; printed 0.5."),
+    ] = None,
+    past: Annotated[
+        int | None, typer.Option(help="H, the past days of Algorithm 5; printed 7.")
+    ] = None,
+    division: Annotated[
+        float | None, typer.Option(help="Share of epsilon for dividing the day; printed 0.1.")
+    ] = None,
+    day: Annotated[
+        float | None, typer.Option(help="Share of epsilon for the day; the night has the rest.")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Streams of a crowd and of taxis: every scheme, printed and corrected. Internal results.
 
-    The default epsilons are 0.4 and 1.
+    The default epsilons are 0.4 and 1. What is chosen of T, c, alpha, H and the shares holds for
+    the printed forms, and for the corrected ones that have it; the rest keeps each one's default.
 
     Example:
         sfumato reproduce moving --out moving --cabspotting cabspotting.parquet
     """
+    from sfumato.lab.as_printed.streams import Printed
     from sfumato.lab.moving.cities import (
         c2tm_city,
         cabspotting_city,
@@ -168,17 +193,28 @@ def moving(
     ):
         if path is not None:
             made.append(lambda path=path, open_city=open_city: open_city(path))  # type: ignore[misc]
+    chosen = {
+        "threshold": threshold,
+        "cutoff": cutoff,
+        "alpha": alpha,
+        "compare": compare,
+        "past": past,
+        "division": division,
+        "day": day,
+    }
+    steer = {name: value for name, value in chosen.items() if value is not None}
+    terms = Printed(**steer)  # type: ignore[arg-type]
     out.mkdir(parents=True, exist_ok=True)
     epsilons = tuple(epsilon or (0.4, 1.0))
     rows: list[Row] = []
     for open_one in made:
         one = open_one()
-        own = _table(one, epsilons, seeds, min(few, seeds), peers, say)
+        own = _table(one, epsilons, seeds, min(few, seeds), peers, say, steer)
         own += _finished(one, epsilons, seeds, peers, say)
         rows += own
         _write(out / "moving", rows)
         if figures:
-            _figures(one, own, epsilons, min(seeds, 3), out, say)
+            _figures(one, own, epsilons, min(seeds, 3), out, say, terms)
     if not quiet:
         typer.echo(f"Read {out / 'moving.internal.md'}.")
 
@@ -189,8 +225,15 @@ def _write(stem: Path, rows: list[Row]) -> None:
 
 
 def _table(
-    city: City, epsilons: tuple[float, ...], seeds: int, few: int, peers: bool, say: Say
+    city: City,
+    epsilons: tuple[float, ...],
+    seeds: int,
+    few: int,
+    peers: bool,
+    say: Say,
+    steer: Mapping[str, float],
 ) -> list[Row]:
+    from sfumato.lab.as_printed.streams import Printed
     from sfumato.lab.moving.study import (
         BASELINES,
         CORRECTED,
@@ -205,12 +248,13 @@ def _table(
     for epsilon in epsilons:
         # `uniform` is `direct` by another name.
         near = (*DEFAULTS, *BASELINES[:3])
-        rows += corrected(city, epsilon, near, range(seeds), say=say)
+        rows += corrected(city, epsilon, near, range(seeds), say=say, steer=steer)
         if peers:
             others = tuple(name for name in CORRECTED if name not in FAR_BEHIND)
-            rows += corrected(city, epsilon, others, range(seeds), say=say)
-            rows += corrected(city, epsilon, (*FAR_BEHIND, *PEERS), range(few), say=say)
-            rows += printed(city, epsilon, range(few))
+            rows += corrected(city, epsilon, others, range(seeds), say=say, steer=steer)
+            far = (*FAR_BEHIND, *PEERS)
+            rows += corrected(city, epsilon, far, range(few), say=say, steer=steer)
+            rows += printed(city, epsilon, range(few), Printed(**steer))  # type: ignore[arg-type]
             say(f"{city.name}, epsilon {epsilon:g}: as printed")
     return rows
 
@@ -230,17 +274,22 @@ def _finished(
 
 
 def _figures(
-    city: City, rows: list[Row], epsilons: tuple[float, ...], seeds: int, out: Path, say: Say
+    city: City,
+    rows: list[Row],
+    epsilons: tuple[float, ...],
+    seeds: int,
+    out: Path,
+    say: Say,
+    terms: Printed,
 ) -> None:
-    from sfumato.lab.moving import study
-    from sfumato.lab.moving import study as plots
+    from sfumato.lab.moving import plots, study
     from sfumato.lab.moving.study import by_day
 
     found = {
         "distances": study.distances_by_hour(city),
-        "day": study.chosen_day(city, 1.0),
-        "threshold": study.utility_by_threshold(city, range(seeds)),
-        "epsilon": study.utility_by_epsilon(city, range(seeds)),
+        "day": study.chosen_day(city, 1.0, terms=terms),
+        "threshold": study.utility_by_threshold(city, range(seeds), terms=terms),
+        "epsilon": study.utility_by_epsilon(city, range(seeds), terms=terms),
     }
     names = ("rhythm", "profile", "mean", "sample")
     errors = {f"{epsilon:g}": by_day(city, epsilon, names, range(seeds)) for epsilon in epsilons}

@@ -17,6 +17,7 @@ from sfumato.cli.options import (
     Columns,
     Dataset,
     DropBadTowers,
+    Earlier,
     Epsilon,
     EventsTz,
     Format,
@@ -97,6 +98,20 @@ def stream(
         ),
     ] = None,
     parameter: Parameters = None,
+    roads: Annotated[
+        Path | None,
+        typer.Option(
+            help="Lines of a public road map, for fan-temporal, -spatial, -combined.",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
+    adjacency: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table of two columns: ids of places that lie side by side.", rich_help_panel=DATA
+        ),
+    ] = None,
+    earlier: Earlier = None,
     schemes: Annotated[
         bool,
         typer.Option(

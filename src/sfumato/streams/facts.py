@@ -32,6 +32,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import shapely
+from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
 from sfumato.model.places import PlaceKind, Places
@@ -80,6 +81,12 @@ class StreamFacts:
     expected_users: int | None = None
     grid_columns: int | None = None
     """Where the cells are a full rectangle in row order: its width."""
+    roads: NDArray[np.float64] | None = None
+    """Length of road in each cell, from a public map."""
+    adjacent: NDArray[np.int64] | None = None
+    """Pairs of cells that lie side by side, from a public map."""
+    past_days: tuple[NDArray[np.float64], ...] = ()
+    """Of each published earlier day the distances between its successive slots, oldest first."""
 
     def __post_init__(self) -> None:
         if self.cells < 1:
@@ -163,6 +170,28 @@ def window_end(facts: StreamFacts, slot: int) -> int:
     if facts.unit.kind is UnitKind.USER_DAY:
         return int(np.searchsorted(facts.calendar.day, facts.calendar.day[slot], side="right"))
     return min(window_begin(facts, slot) + facts.window, facts.slots)
+
+
+def coprime_from(least: int, length: int) -> int:
+    """The smallest number from `least` on that shares no factor with `length`."""
+    number = max(least, 1)
+    while math.gcd(number, length) > 1:
+        number += 1
+    return number
+
+
+def due(facts: StreamFacts, slot: int, k: int) -> bool:
+    """Whether this slot is measured."""
+    length = facts.calendar.longest_day
+    if facts.unit.kind is UnitKind.USER_DAY:
+        # 0.38 is near the golden section, which spreads successive days evenly over the clock.
+        shift = int(facts.calendar.day[slot]) * coprime_from(math.ceil(0.38 * length), length)
+        phases = {(shift + j * length // k) % length for j in range(k)}
+        return int(facts.calendar.phase[slot]) in phases
+    every = math.ceil(facts.window / k)
+    if every > 1:
+        every = coprime_from(every, length)
+    return slot % every == 0
 
 
 def unit_in_slots(unit: Unit, grid: TimeGrid) -> Unit:

@@ -119,6 +119,12 @@ _FAST = {
     "setpoint": Setting("pid.setpoint", Kind.NUMBER, "xi: error that is left as is", 0.2, 1e-6, 10),
     "memory": Setting("pid.memory", Kind.WHOLE, "Ti: errors that are summed", 2, 1, 1000),
 }
+_TREE = {
+    "tree": _share("tree", "share of the budget for growing the tree; none with roads", 0.3),
+    "margin": Setting(
+        "margin", Kind.NUMBER, "standard errors by which a split must pay", 0.0, 0, 100
+    ),
+}
 _THRESHOLD = Setting(
     *("threshold", Kind.WHOLE, "T: people that must have moved (L1)", 4, 1, 10**9),
     unset="a twentieth of the expected users",
@@ -181,12 +187,17 @@ PARAMETERS: Mapping[str, Mapping[str, Setting]] = MappingProxyType(
         },
         "dynamic-hybrid": {
             **_HYBRID,
+            "division": replace(
+                _HYBRID["division"],
+                low=0,
+                meaning="share for dividing the days; 0 with `earlier` days alone, as printed",
+            ),
             "past": Setting(
                 "past", Kind.WHOLE, "H: past days that the division is predicted from", 2, 1, 3660
             ),
         },
-        "bd": {"test": _share("test", "share of epsilon for the tests", 0.2)},
-        "ba": {"test": _share("test", "share of epsilon for the tests", 0.2)},
+        "bd": {"test": _share("test", "share of epsilon for the tests", 0.8)},
+        "ba": {"test": _share("test", "share of epsilon for the tests", 0.8)},
         "fast": {**_FAST, **_NOISE},
         "fast-particles": {
             **_FAST,
@@ -238,7 +249,8 @@ PARAMETERS: Mapping[str, Mapping[str, Setting]] = MappingProxyType(
             "sparse": Setting("sparse", Kind.NUMBER, "Q of sparse cells, in Q", 0.5, 1e-6, 1e6),
             **_NOISE,
         },
-        "fan-spatial": _NOISE,
+        "fan-spatial": {**_TREE, **_NOISE},
+        "fan-combined": {**_TREE, **_PROCESS, **_NOISE},
         "tree": {},
         "toeplitz": {},
     }

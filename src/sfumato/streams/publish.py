@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -32,6 +32,7 @@ from sfumato.streams.input import Options, Unfit, ndjson_feed
 from sfumato.streams.kafka import Topic, TopicFeed, client_settings, is_topic
 from sfumato.streams.live import StreamRequest
 from sfumato.streams.output import Consistency
+from sfumato.streams.public_inputs import read_public_inputs
 from sfumato.streams.registry import default_name, stream_scheme
 from sfumato.streams.run import Runner, Stream, Told
 from sfumato.streams.slots import Dropped
@@ -69,6 +70,9 @@ def stream(
     border: str | float | None = None,
     scheme: str | None = None,
     parameter: Mapping[str, bool | int | float | str] | None = None,
+    roads: object = None,
+    adjacency: object = None,
+    earlier: Sequence[str | os.PathLike[str]] = (),
     expected_users: int | None = None,
     delay: str = "0",
     consistency: Consistency | str = Consistency.NONE,
@@ -117,6 +121,9 @@ def stream(
         scheme: How the numbers are made; default: rhythm, or profile for few finished days.
         parameter: Settings of the scheme's own, such as `{"cutoff": 4}`; `stream --schemes` and
             `docs/streams.md` list them.
+        roads: Lines of a public road map, for the schemes of Fan et al.
+        adjacency: Table of two columns: ids of places that lie side by side, for the same.
+        earlier: Folders of days that were published before, for dynamic-hybrid; they cost nothing.
         expected_users: How many people, from public knowledge, rounded.
         delay: How long a slot stays open after its end.
         consistency: none, nearest or random: non-negative whole counts.
@@ -220,17 +227,28 @@ def stream(
     )
     coming = pipe or follow or topic is not None or events is None
     chosen = scheme or default_name(facts, finished=not coming)
+    recipe = stream_scheme(chosen, parameter)
+    beside = read_public_inputs(
+        recipe,
+        measured,
+        places.released,
+        slots,
+        roads=roads,
+        adjacency=adjacency,
+        earlier=earlier,
+    )
+    facts = beside.put_into(facts)
     request = StreamRequest(
         dataset=dataset,
         name=name or folder.name,
-        scheme=stream_scheme(chosen, parameter),
+        scheme=recipe,
         facts=facts,
         grid=slots,
         place_ids=counted.ids,
         out=folder,
         consistency=_consistency(consistency),
         delay_seconds=0 if delay == "0" else int(parse_step(delay).total_seconds()),
-        reading=_read_as(reading, places, slots, topic, split),
+        reading=(*_read_as(reading, places, slots, topic, split), *beside.named),
         place_kind=counted.kind.value,
         released=places.released,
         shares=places.shares,

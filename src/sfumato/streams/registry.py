@@ -58,6 +58,7 @@ _SCHEMES: dict[str, Callable[[], StreamScheme]] = {
     "rescuedp": Rescue,
     "fan-temporal": FanTemporal,
     "fan-spatial": FanSpatial,
+    "fan-combined": lambda: FanSpatial(name="fan-combined", filtered=True),
     "tree": lambda: Counter(root=False),
     "toeplitz": Counter,
 }

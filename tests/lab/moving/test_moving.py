@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +15,18 @@ import pytest
 from typer.testing import CliRunner
 
 from sfumato.cli.main import app
-from sfumato.lab.moving import study as plots
-from sfumato.lab.moving.cities import City, c2tm_city, hangzhou_city, masts_city
+from sfumato.errors import UsageError
+from sfumato.lab.as_printed.streams import Printed, division, static_hybrid
+from sfumato.lab.moving import plots
+from sfumato.lab.moving.cities import (
+    City,
+    c2tm_city,
+    cabspotting_city,
+    hangzhou_city,
+    masts_city,
+    tdrive_city,
+    whole_days,
+)
 from sfumato.lab.moving.study import (
     Row,
     Score,
@@ -24,9 +36,14 @@ from sfumato.lab.moving.study import (
     distances_by_hour,
     finished,
     printed,
+    scheme_for,
     score,
     utility_by_epsilon,
 )
+from sfumato.streams.registry import stream_scheme
+from sfumato.streams.schemes.hybrid import Hybrid
+from sfumato.streams.schemes.hybrid_division import candidates
+from sfumato.streams.schemes.threshold import Threshold
 
 
 @pytest.fixture(scope="module")
@@ -159,3 +176,90 @@ def test_the_masts_of_a_synthetic_city(tmp_path: Path) -> None:
     city = masts_city(tmp_path)
     assert city.counts[0, 5].tolist() == [1, 1]
     assert city.counts.sum() == 2
+
+
+def test_a_day_that_ends_at_18_h_is_no_day_of_the_study() -> None:
+    counts = np.ones((4, 48, 3), dtype=np.int64)
+    counts[1, 20:30] = 0  # an outage at noon is part of the day
+    counts[3, 36:] = 0
+    assert whole_days(counts).shape == (3, 48, 3)
+    assert whole_days(counts[:3]).shape == (3, 48, 3)
+    with pytest.raises(ValueError, match="begin a day later"):
+        whole_days(counts[3:])
+
+
+def test_a_folder_of_t_drive_gives_the_days_that_are_whole(tmp_path: Path) -> None:
+    """A taxi a minute from 13:30 on the 2nd to 17:39 on the 8th, as the real files are cut."""
+    first, last = datetime(2008, 2, 2, 13, 30), datetime(2008, 2, 8, 17, 39)
+    minutes = int((last - first).total_seconds() // 60)
+    for taxi in (1, 2):
+        lines = [
+            f"{taxi},{first + timedelta(minutes=m):%Y-%m-%d %H:%M:%S},116.4{taxi},39.9{m % 7}\n"
+            for m in range(0, minutes, 10)
+        ]
+        (tmp_path / f"{taxi}.txt").write_text("".join(lines))
+    city = tdrive_city(tmp_path)
+    assert city.counts.shape[:2] == (5, 48), "3 to 7 February"
+    assert (city.counts.sum(axis=2) == 2).all()
+    assert city.first_weekday == 6
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("SFUMATO_DATA" not in os.environ, reason="SFUMATO_DATA is not set")
+def test_three_weeks_of_cabs_are_whole_days() -> None:
+    path = Path(os.environ["SFUMATO_DATA"]) / "cabspotting_sf" / "cabspotting_sf_2008.parquet"
+    city = cabspotting_city(path)
+    assert city.counts.shape[:2] == (21, 48)
+    there = city.counts.sum(axis=2)
+    assert (there[:, 0] > 0).all()
+    assert (there[:, -1] > 0).all()
+    # Two days more, and the record ends in the morning of the last.
+    assert cabspotting_city(path, 23).counts.shape[0] == 22
+
+
+def test_what_is_chosen_holds_for_printed_and_corrected_forms(town: City) -> None:
+    steer = {"threshold": 1.0, "cutoff": 5, "alpha": 3.0, "past": 2, "division": 0.2, "day": 0.3}
+    dynamic, limit = scheme_for("dynamic-hybrid", town, steer), scheme_for("threshold", town, steer)
+    assert isinstance(dynamic, Hybrid)
+    assert (dynamic.past, dynamic.cutoff, dynamic.quiet) == (2, 5, 1.0)
+    assert dynamic.shares()["night"] == Fraction(9, 20)
+    assert isinstance(limit, Threshold)
+    assert limit.threshold == 4 * quarter_of(town)
+    assert limit.cutoff == 5
+    assert scheme_for("dsat", town, {"compare": 0.9}) == stream_scheme("dsat")
+    ordinary, other = printed(town, 1.0, range(1)), printed(town, 1.0, range(1), Printed(cutoff=1))
+    errors = [{row.scheme: row.score.all_cells for row in rows} for rows in (ordinary, other)]
+    assert errors[0]["threshold"] != errors[1]["threshold"]
+    for wrong in ({"day": 0.95}, {"cutoff": 0}, {"alpha": 1.0}, {"past": 0}):
+        with pytest.raises(UsageError):
+            Printed(**wrong)  # type: ignore[arg-type]
+
+
+def quarter_of(city: City) -> float:
+    limit = scheme_for("threshold", city)
+    assert isinstance(limit, Threshold)
+    assert limit.threshold is not None
+    return limit.threshold
+
+
+def test_the_base_of_the_logarithm_makes_no_difference(town: City) -> None:
+    """Equation 7 and its claimed sensitivity hold the same factor; single slots are candidates."""
+    rng = np.random.default_rng(0)
+    laws = [division(town.counts[0], 1.0, rng, alpha)[1] for alpha in (2.0, 12.0)]
+    assert laws[0] == pytest.approx(laws[1])
+    assert laws[0].size == 12 * 13 // 2
+    windows = candidates(12, single=True)
+    single = np.array([i == j for i, j in windows])
+    assert laws[0][single] == pytest.approx(laws[0].min()), "U is log 1 = 0 where i = j"
+    assert single.sum() == 12
+
+
+def test_a_day_of_a_single_slot_is_perturbed_like_any(town: City) -> None:
+    """The exponential mechanism may draw i = j; the night is then all the rest."""
+    rng, raw = np.random.default_rng(1), town.counts[0]
+    drawn = set()
+    for _ in range(300):
+        out, (first, last) = static_hybrid(raw, 0.01, 10.0, 3, rng)
+        drawn.add(first == last)
+        assert np.isfinite(out).all()
+    assert drawn == {True, False}

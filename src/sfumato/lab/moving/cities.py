@@ -72,14 +72,20 @@ def crowd_city(days: int, people: int = 130_000, seed: int = 1) -> City:
 
 
 def cabspotting_city(path: Path, days: int = 21) -> City:
-    """537 cabs of San Francisco, from Monday 19 May 2008 on; the last week ends on 8 June."""
+    """537 cabs of San Francisco, from Monday 19 May 2008 on; the last week ends on 8 June.
+
+    Their records begin at 3 h on 17 May and end on 10 June in the morning: days that are not whole.
+    """
     events, _ = read_cabspotting(path)
     start = date(2008, 5, 19)
     return _fleet("cabspotting", events, SAN_FRANCISCO, "America/Los_Angeles", start, days, 540)
 
 
 def tdrive_city(folder: Path, days: int = 6) -> City:
-    """10,357 taxis of Beijing, from Sunday 3 February 2008 on."""
+    """10,357 taxis of Beijing, from Sunday 3 February 2008 on.
+
+    Their records begin at 13:30 on the 2nd and end before 18 h on the 8th, so five days are whole.
+    """
     events, _ = read_tdrive(folder)
     start = date(2008, 2, 3)
     return _fleet("t-drive", events, BEIJING, "Asia/Shanghai", start, days, 10_400)
@@ -88,7 +94,7 @@ def tdrive_city(folder: Path, days: int = 6) -> City:
 def _fleet(
     name: str, events: Events, box: Box, tz: str, start: date, days: int, people: int
 ) -> City:
-    """Half-hour slots; a taxi counts where it was first seen in the slot."""
+    """Half-hour slots of whole days; a taxi counts where it was first seen in the slot."""
     (part,) = events.parts
     assert isinstance(part, EventTable)
     table = part.table
@@ -107,8 +113,26 @@ def _fleet(
     cells = np.minimum(y, rows - 1) * columns + np.minimum(x, columns - 1)
     flat = slot[inside][first] * (rows * columns) + cells[inside][first]
     counts = np.bincount(flat, minlength=days * slots * rows * columns)
-    shaped = counts.reshape(days, slots, rows * columns)
+    shaped = whole_days(counts.reshape(days, slots, rows * columns))
     return City(name, shaped, people, columns, start.weekday(), 0.0, 0.5)
+
+
+def whole_days(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The first days in a row that have somebody in their first and in their last slot.
+
+    A record that ends at 18 h leaves a quarter of its last day empty, and every score would have
+    that quarter in it. An outage in the middle of a day stays: streams have such days. This looks
+    at the data, as only a study may.
+
+    Raises:
+        ValueError: The first day is not whole.
+    """
+    there = counts.sum(axis=2)
+    cut = np.flatnonzero((there[:, 0] == 0) | (there[:, -1] == 0))
+    whole = int(cut[0]) if cut.size else counts.shape[0]
+    if whole == 0:
+        raise ValueError("The first day of the fleet's record is not whole: begin a day later.")
+    return counts[:whole]
 
 
 _DAYS, _HOURS = 8, 24

@@ -11,7 +11,11 @@ only what has moved is (see `threshold`). Where the day begins and ends:
 * `dynamic-hybrid`: each day's distances are measured as the day goes by; today's division
   is predicted from the past days' by a line through each end. Every day is charged: under the
   unit `user-day` to the day, under `user-period` to the one budget of all days. That days are
-  "parallel", as the paper has it, holds for different people, not for different days.
+  "parallel", as the paper has it, holds for different people, not for different days. Days that
+  were published before (`facts.past_days`) were paid for then: their divisions are free, the
+  first day's division is predicted from them, and the night's first threshold is theirs. With
+  `division=0` they alone are used, and nothing is spent on dividing: Algorithm 5 as it is printed,
+  but for the raw data that it reads.
 
 Shares of a day's budget, which the paper does not print: division 1/20, night distances 1/20,
 day 1/2, and the night has the rest. Each part is an account of its own that holds an amount of
@@ -125,6 +129,7 @@ class Terms:
         whole = [
             _lump(name, self.part(name) * self.days, self.kind)
             for name in ("division", "day", "night")
+            if self.shares[name]
         ]
         if self.kind is NoiseKind.GAUSSIAN:
             return (*whole, _lump("distance", self.part("distance") * self.days, self.kind))
@@ -157,6 +162,11 @@ class Hybrid:
     day: Fraction = Fraction(1, 2)
 
     @property
+    def reads(self) -> tuple[str, ...]:
+        """Public inputs that it has a use for: the past days of the dynamic form."""
+        return () if self.finished else ("earlier",)
+
+    @property
     def name(self) -> str:
         return "static-hybrid" if self.finished else "dynamic-hybrid"
 
@@ -177,6 +187,11 @@ class Hybrid:
     def terms(self, facts: StreamFacts) -> Terms:
         if self.by_score and not self.finished:
             raise UsageError("Only the static form chooses by score: it sees the whole window.")
+        if not self.division and not facts.past_days:
+            raise UsageError(
+                "Without a share for the division, days are divided as earlier ones were.",
+                remedy="Give `earlier`, or the `parameter` division above 0.",
+            )
         return Terms.of(facts, self)
 
     def shares(self) -> dict[str, Fraction]:
@@ -198,9 +213,13 @@ class _Hybrid(Repeating):
         self._scheme = scheme
         self._static = scheme.finished
         self._by_score = scheme.by_score
+        self._learns = not scheme.finished and scheme.division > 0
         self._daytime: Window = (0, 0)
         self._threshold = 1 if scheme.threshold is None else scheme.threshold
         self._past: list[Window] = []
+        for day in () if self._static else facts.past_days[-scheme.past :]:
+            self._divide(day)
+            self._past.append(self._daytime)
         self._distances: list[float] = []
         self._nights = 0
         self._asking: Asking | None = None
@@ -239,9 +258,9 @@ class _Hybrid(Repeating):
         begin = self._begin(slot)
         if slot == begin:
             self._begin_day(slot)
-        elif not self._static and self._before is not None:
+        elif self._learns and self._before is not None:
             self._measure_distance(slot, box, wall)
-        self._before = None if self._static else histogram(box)
+        self._before = histogram(box) if self._learns else None
         first, last = self._daytime
         if first <= slot - begin <= last:
             noise = self._terms.histogram_noise("day", last - first + 1)

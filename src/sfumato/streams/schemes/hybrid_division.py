@@ -70,9 +70,9 @@ Window = tuple[int, int]
 """First and last slot of the daytime, counted from the window's first slot."""
 
 
-def candidates(slots: int) -> list[Window]:
-    """Every daytime from i to j, i < j."""
-    return [(i, j) for i in range(slots) for j in range(i + 1, slots)]
+def candidates(slots: int, single: bool = False) -> list[Window]:
+    """Every daytime from i to j, i < j; also those of a `single` slot, as the paper prints it."""
+    return [(i, j) for i in range(slots) for j in range(i + (not single), slots)]
 
 
 def level(distances: Values) -> float:
@@ -108,7 +108,8 @@ def from_distances(distances: Values) -> Window:
 def printed_utility(distances: Values, alpha: float, windows: list[Window]) -> Values:
     """U of equation 7 for every window, both means over j - i + 1 as printed.
 
-    Where simVar is not positive it is set to 1, as the text says.
+    Where simVar is not positive it is set to 1, as the text says, and so it is for i = j, where U
+    is log 1 = 0.
     """
     pairs = np.array(windows, dtype=np.int64)
     slot = np.arange(distances.size)
@@ -120,12 +121,14 @@ def printed_utility(distances: Values, alpha: float, windows: list[Window]) -> V
     return np.asarray(np.log(length) / np.log(alpha) * average / spread, dtype=np.float64)
 
 
-def predicted(past: list[Window], slots: int) -> Window:
+def predicted(past: list[Window], slots: int, single: bool = False) -> Window:
     """Today's daytime by a line through the past days' ends, each end on its own.
 
     Least squares in closed form instead of the printed gradient descent. One day is repeated;
-    none gives the working hours that everybody knows of: from a third to three quarters.
+    none gives the working hours that everybody knows of: from a third to three quarters. `single`
+    lets a day be one slot, as the paper does.
     """
+    least = 0 if single else 1
     if not past:
         return slots // 3, max(slots // 3 + 1, 3 * slots // 4)
     ends = np.array(past, dtype=np.float64)
@@ -137,5 +140,5 @@ def predicted(past: list[Window], slots: int) -> Window:
             day - day.mean()
         ).sum()
         ahead = ends.mean(axis=0) + slope * (len(past) - day.mean())
-    first = int(np.clip(np.rint(ahead[0]), 0, slots - 2))
-    return first, int(np.clip(np.rint(ahead[1]), first + 1, slots - 1))
+    first = int(np.clip(np.rint(ahead[0]), 0, slots - 1 - least))
+    return first, int(np.clip(np.rint(ahead[1]), first + least, slots - 1))

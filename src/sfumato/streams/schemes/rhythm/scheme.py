@@ -17,7 +17,7 @@ Claim: a window holds at most k snapshots, each of sensitivity 1: Laplace noise 
 k/epsilon (pure) or Gaussian noise of variance k/(2 rho), whichever is smaller. The rest is
 post-processing. Memory: 64 snapshots, however long the stream.
 
-The schedule (`due`) is k slots a window, at public times that visit every hour in turn. Under
+The schedule (`facts.due`) is k slots a window, at public times that visit every hour in turn. Under
 `user-day` each day measures k evenly spaced phases, shifted from day to day; under the
 other units every n-th slot, n at least W/k, so that no window of W holds more than k. Shift
 and n share no factor with the length of a day, so over the days all phases have their turn.
@@ -33,9 +33,8 @@ import numpy as np
 
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
-from sfumato.privacy.events import UnitKind
 from sfumato.privacy.wall import Wall
-from sfumato.streams.facts import StreamFacts
+from sfumato.streams.facts import StreamFacts, due
 from sfumato.streams.scheme import (
     Meter,
     NoiseKind,
@@ -84,28 +83,6 @@ def samples(facts: StreamFacts) -> int:
     wanted = round(max(_PER_ROOT * signal, _PER_PERSON * facts.epsilon * people))
     least = min(3, max(facts.window // 4, 1)) if signal >= _RHYTHM_SHOWS else 1
     return min(max(wanted, least), facts.window)
-
-
-def coprime_from(least: int, length: int) -> int:
-    """The smallest number from `least` on that shares no factor with `length`."""
-    number = max(least, 1)
-    while math.gcd(number, length) > 1:
-        number += 1
-    return number
-
-
-def due(facts: StreamFacts, slot: int, k: int) -> bool:
-    """Whether this slot is measured."""
-    length = facts.calendar.longest_day
-    if facts.unit.kind is UnitKind.USER_DAY:
-        # 0.38 is near the golden section, which spreads successive days evenly over the clock.
-        shift = int(facts.calendar.day[slot]) * coprime_from(math.ceil(0.38 * length), length)
-        phases = {(shift + j * length // k) % length for j in range(k)}
-        return int(facts.calendar.phase[slot]) in phases
-    every = math.ceil(facts.window / k)
-    if every > 1:
-        every = coprime_from(every, length)
-    return slot % every == 0
 
 
 _FITS = 6

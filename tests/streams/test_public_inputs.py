@@ -1,0 +1,208 @@
+"""What a stream is given beside its events: roads, neighbours and days published before."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import geopandas
+import numpy as np
+import pandas as pd
+import pytest
+import shapely
+
+import sfumato
+from sfumato.audits.streams import stream_rows
+from sfumato.errors import InputError, ReservationRefused, UsageError
+from sfumato.model.places import PlaceKind, Places
+from sfumato.model.time_grid import Calendar, TimeGrid
+from sfumato.privacy.events import Unit
+from sfumato.privacy.ledger import Cap, Ledger
+from sfumato.streams.facts import StreamFacts
+from sfumato.streams.public_inputs import (
+    adjacent_pairs,
+    published_days,
+    read_public_inputs,
+    road_lengths,
+)
+from sfumato.streams.registry import stream_scheme
+from sfumato.streams.replay import run_scheme
+from sfumato.streams.schemes.hybrid_division import from_distances, predicted
+
+SIDE = 0.01
+BOXES = [
+    shapely.box(2.3 + SIDE * i, 48.8 + SIDE * j, 2.3 + SIDE * (i + 1), 48.8 + SIDE * (j + 1))
+    for j in range(2)
+    for i in range(2)
+]
+ZONES = geopandas.GeoDataFrame({"zone_id": list("abcd")}, geometry=BOXES, crs="EPSG:4326")
+PLACES = Places.of(PlaceKind.ZONES, list("abcd"), np.array(BOXES, dtype=object))
+HOURS = TimeGrid.between(date(2024, 3, 6), date(2024, 3, 7), "2h", "UTC")
+ROADS = geopandas.GeoDataFrame(
+    geometry=[
+        shapely.LineString([(2.300, 48.805), (2.320, 48.805)]),  # through a and b
+        shapely.LineString([(2.311, 48.801), (2.319, 48.801)]),  # in b alone
+    ],
+    crs="EPSG:4326",
+)
+
+
+def test_roads_are_measured_in_metres_inside_each_zone() -> None:
+    a, b, c, d = road_lengths(ROADS, PLACES)
+    assert a == pytest.approx(733, abs=3)
+    assert b == pytest.approx(733 + 587, abs=5)
+    assert (c, d) == (0, 0)
+    with pytest.raises(InputError, match="not every shape in it is a line"):
+        road_lengths(ZONES, PLACES)
+    towers = Places.of(PlaceKind.TOWERS, ["t"], np.array([shapely.Point(2, 48)], dtype=object))
+    with pytest.raises(UsageError, match="towers have none"):
+        road_lengths(ROADS, towers)
+
+
+def test_neighbours_are_pairs_of_known_places_each_once() -> None:
+    table = pd.DataFrame({"from": ["a", "b", "c", "d"], "to": ["b", "a", "c", "a"]})
+    assert adjacent_pairs(table, PLACES.ids).tolist() == [[0, 1], [0, 3]]
+    with pytest.raises(InputError, match="no place 'x'"):
+        adjacent_pairs(pd.DataFrame({"from": ["a"], "to": ["x"]}), PLACES.ids)
+    with pytest.raises(InputError, match="fewer than two columns"):
+        adjacent_pairs(pd.DataFrame({"from": ["a"]}), PLACES.ids)
+
+
+def test_a_scheme_refuses_what_it_has_no_use_for() -> None:
+    for name, given in (("direct", "roads"), ("fan-temporal", "adjacency"), ("rhythm", "earlier")):
+        scheme: Any = stream_scheme(name)
+        with pytest.raises(UsageError, match=f"has no use for {given}"):
+            read_public_inputs(scheme, PLACES, PLACES, HOURS, **{given: ["x"]})
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty people in four zones on three days; from 8 to 16 h they change zones, else they stay.
+
+    The first two days are published with noise that hardly matters.
+    """
+    home = tmp_path_factory.mktemp("days")
+    rng = np.random.default_rng(1)
+    rows = []
+    for day in (4, 5, 6):
+        for hour in range(0, 24, 2):
+            moving = 8 <= hour <= 16
+            for person in range(40):
+                zone = rng.integers(4) if moving else person % 4
+                x, y = shapely.get_coordinates(BOXES[zone].centroid)[0]
+                rows.append((person, f"2024-03-{day:02d}T{hour:02d}:30:00Z", x, y))
+    pd.DataFrame(rows, columns=["user", "time", "lon", "lat"]).to_csv(home / "e.csv", index=False)
+    book = Ledger(home / "ledger.sqlite")
+    book.initialise()
+    book.add_dataset("town", Cap(epsilon=10_000, delta=1e-3), Unit.parse("user-day"))
+    run(home, "past", "2024-03-04", "2024-03-06", scheme="direct", epsilon=500)
+    return home
+
+
+def run(home: Path, name: str, start: str, end: str, **more: Any) -> dict[str, Any]:
+    """A stream of those days; what its manifest says."""
+    said = {"epsilon": 5, "delta": 1e-6, "expected_users": 40, **more}
+    sfumato.stream(
+        home / "e.csv", zones=ZONES, start=start, end=end, tz="UTC", slot="2h", dataset="town",
+        out=home / name, ledger=home / "ledger.sqlite", **said,
+    )  # fmt: skip
+    found: dict[str, Any] = json.loads((home / name / "manifest.json").read_text())
+    return found
+
+
+def test_published_days_are_read_as_distances_between_their_slots(home: Path) -> None:
+    days = published_days([home / "past"], PLACES, HOURS)
+    assert [when for when, _ in days] == [1709510400000000, 1709596800000000]
+    first, last = from_distances(days[0][1])
+    assert 3 <= first <= 4
+    assert 8 <= last <= 9
+
+
+@pytest.mark.privacy
+def test_earlier_days_divide_today_and_are_not_paid_again(home: Path) -> None:
+    """Algorithm 5: today's division from the days before; these are read as they were published."""
+    steer = {"division": 0, "noise": "laplace"}
+    said = run(
+        home, "today", "2024-03-06", "2024-03-07", scheme="dynamic-hybrid", earlier=[home / "past"],
+        parameter=steer,
+    )  # fmt: skip
+    labels = {row["label"] for row in said["privacy"]["measurements"]}
+    assert labels == {"day", "night", "distance"}, "nothing is spent on the division"
+    assert said["privacy"]["epsilon"] <= 5
+    assert said["scheme"]["parameters"]["division"] == 0
+    assert len(said["public_inputs"]["earlier"]) == 64
+    lines = (home / "today" / "stream.ndjson").read_text().splitlines()
+    fresh = [json.loads(line)["fresh"] for line in lines]
+    past = [from_distances(day) for _, day in published_days([home / "past"], PLACES, HOURS)]
+    first, last = predicted(past, 12)
+    assert all(fresh[first : last + 1]), "every slot of the predicted day"
+    assert not all(fresh)
+
+
+@pytest.mark.privacy
+def test_a_stream_goes_on_only_with_the_days_it_began_with(home: Path) -> None:
+    today = ("2024-03-06", "2024-03-07")
+    more: dict[str, Any] = {"scheme": "dynamic-hybrid"}
+    run(home, "bound", *today, earlier=[home / "past"], **more)
+    run(home, "bound", *today, earlier=[home / "past"], resume=True, **more)
+    with pytest.raises(ReservationRefused, match="reading"):
+        run(home, "bound", *today, resume=True, **more)
+
+
+@pytest.mark.privacy
+def test_days_that_nobody_vouches_for_or_that_are_not_past_are_refused(
+    home: Path, tmp_path: Path
+) -> None:
+    today: dict[str, Any] = {"scheme": "dynamic-hybrid", "earlier": [home / "past"]}
+    with pytest.raises(InputError, match="ends after this stream begins"):
+        run(home, "early", "2024-03-05", "2024-03-06", **today)
+    with pytest.raises(UsageError, match="hold the same day"):
+        published_days([home / "past", home / "past"], PLACES, HOURS)
+    others = Places.of(PlaceKind.ZONES, list("abcx"), PLACES.geometry)
+    with pytest.raises(InputError, match="other places"):
+        published_days([home / "past"], others, HOURS)
+    hourly = TimeGrid.between(date(2024, 3, 6), date(2024, 3, 7), "1h", "UTC")
+    with pytest.raises(InputError, match="other time slots"):
+        published_days([home / "past"], PLACES, hourly)
+    shutil.copytree(home / "past", tmp_path / "altered")
+    table = tmp_path / "altered" / "density.parquet"
+    table.write_bytes(table.read_bytes() + b" ")
+    with pytest.raises(InputError):
+        published_days([tmp_path / "altered"], PLACES, HOURS)
+
+
+@pytest.mark.privacy
+@pytest.mark.parametrize("unit", ["user-day", "user-period"])
+@pytest.mark.parametrize("division", [0, 0.05])
+def test_no_unit_loses_more_with_days_published_before(unit: str, division: float) -> None:
+    known = StreamFacts(6, Calendar.regular(12, 6), 1.0, 0.0, Unit.parse(unit), 60, 3)
+    past = (np.array([1.0, 9, 8, 9, 1]), np.array([2.0, 2, 9, 9, 1]))
+    scheme = stream_scheme("dynamic-hybrid", {"division": division})
+    rows = stream_rows(scheme, replace(known, past_days=past), seed=2)
+    assert not [row for row in rows if row.violated]
+    assert rows[0].measured > 0
+
+
+def test_without_a_share_for_the_division_there_must_be_days() -> None:
+    known = StreamFacts(6, Calendar.regular(12, 6), 1.0, 0.0, Unit.parse("user-day"), 60, 3)
+    with pytest.raises(UsageError, match="divided as earlier ones were"):
+        stream_scheme("dynamic-hybrid", {"division": 0}).plan(known)
+
+
+def test_only_the_last_days_are_looked_at() -> None:
+    """H of them: what lies further back does not move today's division."""
+    known = StreamFacts(6, Calendar.regular(6, 6), 50.0, 0.0, Unit.parse("user-day"), 60, 3)
+    early, late = np.array([9.0, 9, 0, 0, 0]), np.array([0.0, 0, 0, 9, 9])
+    days, counts = (early, late, late), np.full((6, 6), 10)
+    for past in (1, 2, 3):
+        scheme = stream_scheme("dynamic-hybrid", {"division": 0, "past": past, "threshold": 900})
+        made = run_scheme(scheme, replace(known, past_days=days), counts, 0)
+        first, last = predicted([from_distances(day) for day in days[-past:]], 6)
+        assert set(np.flatnonzero(made.fresh)) == {0, *range(first, last + 1)}
+    assert predicted([from_distances(late)] * 2, 6) != predicted(
+        [from_distances(day) for day in days], 6
+    )
