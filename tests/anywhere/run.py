@@ -31,15 +31,15 @@ KERNELS = (
 )
 NUMERIC = (
     *("tests/density", "tests/privacy/accounting", "tests/privacy/mechanisms"),
-    *("tests/privacy/noise", "tests/audit", "tests/privacy/test_calibration.py"),
+    *("tests/privacy/noise", "tests/audits", "tests/privacy/test_calibration.py"),
     *(
-        "tests/stream",
+        "tests/streams",
         "tests/utility",
         "tests/geography",
         "tests/traces",
         "tests/engine/test_order.py",
     ),
-    *("tests/attacks", "tests/reproduction", "tests/city"),
+    *("tests/attacks", "tests/lab", "tests/city"),
 )
 COUNT_DIGIT, DEGREE_DIGIT = 1e-3, 1e-5
 """One published digit of a count and of a degree (about a metre)."""

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import sfumato
 from sfumato.cli.main import app
 from sfumato.density import publish
-from sfumato.errors import Unfit
+from sfumato.errors import BudgetRefused, Unfit
 from sfumato.model.places import PlaceKind, Places
 from sfumato.privacy.ledger import Cap, Ledger
 
@@ -109,6 +109,19 @@ def test_enough_people_are_not_asked_twice(tmp_path: Path, book: Ledger) -> None
     assert facts is not None
     assert (facts.figures, facts.failing, facts.anyway) == (None, [], False)
     assert facts.signal > 1e5
+
+
+@pytest.mark.privacy
+def test_a_budget_that_is_too_small_says_what_would_fit(tmp_path: Path, book: Ledger) -> None:
+    """With the default scheme too, whose fine lattice has no noise for the least epsilons."""
+    asked = {**FEW, "towers": PLACES, "ledger": book, "out": tmp_path / "out", "anyway": True}
+    with pytest.raises(BudgetRefused, match="would still fit") as refused:
+        sfumato.release(events(), **{**asked, "epsilon": 60.0})
+    assert refused.value.exit_code == 3
+    fit = refused.value.would_fit_epsilon
+    assert fit is not None
+    assert not book.book().charges
+    sfumato.release(events(), **{**asked, "epsilon": fit})
 
 
 def test_from_the_command_line(tmp_path: Path, book: Ledger) -> None:

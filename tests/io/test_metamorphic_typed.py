@@ -362,3 +362,32 @@ def test_doubles_that_cannot_tell_ids_apart_name_nobody() -> None:
         (only,) = rows_of(resolved(read_events(table), zones=False), held=held)
         expected = [same(7), *[None] * len(large), same(2**53 - 1), None]
         assert only.user.to_pylist() == expected
+
+
+@pytest.mark.parametrize("kind", [pa.decimal32(9, 0), pa.decimal64(18, 0), pa.decimal128(18, 0)])
+def test_decimals_with_more_digits_than_their_type_name_nobody(kind: pa.DataType) -> None:
+    """Arrow refuses a whole column for one of them, and every number of 32 bits."""
+    width = kind.byte_width
+    odd = min(10**18, 256**width // 2 - 1) if width < 9 else 2**100
+    wrong = odd if odd >= 10**18 else None
+    numbers = [7, odd, 8] if wrong is not None else [7, 8]
+    stored = b"".join(number.to_bytes(width, "little", signed=True) for number in numbers)
+    column = pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(stored)])
+    for name, other in (("user", "tower"), ("tower", "user")):
+        table = pa.table({name: column, "time_s": [0] * len(numbers), other: ["x"] * len(numbers)})
+        for held in (None, UserEncoding.TEXT):
+            (only,) = rows_of(resolved(read_events(table), zones=False), held=held)
+            found = only.user if name == "user" else only.place
+            expected = [None if number == wrong else str(number) for number in numbers]
+            assert found.cast(pa.string()).to_pylist() == expected
+
+
+def test_one_odd_object_does_not_make_names_of_fractions() -> None:
+    """pandas holds 7.5 as a number until one person's text is among them; then it was a name."""
+    frame = pd.DataFrame({"user": [1.5, 2.0, 3.0], "time_s": [0, 0, 0], "tower": [1.0, 7.5, 2.0]})
+    odd = pd.DataFrame({"user": ["u"], "time_s": [0], "tower": ["north"]})
+    for source in (frame, pd.concat([frame, odd]), pd.concat([frame, odd]).set_index("tower")):
+        (only,) = rows_of(resolved(read_events(source), zones=False), held=UserEncoding.TEXT)
+        assert only.user.to_pylist()[:3] == [None, b"2", b"3"]
+        places = [None if name is None else str(name) for name in only.place.to_pylist()][:3]
+        assert [text and text.strip("b'") for text in places] == ["1", None, "2"]

@@ -262,7 +262,7 @@ def test_the_audit_of_a_stream_by_its_name() -> None:
     kinds = {type(row.claim) for row in found.rows}
     assert kinds == {EpsilonClaim, RhoClaim, SensitivityClaim, SameOutputClaim}
     assert all(unit in " ".join(row.subject for row in found.rows) for unit in UNITS)
-    with pytest.raises(UsageError, match="own settings"):
-        audit("stream/rhythm", parameter={"snapshots": 2})
+    with pytest.raises(UsageError, match="has no parameter nosuch"):
+        audit("stream/rhythm", parameter={"nosuch": 2})
     with pytest.raises(UsageError, match="stream/dsat"):
         audit("stream/nosuch")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -58,9 +59,11 @@ def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     number, seen = iter(range(100)), []
     publish = LiveStream.publish
 
-    def watched(self: LiveStream, slot: int, box: Private[Counts]) -> Publication:
+    def watched(
+        self: LiveStream, slot: int, box: Private[Counts], *others: Any, **named: Any
+    ) -> Publication:
         seen.append(open_private(box).values.tolist())
-        return publish(self, slot, box)
+        return publish(self, slot, box, *others, **named)
 
     monkeypatch.setattr(LiveStream, "publish", watched)
 

@@ -151,7 +151,7 @@ def release(
     from sfumato.density import publish
 
     if dry_run:
-        _tell_price(_price(options), dataset, as_json)
+        _tell_price(_price(options), as_json)
         return
     with Working(quiet or as_json, "opening events and places") as progress:
         made = called(publish.release, options, internal=told, progress=progress)
@@ -179,25 +179,20 @@ def _price(options: dict[str, Any]) -> Price:
     return publish.price(asked, book, options["anyway"], options["grid"])
 
 
-def _tell_price(price: Price, dataset: str, as_json: bool) -> None:
-    from sfumato.errors import BudgetRefused
-
+def _tell_price(price: Price, as_json: bool) -> None:
     plan, cost = price.plan, price.spend
     if as_json:
-        data = {"lines": list(plan.lines), "sd": plan.sd, "fits": price.fits}
+        data = {"lines": list(plan.lines), "sd": plan.sd, "fits": price.budget is None}
         data |= {"epsilon": cost.epsilon, "delta": cost.delta, "rho": cost.rho}
         data |= {"fitness": None if price.fitness is None else price.fitness.answer()}
         print_json(data)
     else:
         for line in (*plan.lines, *(() if price.fitness is None else price.fitness.lines())):
             typer.echo(line)
-        typer.echo("It fits the budget." if price.fits else "It does NOT fit the budget.")
+        typer.echo(f"It {'fits' if price.budget is None else 'does NOT fit'} the budget.")
         typer.echo("Nothing was read and nothing was spent.")
-    if not price.fits:
-        raise BudgetRefused(
-            f"This release would pass the cap of {dataset!r}.",
-            remedy="See sfumato ledger show and sfumato ledger plan.",
-        )
+    if price.budget is not None:
+        raise price.budget
     if price.refusal is not None:
         raise price.refusal
 

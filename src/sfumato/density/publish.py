@@ -26,7 +26,7 @@ from sfumato.density.scheme import Parameter, Plan
 from sfumato.density.suggest import suggestions
 from sfumato.engine.local import DropLog, LocalSource
 from sfumato.engine.open import engine_of, opened_source
-from sfumato.errors import SfumatoError, Unfit, UsageError
+from sfumato.errors import BudgetRefused, SfumatoError, Unfit, UsageError
 from sfumato.geography.border import FIRST
 from sfumato.geography.places import PlaceOptions
 from sfumato.model.counts import Bound, Counting
@@ -34,7 +34,7 @@ from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid, period_of
 from sfumato.privacy.events import PrivacyEvent
 from sfumato.privacy.ledger import Ledger, Reservation
-from sfumato.privacy.ledger.limits import Room, Spend, compose
+from sfumato.privacy.ledger.limits import Spend, check, compose
 from sfumato.privacy.transaction import names_of_input, publish
 from sfumato.privacy.wall import Wall
 from sfumato.published.export import open_pipeline
@@ -291,7 +291,8 @@ class Price:
 
     plan: Plan
     spend: Spend
-    fits: bool
+    budget: BudgetRefused | None
+    """Why the ledger would refuse it, if it would."""
     fitness: Fitness | None
     """What is forecast of its use; None where nobody says how many people there are."""
     refusal: Unfit | None
@@ -307,15 +308,29 @@ def price(asked: Request, book: Ledger, anyway: bool = False, cells: str | None 
             remedy="Name it first with sfumato ledger init.",
         )
     claim = asked.claim("", Path())
-    planned = list(plan.events.values())
-    capped = bool(state.caps_of(asked.dataset, claim.unit))
-    fits = capped and Room.under(state, claim).fits(planned)
-    forecast, refusal = None, None
+    forecast, refusal, budget = None, None, None
+    if not state.caps_of(asked.dataset, claim.unit):
+        budget = BudgetRefused(
+            f"{asked.dataset!r} has no cap for the unit {claim.unit}.",
+            remedy="Give it one with sfumato ledger init.",
+        )
+    else:
+        try:
+            check(state, claim, lambda epsilon: _events_at(asked, epsilon))
+        except BudgetRefused as refused:
+            budget = refused
     if (case := Case.of(asked.scheme, asked.facts)) is not None:
         forecast = fitness(case)
         if not anyway and _refused(forecast, asked, book):
             refusal = unfit(case, forecast, cells)
-    return Price(plan, compose(planned, asked.facts.delta), fits, forecast, refusal)
+    spend = compose(list(plan.events.values()), asked.facts.delta)
+    return Price(plan, spend, budget, forecast, refusal)
+
+
+def _events_at(asked: Request, epsilon: float) -> list[PrivacyEvent]:
+    """What the same release would be charged for at another epsilon."""
+    plan = scheme_named(asked.scheme).plan(replace(asked.facts, epsilon=epsilon))
+    return list(plan.events.values())
 
 
 @contextmanager
@@ -370,9 +385,6 @@ def publish_request(
     def fingerprint() -> str:
         return names_of_input(source, book, asked.dataset, asked.name)[0]
 
-    def replan(epsilon: float) -> list[PrivacyEvent]:
-        return list(scheme.plan(replace(facts, epsilon=epsilon)).events.values())
-
     def persist(reservation: Reservation, folder: Path) -> None:
         tell("measuring and refining", -1.0)
         with threadpool_limits(1):  # one order of summation on every machine: the same bytes
@@ -402,7 +414,7 @@ def publish_request(
         persist,
         check_input=lambda: _read(source, internal),
         keep_key=keep_key,
-        replan=replan,
+        replan=lambda epsilon: _events_at(asked, epsilon),
     )
     return Release(out, read_manifest(out / MANIFEST_NAME), outcome.how)
 

@@ -39,7 +39,14 @@ from sfumato.io.json_lines import json_values
 from sfumato.io.lines import cut_csv, whole_lines
 from sfumato.io.names import EVENT_ROLES, by_position, of_roles
 from sfumato.io.rows import Positions, RowRules
-from sfumato.io.tables import LABEL, Column, arrow_columns, as_table, is_spark_frame
+from sfumato.io.tables import (
+    LABEL,
+    Column,
+    arrow_columns,
+    as_table,
+    is_spark_frame,
+    without_fractions,
+)
 from sfumato.model.events import EventColumns, EventFile, Events, EventTable, Reading, UserEncoding
 from sfumato.model.source import Progress
 
@@ -347,7 +354,9 @@ class Frame(Format):
             tz=options.tz,
             unit=options.time_unit,
         )
-        return Events((EventTable(table.select(list(reading.columns.used)), reading),), notes)
+        roles = reading.columns
+        table = without_fractions(source, table, (roles.user, roles.place))
+        return Events((EventTable(table.select(list(roles.used)), reading),), notes)
 
 
 class SparkTable(Format):

@@ -54,6 +54,8 @@ _SCALES = {
 _STAMPS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _TEXT_NUMBER, _TEXT_ISO = np.array([True]), np.array([False])
 _NONE = np.empty(0, np.int64)
+_WIDEST = pa.decimal256(76, 0)
+_MOST_DECIMAL = pa.scalar(10**18, _WIDEST)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -264,7 +266,7 @@ def is_text(kind: Any) -> bool:
 def names_of(column: Any) -> Any:
     """Ids or names as the bytes of their canonical text, null where there is none to read."""
     kind = column.type
-    if pa.types.is_floating(kind):
+    if pa.types.is_floating(kind) or _is_whole_decimal(kind):
         column = _whole(column)
     if not is_text(kind):
         return column.cast(pa.string()).cast(pa.binary())
@@ -302,6 +304,9 @@ def _whole(column: Any) -> Any:
         made = np.where(whole, found, 0.0).astype(np.int64)
         valid = validity(column)
         return pa.array(made, mask=~whole if not valid.size else ~(whole & valid))
+    if pa.types.is_decimal(kind):  # stored values may have more digits than their type says
+        column = column.cast(_WIDEST)  # and Arrow cannot count with narrow ones
+        column = pc.if_else(pc.less(pc.abs(column), _MOST_DECIMAL), column, None)
     return column if kind == pa.int64() else column.cast(pa.int64())
 
 

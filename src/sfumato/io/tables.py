@@ -17,7 +17,7 @@ degrees.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -317,6 +317,38 @@ def _from_pandas(frame: pd.DataFrame) -> Any:
             ) from None
         names.append(str(name))
     return pa.Table.from_arrays(arrays, names=names)
+
+
+def without_fractions(source: object, table: Any, names: Collection[str | None]) -> Any:
+    """The table where numbers with a fraction name nobody and nothing in columns of objects.
+
+    In a column of numbers they do not (`sfumato.io.rows`). One person's text makes a column of
+    numbers one of objects, and nobody else may be read otherwise because of it.
+    """
+    if not isinstance(source, pd.DataFrame):
+        return table
+    columns: dict[str, Any] = {
+        str(name): source.index.get_level_values(level)
+        for level, name in enumerate(source.index.names)
+        if name is not None and name not in source.columns
+    }
+    columns |= {str(name): source[name] for name in source.columns}
+    for name, column in columns.items():
+        if name not in names or column.dtype != object:
+            continue
+        gone = np.array([_has_fraction(value) for value in column.to_numpy(dtype=object)], np.bool_)
+        if gone.any():
+            kept = pc.if_else(pa.array(gone), None, table.column(name))
+            table = table.set_column(table.column_names.index(name), name, kept)
+    return table
+
+
+def _has_fraction(value: object) -> bool:
+    """Whether a number is none that `_text` writes without a fraction."""
+    number = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(number, float):
+        return False
+    return not (abs(number) < 2**53 and number == int(number))
 
 
 def _array(column: Any) -> Any:

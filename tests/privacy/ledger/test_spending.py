@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from sfumato.errors import UsageError
 from sfumato.privacy.accounting import gaussian_mu, guarantee, zcdp_epsilon, zcdp_rho
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, MetricEvent, PrivacyEvent
 from sfumato.privacy.exact import exact
@@ -87,6 +88,20 @@ def test_the_largest_fit_fits_and_is_the_largest() -> None:
     assert fit == pytest.approx(0.4, rel=0.01)
     assert fits_caps([LAPLACE, *replan(fit)], [Cap(epsilon=0.5, delta=0.0)])
     assert largest_fit(Room.flat([LAPLACE], [Cap(epsilon=0.1, delta=0.0)]), replan) == 0
+
+
+def test_the_largest_fit_is_found_where_the_least_epsilons_have_no_noise() -> None:
+    """On a fine lattice noise ends at 2^40 units: a refusal must still say what would fit."""
+
+    def replan(epsilon: float) -> list[PrivacyEvent]:
+        if epsilon < 0.01:
+            raise UsageError("The noise scale lies outside.")
+        return [LaplaceEvent(1.0, Fraction(1) / Fraction(epsilon))]
+
+    fit = largest_fit(Room.flat([LAPLACE], [Cap(epsilon=0.5, delta=0.0)]), replan)
+    assert fit == pytest.approx(0.4, rel=0.01)
+    nothing = Room.flat([LAPLACE], [Cap(epsilon=0.105, delta=0.0)])
+    assert largest_fit(nothing, replan) == 0
 
 
 def test_several_releases_are_added_up_by_rho_even_where_all_noise_is_gaussian() -> None:

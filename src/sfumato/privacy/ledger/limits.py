@@ -42,7 +42,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
-from sfumato.errors import BudgetRefused
+from sfumato.errors import BudgetRefused, UsageError
 from sfumato.privacy.accounting import (
     Method,
     guarantee,
@@ -346,7 +346,10 @@ def largest_fit(room: Room, replan: Replan, releases: int = 1) -> float:
     `releases` is how many releases `replan` plans.
     """
     low, high = _LEAST_EPSILON, _MOST_EPSILON
-    if not room.fits(replan(low), releases):
+    # The least epsilons ask for wider noise than there is on a fine lattice: begin above them.
+    while (least := _planned(replan, low)) is None and low < high:
+        low *= 2
+    if least is None or not room.fits(least, releases):
         return 0.0
     # Limits that the release does not meet were looked at just now and do not change.
     room = replace(room, limits=tuple(limit for limit in room.limits if limit.n > 0))
@@ -355,6 +358,14 @@ def largest_fit(room: Room, replan: Replan, releases: int = 1) -> float:
         low, high = (middle, high) if room.fits(replan(middle), releases) else (low, middle)
     digits = 2 - math.floor(math.log10(low))
     return math.floor(low * 10.0**digits) / 10.0**digits
+
+
+def _planned(replan: Replan, epsilon: float) -> Sequence[PrivacyEvent] | None:
+    """The plan at this epsilon; none where its noise cannot be drawn."""
+    try:
+        return replan(epsilon)
+    except UsageError:
+        return None
 
 
 def how_many_more(room: Room, planned: Sequence[PrivacyEvent], most: int = MOST_RELEASES) -> int:
