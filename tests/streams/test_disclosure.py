@@ -20,9 +20,9 @@ from sfumato.published.statement import check_claim
 from sfumato.streams import live as living
 from sfumato.streams.facts import StreamFacts, charged_unit, unit_in_slots
 from sfumato.streams.live import LiveStream, StreamRequest
-from sfumato.streams.output import stream_manifest, stream_statement
 from sfumato.streams.registry import NAMES, stream_scheme
 from sfumato.streams.replay import boxed
+from sfumato.streams.statement import stream_manifest, stream_statement
 
 pytestmark = pytest.mark.privacy
 

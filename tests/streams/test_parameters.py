@@ -26,12 +26,12 @@ from sfumato.privacy.events import Unit, event_to_json
 from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.live import LiveStream, StreamRequest
-from sfumato.streams.output import stream_manifest
 from sfumato.streams.parameters import PARAMETERS, in_force, shown, value_of
 from sfumato.streams.registry import NAMES, later_settings, settings_text, stream_scheme
 from sfumato.streams.replay import boxed
 from sfumato.streams.scheme import StreamScheme
 from sfumato.streams.schemes.threshold import Threshold
+from sfumato.streams.statement import stream_manifest
 
 Facts = Callable[..., StreamFacts]
 EACH = [(name, one) for name in NAMES for one in PARAMETERS.get(name, {})]

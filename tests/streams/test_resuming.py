@@ -201,7 +201,7 @@ def test_a_history_that_changes_while_it_is_read_is_not_published(
     from sfumato.errors import ReservationRefused
     from sfumato.privacy.events import Unit
     from sfumato.privacy.ledger import Cap, Ledger
-    from sfumato.streams import publish
+    from sfumato.streams import run
 
     rows = "".join(f"{k},2024-03-04T0{k % 9}:00:00Z,a\n" for k in range(40))
     (tmp_path / "e.csv").write_text(f"user,time,tower\n{rows}")
@@ -210,12 +210,12 @@ def test_a_history_that_changes_while_it_is_read_is_not_published(
     ledger.initialise()
     ledger.add_dataset("town", Cap(epsilon=9, delta=0.0), Unit.parse("user-day"))
 
-    class Swapping(publish.SlotSource):
+    class Swapping(run.SlotSource):
         def __init__(self, *given: object) -> None:
             super().__init__(*given)  # type: ignore[arg-type]
             (tmp_path / "e.csv").write_text(f"user,time,tower\n{rows}8,2024-03-04T08:00:00Z,b\n")
 
-    monkeypatch.setattr(publish, "SlotSource", Swapping)
+    monkeypatch.setattr(run, "SlotSource", Swapping)
     with pytest.raises(ReservationRefused, match="changed while they were read"):
         sfumato.stream(
             tmp_path / "e.csv", towers=tmp_path / "t.csv", start="2024-03-04", end="2024-03-05",

@@ -189,7 +189,7 @@ def written(made: Run) -> dict[str, bytes]:
     """Everything that a stream writes of its slots, partitions and lines, by slot."""
     ids = np.array([f"z{cell}" for cell in range(made.values.shape[1])])
     return {
-        f"slot {slot}": table_bytes(ids, values) + line_bytes(slot, "start", "end", said, values)
+        f"slot {slot}": table_bytes(ids, said) + line_bytes(slot, "start", "end", said)
         for slot, values in enumerate(made.values)
         for said in [Publication(values, bool(made.fresh[slot]), float(made.sd[slot]))]
     }

@@ -49,7 +49,7 @@ from sfumato.cli.telling import RowsRead, Working, print_json
 
 if TYPE_CHECKING:
     from sfumato.streams.facts import StreamFacts
-    from sfumato.streams.publish import Told
+    from sfumato.streams.run import Told
 
 
 def _list_schemes(wanted: bool) -> None:
@@ -216,7 +216,11 @@ def _say_unit(facts: StreamFacts) -> None:
 
 
 class _Watching:
-    """One line on standard error while the stream runs: slot, spent, left, error bound."""
+    """One line on standard error while the stream runs: slot, sum, spent and left of the window.
+
+    All of it is published, or follows from public facts: rows that came late or were dropped are
+    told to the holder elsewhere, in lines marked internal.
+    """
 
     def __init__(self, stages: Working) -> None:
         from rich.console import Console
@@ -225,10 +229,12 @@ class _Watching:
 
     def __call__(self, told: Told) -> None:
         self._stages.close()  # from now on the slots themselves say how far it is
-        made, spent = told.made, told.spent
+        much = "" if told.plus_minus is None else f" ± {told.plus_minus:,.0f}"
+        how = "measured" if told.made.fresh else "estimated"
         self._console.print(
-            f"slot {told.slot}: {'measured' if made.fresh else 'estimated'}; window spent "
-            f"{spent:.0%}, left {1 - spent:.0%}; 95 % of the noise within ±{1.96 * made.sd:.3g}",
+            f"slot {told.slot}, {told.start:%Y-%m-%d %H:%M}: sum {told.sum:,.0f}{much}, {how}; "
+            f"spent {told.spent:.0%}, left {told.left:.0%}",
             end="\r" if self._console.is_terminal else "\n",
             highlight=False,
+            soft_wrap=True,
         )

@@ -16,7 +16,7 @@ import io
 import json
 import zipfile
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,29 +28,24 @@ import shapely
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from sfumato.errors import InputError, SfumatoError, UsageError
+from sfumato.errors import InputError, UsageError
 from sfumato.model.folded import folded_period
 from sfumato.model.time_grid import TimeGrid
+from sfumato.published.lines import (
+    LINES,
+    PLACES,
+    WHOLE,
+    Numbers,
+    Table,
+    first_manifest,
+    last_lines,
+    no_folder,
+    read_lines,
+)
 from sfumato.published.manifest import MANIFEST_NAME, GridFacts, Manifest
 from sfumato.published.statement import adds_up_to_claim
 
-TABLE, LINES, PLACES = "density.parquet", "stream.ndjson", "places.json"
-STATEMENT, MEASUREMENTS = "stream.json", "measurements.npz"
-Table = NDArray[np.float64]
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_WHOLE = "Take the whole folder as it was published, from its publisher or from a copy."
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Numbers:
-    """Place x slot, and what both are; no interval or median where the publisher states none."""
-
-    ids: NDArray[np.str_]
-    grid: TimeGrid
-    values: Table
-    lower: Table | None = None
-    upper: Table | None = None
-    median: Table | None = None
+TABLE, STATEMENT, MEASUREMENTS = "density.parquet", "stream.json", "measurements.npz"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +83,7 @@ class Folder:
         """
         path, wanted = self.path / name, self.manifest.files.get(name)
         if not self.holds(name):
-            raise InputError("the manifest does not list it.", file=str(path), remedy=_WHOLE)
+            raise InputError("the manifest does not list it.", file=str(path), remedy=WHOLE)
         try:
             content = path.read_bytes()
         except OSError:
@@ -131,7 +126,7 @@ def open_folder(path: Path, tz: str | None = None) -> Folder:
     except FileNotFoundError:
         return _open_unsealed(path, tz)
     except (OSError, ValueError):
-        raise _no_folder(path) from None
+        raise no_folder(path) from None
     folder = Folder(path, _manifest(text, path))
     folder.check()
     if not adds_up_to_claim(folder.manifest):
@@ -143,8 +138,12 @@ def open_folder(path: Path, tz: str | None = None) -> Folder:
     return folder
 
 
-def read_numbers(folder: Folder) -> Numbers:
+def read_numbers(folder: Folder, last: int | None = None) -> Numbers:
     """The arrays of a density or a stream.
+
+    Args:
+        folder: What was published.
+        last: Only so many of the last slots; of a stream that goes on no other is read.
 
     Raises:
         InputError: The table does not hold every place and slot of the manifest once, in order.
@@ -157,11 +156,14 @@ def read_numbers(folder: Folder) -> Numbers:
             remedy="Take the reports as they are: the table of traces.parquet.",
         )
     if manifest.kind == "stream" and not folder.holds(TABLE):
-        found = read_lines(folder.read(LINES), folder.read(PLACES), manifest.grid, folder.path)
+        some = last is not None and not folder.sealed
+        lines = last_lines(folder.path / LINES, last or 1) if some else folder.read(LINES)
+        found = read_lines(lines, folder.read(PLACES), manifest.grid, folder.path)
         if folder.sealed and found.grid.slots != manifest.grid.slots:
             raise _not_whole(folder.path / LINES)
-        return found
-    return _from_table(parquet_table(folder, TABLE), manifest, folder.path / TABLE)
+    else:
+        found = _from_table(parquet_table(folder, TABLE), manifest, folder.path / TABLE)
+    return found if last is None else found.last(last)
 
 
 def parquet_table(folder: Folder, name: str) -> pa.Table:
@@ -179,7 +181,7 @@ def read_arrays(folder: Folder, name: str = MEASUREMENTS) -> dict[str, NDArray[A
             return {key: found[key] for key in found.files}
     except (ValueError, TypeError, EOFError, OSError, AttributeError, zipfile.BadZipFile):
         raise InputError(
-            "it cannot be read as arrays.", file=str(folder.path / name), remedy=_WHOLE
+            "it cannot be read as arrays.", file=str(folder.path / name), remedy=WHOLE
         ) from None
 
 
@@ -201,7 +203,7 @@ def _from_table(table: pa.Table, manifest: Manifest, path: Path) -> Numbers:
     edges = np.append(starts[0], ends[0, -1])
     grid = _grid(edges, manifest.grid)
     if grid.fingerprint() != manifest.grid.sha256 or not np.array_equal(grid.edges, edges):
-        raise InputError("its times are not those of the manifest.", file=str(path), remedy=_WHOLE)
+        raise InputError("its times are not those of the manifest.", file=str(path), remedy=WHOLE)
 
     def layer(name: str) -> Table | None:
         if name not in table.column_names:
@@ -222,53 +224,6 @@ def _grid(edges: NDArray[np.int64], facts: GridFacts) -> TimeGrid:
         return TimeGrid(edges, step, facts.tz)
     days = (date.fromisoformat(fold.start[:10]), date.fromisoformat(fold.end[:10]))
     return folded_period(*days, step, facts.tz, fold.to)
-
-
-def read_lines(lines: bytes, places: bytes, facts: GridFacts | str, path: Path) -> Numbers:
-    """The arrays of a stream from its lines, as far as they go.
-
-    Rows of one id, a tower that moved, are added up: the tables of a release hold each id once.
-
-    Args:
-        lines: `stream.ndjson`; a last line that is still being written is left out.
-        places: `places.json`.
-        facts: The slots of the manifest, or the time zone where nothing else is known.
-        path: The folder, for messages.
-
-    Raises:
-        InputError: They are damaged, or no slot is out yet.
-    """
-    try:
-        rows = json.loads(places)["zones"]
-        records = [json.loads(line) for line in lines.split(b"\n")[:-1]]
-        values = np.empty((len(records), len(rows)))
-        for slot, record in enumerate(records):
-            values[slot] = record["counts"]
-        moments = [datetime.fromisoformat(record["start"]) for record in records]
-        moments.append(datetime.fromisoformat(records[-1]["end"]))
-        edges = np.array([(at - _EPOCH) // timedelta(microseconds=1) for at in moments])
-        if isinstance(facts, str):
-            grid = TimeGrid(edges, moments[1] - moments[0], facts)
-        else:
-            grid = TimeGrid(edges, timedelta(seconds=facts.step_seconds), facts.tz)
-    except (ValueError, KeyError, IndexError, TypeError, OverflowError, SfumatoError):
-        raise InputError(
-            "this stream cannot be read, or no slot of it is out yet.",
-            file=str(path),
-            remedy="Name the folder that sfumato stream writes to.",
-        ) from None
-    if (
-        not isinstance(facts, str)
-        and grid.slots == facts.slots
-        and grid.fingerprint() != facts.sha256
-    ):
-        raise InputError("its times are not those of the manifest.", file=str(path), remedy=_WHOLE)
-    ids, row = np.unique(np.asarray(rows, dtype=np.str_), return_inverse=True)
-    if ids.size == len(rows):
-        return Numbers(np.asarray(rows, dtype=np.str_), grid, np.ascontiguousarray(values.T))
-    summed = np.zeros((ids.size, grid.slots))
-    np.add.at(summed, row, values.T)
-    return Numbers(ids, grid, np.round(summed, 3))
 
 
 def read_shapes(folder: Folder, ids: NDArray[np.str_]) -> Shapes:
@@ -302,9 +257,9 @@ def _open_unsealed(path: Path, tz: str | None) -> Folder:
         said = json.loads((path / STATEMENT).read_text("utf-8"))
         inside = said.get("manifest")
     except (OSError, ValueError, AttributeError):
-        raise _no_folder(path) from None
+        raise no_folder(path) from None
     if inside is None:
-        return Folder(path, _without_manifest(said, path, tz), sealed=False)
+        return Folder(path, first_manifest(said, path, tz), sealed=False)
     manifest = _manifest(json.dumps(inside), path)
     folder = Folder(path, manifest, sealed=False)
     folder.check()
@@ -317,85 +272,11 @@ def _open_unsealed(path: Path, tz: str | None) -> Folder:
     return Folder(path, told, sealed=False)
 
 
-def _without_manifest(said: dict[str, Any], path: Path, tz: str | None) -> Manifest:
-    """What the first version's `stream.json` says, as a manifest; what it leaves out is said."""
-    if tz is None:
-        raise InputError(
-            "this stream was made by a version that did not note its time zone.",
-            file=str(path),
-            remedy="Give `tz`, as the stream was given it.",
-        )
-    try:
-        lines, listed = ((path / name).read_bytes() for name in (LINES, PLACES))
-    except OSError:
-        raise _no_folder(path) from None
-    numbers = read_lines(lines, listed, tz, path)
-    try:
-        ids = "\n".join(json.loads(listed)["zones"]).encode()
-        epsilon = float(said["epsilon"] or 0.0)
-        spent = {"releases": 1, "rho": None, "epsilon": epsilon, "delta": said["delta"]}
-        places = {
-            "kind": "places",
-            "count": numbers.ids.size,
-            "sha256": hashlib.sha256(ids).hexdigest(),
-        }
-        return Manifest.model_validate(
-            {
-                "kind": "stream",
-                "tainted": False,
-                "release": {
-                    "id": said["release"],
-                    "name": path.absolute().name,
-                    "dataset": "",
-                    "reserved_at": "",
-                },
-                "privacy": {
-                    "unit": said["unit"],
-                    "neighbours": said["neighbours"],
-                    "bound": f"{said['counts'].capitalize()}.",
-                    "counting": "people",
-                    "measurements": [],
-                    "rho": None,
-                    "epsilon": epsilon,
-                    "delta": said["delta"],
-                    "method": "",
-                    "cumulative": {
-                        "datasets": [],
-                        "lifetime": spent | {"method": ""},
-                        "worst_period": spent | {"method": ""},
-                        "worst_period_is": None,
-                        "caps": [],
-                    },
-                },
-                "counted": places,
-                "released": places,
-                "grid": GridFacts.of(numbers.grid),
-                "scheme": {
-                    "name": f"stream/{said['scheme']}",
-                    "parameters": {},
-                    "interval_coverage": 0,
-                },
-                "public_inputs": {},
-                "software": {},
-                "ledger": {"id": said["ledger"]["id"], "length": 0, "hash": said["ledger"]["hash"]},
-                "files": {},
-                "caveats": [
-                    "This stream was made by a version that wrote no manifest: no digest vouches "
-                    "for its numbers, and what other releases about the same people add to it "
-                    "stands in the holder's ledger alone."
-                ],
-                "not_covered": [],
-            }
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise _no_folder(path) from None
-
-
 def _manifest(text: str, path: Path) -> Manifest:
     try:
         return Manifest.model_validate_json(text)
     except ValidationError:
-        raise _no_folder(path) from None
+        raise no_folder(path) from None
 
 
 def _microseconds(column: pa.ChunkedArray, path: Path) -> NDArray[np.int64]:
@@ -406,17 +287,9 @@ def _microseconds(column: pa.ChunkedArray, path: Path) -> NDArray[np.int64]:
     return result
 
 
-def _no_folder(path: Path) -> InputError:
-    return InputError(
-        "this is not a release folder, or its manifest is damaged.",
-        file=str(path),
-        remedy="Name the folder that sfumato release, stream or sanitise made.",
-    )
-
-
 def _missing(path: Path) -> InputError:
     return InputError(
-        "the manifest lists it, and it cannot be read here.", file=str(path), remedy=_WHOLE
+        "the manifest lists it, and it cannot be read here.", file=str(path), remedy=WHOLE
     )
 
 
@@ -424,7 +297,7 @@ def _altered(path: Path) -> InputError:
     return InputError(
         "it is not as it was published: its digest is not the one in the manifest.",
         file=str(path),
-        remedy=_WHOLE,
+        remedy=WHOLE,
     )
 
 
@@ -432,5 +305,5 @@ def _not_whole(path: Path) -> InputError:
     return InputError(
         "it does not hold every place and slot of the manifest once, in order.",
         file=str(path),
-        remedy=_WHOLE,
+        remedy=WHOLE,
     )

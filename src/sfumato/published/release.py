@@ -26,13 +26,13 @@ from sfumato.privacy.ledger.limits import PER_METRE
 from sfumato.published.folder import (
     TABLE,
     Folder,
-    Numbers,
     Shapes,
     open_folder,
     parquet_table,
     read_numbers,
     read_shapes,
 )
+from sfumato.published.lines import Numbers
 from sfumato.published.manifest import Manifest
 from sfumato.published.notebook import shown
 from sfumato.published.statement import rounded_up, statement, take_note
@@ -60,6 +60,8 @@ class Release:
     folder: Path
     manifest: Manifest
     how: str = "read"
+    last: int | None = None
+    """Only so many of the last slots, if given."""
 
     @property
     def kind(self) -> str:
@@ -78,7 +80,7 @@ class Release:
 
     @cached_property
     def _numbers(self) -> Numbers:
-        return read_numbers(self.files)
+        return read_numbers(self.files, self.last)
 
     @cached_property
     def _shapes(self) -> Shapes:
@@ -118,6 +120,11 @@ class Release:
         return self._numbers.upper
 
     @property
+    def total_interval(self) -> Table | None:
+        """Ends of the interval of each slot's sum (slot x 2); `None` where none is stated."""
+        return self._numbers.total
+
+    @property
     def names(self) -> tuple[str, ...]:
         """What the places are called; their ids where they have no names."""
         return self._shapes.names
@@ -146,9 +153,10 @@ class Release:
         """
         if self.kind == "traces":
             return parquet_table(self.files, "traces.parquet")
-        if self.files.holds(TABLE):
+        if self.files.holds(TABLE) and self.last is None:
             return parquet_table(self.files, TABLE)
-        return long_table(self.ids, self.grid, self.values)
+        layers = {"median": self.median, "lower": self.lower, "upper": self.upper}
+        return long_table(self.ids, self.grid, self.values, **layers)
 
     def statement(self) -> str:
         """The privacy statement in plain words, after what readers must take note of."""
@@ -250,12 +258,15 @@ class Release:
         return shown(self.manifest, self.table().slice(0, 5), counts, shapes, self.sealed)
 
 
-def read_release(folder: str | os.PathLike[str], *, tz: str | None = None) -> Release:
+def read_release(
+    folder: str | os.PathLike[str], *, tz: str | None = None, last: int | None = None
+) -> Release:
     """What somebody published, from its folder, after every file was compared with its digest.
 
     Args:
         folder: What `sfumato release`, `stream` or `sanitise` made.
         tz: The time zone of a stream that the first version made; all others name theirs.
+        last: Only so many of the last slots, of a stream that goes on say.
 
     Returns:
         The release; its arrays are loaded when they are asked for.
@@ -267,8 +278,10 @@ def read_release(folder: str | os.PathLike[str], *, tz: str | None = None) -> Re
         >>> week = sfumato.read_release("releases/week-37")     # doctest: +SKIP
         >>> week.to_pandas().groupby("zone_id")["count"].mean()  # doctest: +SKIP
     """
+    if last is not None and last < 1:
+        raise UsageError("At least one slot is read.", remedy="Give `last` a positive number.")
     found = open_folder(Path(folder), tz)
-    return Release(found.path, found.manifest, "read" if found.sealed else UNSEALED)
+    return Release(found.path, found.manifest, "read" if found.sealed else UNSEALED, last)
 
 
 def as_release(given: str | os.PathLike[str] | Release, tz: str | None = None) -> Release:

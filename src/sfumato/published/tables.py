@@ -77,20 +77,30 @@ def with_local_times(table: pa.Table, grid: TimeGrid) -> pa.Table:
 
 
 def write_long_tables(
-    folder: Path, ids: NDArray[np.str_], grid: TimeGrid, values: NDArray[np.float64]
+    folder: Path,
+    ids: NDArray[np.str_],
+    grid: TimeGrid,
+    values: NDArray[np.float64],
+    *,
+    median: NDArray[np.float64] | None = None,
+    lower: NDArray[np.float64] | None = None,
+    upper: NDArray[np.float64] | None = None,
 ) -> None:
     """`density.parquet` and `density.csv` of a stream; whole numbers are written as such.
 
     Some places at a time, so that memory is that of the numbers alone. The same bytes for the
     same numbers.
     """
-    whole = bool((values == np.rint(values)).all())
-    kept = values.astype(np.int64) if whole else values
     step = max(1, _BATCH // grid.slots)
+    given = {"median": median, "lower": lower, "upper": upper}
+    layers = {name: _whole_numbers(layer) for name, layer in given.items() if layer is not None}
+    counts = _whole_numbers(values)
 
     def tables() -> Iterator[pa.Table]:
         for first in range(0, ids.size, step):
-            yield long_table(ids[first : first + step], grid, kept[first : first + step])
+            some = slice(first, first + step)
+            further = {name: layer[some] for name, layer in layers.items()}
+            yield long_table(ids[some], grid, counts[some], **further)
 
     def parquet(path: Path) -> None:
         with pq.ParquetWriter(path, next(tables()).schema, compression="zstd") as writer:
@@ -106,6 +116,11 @@ def write_long_tables(
 
     write_atomically(folder / "density.parquet", parquet)
     write_atomically(folder / "density.csv", csv)
+
+
+def _whole_numbers(values: NDArray[np.float64]) -> NDArray[Any]:
+    whole = bool((values == np.rint(values)).all())
+    return values.astype(np.int64) if whole else values
 
 
 _FILES = {
@@ -124,13 +139,15 @@ _FILES = {
     "index.html": "the numbers to look at: open it in a browser, it needs no network",
     "manifest.json": "the privacy statement for machines, and the digest of every other file",
     "README.txt": "this text",
-    "slots": "a folder with a Parquet file of the numbers of each slot",
+    "slots": "a folder with a Parquet file of the numbers of each slot: zone_id, count{further}",
     "stream.ndjson": "the numbers, a line a slot: when it begins and ends, whether it was measured "
-    "anew (fresh), the standard deviation of the noise (sd), counts in the order of places.json",
+    "anew (fresh), the standard deviation of the noise (sd), counts{further} in the order of "
+    "places.json{total}",
     "places.json": "the zones in the order of the counts in stream.ndjson",
     "stream.json": "the privacy statement for machines, from the first slot on",
 }
-_LIVE = ("slots", "stream.ndjson", "places.json", "stream.json", "README.txt")
+_LATER = ("density.parquet", "density.csv", "manifest.json")
+"""What a stream has from its last slot on; the page too, unless it goes on by the clock."""
 
 
 def readme(manifest: Manifest, files: Iterable[str], promise: str | None = None) -> str:
@@ -144,9 +161,18 @@ def readme(manifest: Manifest, files: Iterable[str], promise: str | None = None)
     present = sorted({*files, "README.txt", "manifest.json"})
     columns = ", median" if manifest.scheme.median else ""
     columns += ", lower, upper" if manifest.scheme.interval_coverage else ""
-    listed = [f"{n}: {_FILES[n]}.".format(further=columns) for n in present if n in _FILES]
+    total = "; total, the sum and the ends of its interval" if "lower" in columns else ""
+    listed = [
+        f"{n}: {_FILES[n]}.".format(further=columns, total=total) for n in present if n in _FILES
+    ]
     if manifest.kind == "stream":
-        later = [name for name in present if name not in _LIVE]
+        live = bool(manifest.public_inputs.get("live"))
+        later = [n for n in present if n in _LATER or (n == "index.html" and not live)]
+        if live:
+            listed.append(
+                "While the stream goes on, index.html shows its last slots and is replaced as "
+                "slots close; it says as of when it is."
+            )
         listed.append(f"With the last slot come {', '.join(later[:-1])} and {later[-1]}.")
     note, told = take_note(manifest), promise or statement(manifest)
     parts = [

@@ -25,6 +25,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ from sfumato.io.write import write_bytes
 from sfumato.model.source import Progress
 from sfumato.published.release import Release, as_release
 from sfumato.reports.encode import encode_numbers, encode_outlines
-from sfumato.reports.privacy_label import Words, encode_clock, label_facts, load_words
+from sfumato.reports.privacy_label import Words, encode_clock, fill, label_facts, load_words
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)
@@ -192,7 +193,7 @@ def encode_releases(releases: Sequence[Release], words: Words) -> dict[str, Any]
     """What the page's script reads; equal maps are held once."""
     maps: list[dict[str, Any]] = []
     known: dict[str, int] = {}
-    entries = []
+    entries: list[dict[str, Any]] = []
     for release in releases:
         drawn = release.geometry
         places = {
@@ -214,10 +215,29 @@ def encode_releases(releases: Sequence[Release], words: Words) -> dict[str, Any]
                     release.values, release.lower, release.upper, release.median
                 ),
                 "city": [round(float(total), 2) for total in np.nansum(release.values, axis=0)],
-                "facts": label_facts(release.manifest.model_dump(mode="json"), words),
+                "facts": label_facts(release.manifest.model_dump(mode="json"), words)
+                | _how_far(release, words),
             }
         )
+        if release.total_interval is not None:
+            entries[-1]["city_ends"] = [
+                [round(float(end), 2) if np.isfinite(end) else None for end in ends]
+                for ends in release.total_interval.T
+            ]
     return {"maps": maps, "releases": entries}
+
+
+def _how_far(release: Release, words: Words) -> dict[str, str]:
+    """As of when the page of a stream that goes on is; of a very long one, what it shows."""
+    grid, last = release.grid, release.grid.ends()[-1]
+    if release.kind != "stream":
+        return {}
+    if not release.sealed and last < datetime.fromisoformat(release.manifest.grid.end):
+        time = f"{last:%Y-%m-%d %H:%M} {last.tzname()}"
+        return {"as_of": fill(words["page"]["as_of"], time=time, tz=grid.tz, n=grid.slots)}
+    if grid.slots < release.manifest.grid.slots:
+        return {"last": fill(words["page"]["last"], n=grid.slots)}
+    return {}
 
 
 def report(

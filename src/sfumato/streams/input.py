@@ -25,12 +25,13 @@ from __future__ import annotations
 import json
 import select
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import InputError, SfumatoError
@@ -89,6 +90,8 @@ class Tick:
     """What the clock says, in epoch microseconds."""
 
     clock_us: int
+    stated: bool = field(default=False, compare=False)
+    """Whether the feeder stated it; otherwise it is the machine's."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,29 +206,59 @@ def folder_feed(
         )
         for name in fresh:
             seen.add(name)
-            yield from _rows(folder / name, options)
+            yield from file_rows(folder / name, options)
         yield tick
 
 
-def _rows(path: Path, options: Options) -> list[Positions] | list[Unfit]:
+def rows_in(source: object, options: Options) -> list[Positions] | None:
+    """All rows of a file or a table, ids as their canonical text; `None` for an empty file."""
+    events = resolved(
+        read_events(
+            source,
+            columns=options.columns,
+            tz=options.tz,
+            time_unit=options.time_unit,
+            format=options.format,
+        ),
+        options.zones,
+    )
+    if not events.parts:
+        return None
+    return list(rows_of(events, period=options.period, held=UserEncoding.TEXT))
+
+
+def record_rows(records: Iterable[Mapping[str, Any]], options: Options) -> Positions:
+    """Rows of records in memory, each read by itself as a line of JSON would be.
+
+    As a data frame one record's value could decide the type of everybody's column. A record that
+    is no JSON object is an unreadable row.
+    """
+    lines, bad = [], 0
+    for record in records:
+        try:
+            lines.append(json.dumps(record, default=_plain).encode())
+        except (TypeError, ValueError, RecursionError):
+            bad += 1
+    return json_positions(b"".join(line + b"\n" for line in lines), line_rules(options), bad)
+
+
+def _plain(value: Any) -> Any:
+    """Times and numpy's numbers as JSON has them."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError
+
+
+def file_rows(path: Path, options: Options) -> list[Positions] | list[Unfit]:
     """All rows of a file, or none: one that breaks in the middle is not counted in part."""
     known = options.format is not None or is_event_file(path)
     if not known or not path.is_file():
         return [Unfit(path.name, "its name is not that of a format of events")]
     try:
-        events = resolved(
-            read_events(
-                path,
-                columns=options.columns,
-                tz=options.tz,
-                time_unit=options.time_unit,
-                format=options.format,
-            ),
-            options.zones,
-        )
-        if not events.parts:
-            return [Unfit(path.name, "it is empty")]
-        return list(rows_of(events, period=options.period, held=UserEncoding.TEXT))
+        found = rows_in(path, options)
+        return [Unfit(path.name, "it is empty")] if found is None else found
     except SfumatoError as error:
         return [Unfit(path.name, error.problem)]
     except (pa.ArrowException, OSError, ValueError):
@@ -240,7 +273,7 @@ def _told(folder: Path) -> Tick:
         return Tick(machine_clock())
     except OSError as error:
         raise unreadable(folder / _CLOCK, error) from None
-    return Tick(_instant(text.strip(), _CLOCK))
+    return Tick(_instant(text.strip(), _CLOCK), stated=True)
 
 
 def _clock(line: bytes) -> Tick | None:
@@ -251,7 +284,7 @@ def _clock(line: bytes) -> Tick | None:
         return None
     if not isinstance(said, dict) or set(said) != {"clock"}:
         return None
-    return Tick(_instant(str(said["clock"]), _STDIN))
+    return Tick(_instant(str(said["clock"]), _STDIN), stated=True)
 
 
 def _instant(text: str, where: str) -> int:

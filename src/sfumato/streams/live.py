@@ -10,8 +10,10 @@ When the last slot is out the reservation is committed, the key destroyed, the s
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -32,18 +34,12 @@ from sfumato.privacy.ledger.limits import compose
 from sfumato.privacy.wall import Wall
 from sfumato.published.statement import check_claim
 from sfumato.streams.facts import StreamFacts, charged_unit
-from sfumato.streams.output import (
-    Consistency,
-    Outputs,
-    consistent,
-    line_bytes,
-    stream_manifest,
-    stream_readme,
-    table_bytes,
-)
+from sfumato.streams.output import Consistency, Outputs, Steady, line_bytes, table_bytes
 from sfumato.streams.registry import later_settings, settings_text
 from sfumato.streams.scheme import Finished, Meter, Publication, StreamScheme
+from sfumato.streams.spreading import split_over_zones, spread_over_zones
 from sfumato.streams.state import Standing, Store, chained
+from sfumato.streams.statement import stream_manifest, stream_readme
 
 LIVE = "live"
 _SOURCE = "source"
@@ -75,6 +71,10 @@ class StreamRequest:
     """Where the published numbers are about; `reading` binds it."""
     shares: Overlay | None = None
     """How the counted places are spread over the released ones, where these are others."""
+    split: bool = False
+    """Whether they are spread before the noise (`streams.spreading`); `reading` binds it."""
+    border: Mapping[str, bool | int | float | str | None] = field(default_factory=dict)
+    """What the border of the zones takes, from public geometry; for readers."""
 
     @property
     def released_ids(self) -> NDArray[np.str_]:
@@ -82,18 +82,16 @@ class StreamRequest:
         return self.place_ids if self.shares is None else self.shares.zone_ids
 
     def spread(self, made: Publication) -> Publication:
-        """The publication about the released places: post-processing by public shares.
-
-        Noise of independent places adds up in squares; `sd` becomes that of the noisiest zone.
-        """
-        if self.shares is None:
+        """The publication about the released places."""
+        if self.shares is None or self.split:
             return made
-        squares = self.shares.shares.multiply(self.shares.shares).sum(axis=0)
-        return replace(
-            made,
-            values=self.shares.to_zones(made.values),
-            sd=made.sd * float(np.sqrt(np.max(squares))),
-        )
+        return spread_over_zones(made, self.shares)
+
+    def noise_of_sum(self, made: Publication) -> float:
+        """Standard deviation of the noise in the sum of all values, were each noised by itself."""
+        spread = None if self.split else self.shares
+        weights = np.ones(made.values.size) if spread is None else spread.sums
+        return made.sd * float(np.linalg.norm(weights))
 
     @property
     def live(self) -> bool:
@@ -147,6 +145,8 @@ class LiveStream:
         self._resume = resume
         self._held = ExitStack()
         self._starts, self._ends = request.grid.starts(), request.grid.ends()
+        self.noise_of_sum = 0.0
+        """Standard deviation of the noise in the last slot's sum, as far as public facts tell."""
         self.kept: Any = None
         """Where the source stood when the last slot was published, in its own words."""
 
@@ -195,13 +195,14 @@ class LiveStream:
         self._standing, state = self._store.load()
         self._outputs.check(self._standing)
         self._begin(reservation)
-        self._before = None
+        self._steady = Steady(request.consistency)
         self._lines = b"" if self._standing.next_slot == 0 else None
         if state:
             said = state.pop("lines", None)  # none in streams that were begun before there was one
             self._lines = None if said is None else bytes.fromhex(said)
             self.meter.restore(state.pop("meter"))
-            self._before = state.pop("published", None)
+            self._steady.before = state.pop("published", None)
+            self._steady.raw = state.pop("raw", None)
             self.kept = state.pop(_SOURCE, None)
             self._publisher.restore(state)
         self._outputs.write(self._standing)
@@ -211,7 +212,8 @@ class LiveStream:
         request, outputs = self._request, self._outputs
         bare = stream_manifest(request, reservation, {})
         check_claim(bare)
-        said = outputs.begin(request.released_ids, stream_readme(request, bare))
+        readme = stream_readme(request, bare)
+        said = outputs.begin(request.released_ids, readme, request.released)
         self._manifest = bare.model_copy(update={"files": said})
         manifest = self._manifest.model_dump(mode="json")
         outputs.state(self._statement(reservation) | {"manifest": manifest})
@@ -221,6 +223,14 @@ class LiveStream:
         """The slot to publish next; those before it are out for good."""
         return self._standing.next_slot
 
+    def times(self, slot: int) -> tuple[datetime, datetime]:
+        """When a slot begins and ends."""
+        return self._starts[slot], self._ends[slot]
+
+    def page(self) -> None:
+        """Write the page of what is out, as of the last slot, in one step. Post-processing."""
+        self._outputs.page(self._manifest)
+
     def sampling_key(self) -> bytes:
         """256 bits for the keyed order of sampling, the same on every start."""
         return Wall(self.meter, self.key).sampling_key("positions")
@@ -228,7 +238,25 @@ class LiveStream:
     def prepare(self, whole: Private[Counts], first: int) -> None:
         """Show a finished scheme the window that begins at the next slot."""
         if isinstance(self._publisher, Finished) and self._request.scheme.finished:
-            self._publisher.prepare(whole, first, Wall(self.meter, self.key))
+            wall = Wall(self.meter, self.key)
+            self._publisher.prepare(self._placed(whole, first, wall), first, wall)
+
+    def _placed(self, box: Private[Counts], first: int, wall: Wall) -> Private[Counts]:
+        """Counts at towers, of one slot or of several, in zones; of the same sensitivity."""
+        shares = self._request.shares
+        if shares is None or not self._request.split:
+            return box
+
+        def split(counts: Counts) -> Counts:
+            slots = counts.values.reshape(len(counts.values), -1).T
+            found = [
+                split_over_zones(slot, shares, wall.sampling_key(f"zones@{first + k}"))
+                for k, slot in enumerate(slots)
+            ]
+            zones = np.stack(found, axis=1)
+            return replace(counts, values=zones[:, 0] if counts.values.ndim == 1 else zones)
+
+        return box.map(split)
 
     def publish(self, slot: int, box: Private[Counts], kept: Any = None) -> Publication:
         """Publish one slot, in order, once; `kept` says where the source stands after it.
@@ -240,28 +268,27 @@ class LiveStream:
             raise UsageError(f"The slot to publish now is {self.next_slot}, not {slot}.")
         request = self._request
         wall = Wall(self.meter, self.key)
-        made = request.spread(self._publisher.publish(slot, box, wall, self.meter))
+        placed = self._placed(box, slot, wall)
+        raw = self._publisher.publish(slot, placed, wall, self.meter)
+        made, self.noise_of_sum = request.spread(raw), request.noise_of_sum(raw)
         if made.tainted:
             raise SfumatoError("Noise from a test seed is never published.")
-        values, how = made.values, request.consistency
-        if how is not Consistency.NONE:
-            if made.fresh or self._before is None:
-                seed = wall.sampling_key(f"consistency@{slot}")
-                self._before = consistent(values, how, seed)
-            values = self._before
+        made = self._steady.made(made, wall.sampling_key(f"consistency@{slot}"))
         start, end = self._starts[slot].isoformat(), self._ends[slot].isoformat()
         standing = Standing(
             slot + 1,
-            table_bytes(request.released_ids, values),
-            line_bytes(slot, start, end, made, values),
+            table_bytes(request.released_ids, made),
+            line_bytes(slot, start, end, made),
             self._standing.offset + len(self._standing.line),
         )
         state = dict(self._publisher.state()) | {"meter": self.meter.state()}
         if self._lines is not None:
             self._lines = chained(self._lines, standing.line)
             state["lines"] = self._lines.hex()
-        if self._before is not None:
-            state["published"] = self._before
+        if self._steady.before is not None:
+            state["published"] = self._steady.before
+        if self._steady.raw is not None and request.consistency is Consistency.RANDOM:
+            state["raw"] = self._steady.raw
         if kept is not None:
             state[_SOURCE] = self.kept = kept
         self._store.save(standing, state)

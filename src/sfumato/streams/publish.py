@@ -1,87 +1,53 @@
-"""`sfumato.stream`: publish slot after slot, from a history, a folder that fills, or a pipe.
+"""`sfumato.stream`: publish slot after slot, from a history, a folder, a pipe, or what is pushed.
 
-Killed at any instant and run again with `resume`, it goes on with the same numbers and pays once
-(`streams.live`). A finished history is bound to the reservation by its fingerprint; events that
-are yet to come cannot be.
+Here a call becomes a request; `streams.run` runs it. Killed at any instant and run again with
+`resume`, a stream goes on with the same numbers and pays once (`streams.live`). A finished history
+is bound to the reservation by its fingerprint; events that are yet to come cannot be.
 
-Towers that are spread over zones: positions are counted and measured at towers, and every
-published histogram is then mapped to zones by the public shares, which is post-processing.
+Towers that are spread over zones: positions are counted at towers and mapped to zones by public
+shares, after the noise or, where zones swallow many towers, before it (`streams.spreading`).
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
-from html import escape
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sfumato.engine.local import DropLog, LocalSource
-from sfumato.errors import ReservationRefused, UsageError
+from sfumato.engine.local import DropLog
+from sfumato.errors import UsageError
 from sfumato.geography.border import FIRST
 from sfumato.geography.places import OpenedPlaces, PlaceOptions
-from sfumato.io.events import read_events
-from sfumato.io.rows import Positions
 from sfumato.model.places import PlaceKind
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import Calendar, TimeGrid, day_of, parse_step
 from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Ledger
-from sfumato.privacy.transaction import names_of_input
-from sfumato.published.release import read_release
-from sfumato.streams.facts import (
-    StreamFacts,
-    begins_window,
-    grid_columns,
-    unit_in_slots,
-    window_end,
-)
-from sfumato.streams.input import Dated, Item, Options, Unfit, folder_feed, ndjson_feed
+from sfumato.streams.facts import StreamFacts, grid_columns, unit_in_slots
+from sfumato.streams.input import Options, Unfit, ndjson_feed
 from sfumato.streams.kafka import Topic, TopicFeed, client_settings, is_topic
-from sfumato.streams.live import LiveStream, StreamRequest
+from sfumato.streams.live import StreamRequest
 from sfumato.streams.output import Consistency
 from sfumato.streams.public_inputs import read_public_inputs
 from sfumato.streams.registry import default_name, stream_scheme
-from sfumato.streams.scheme import Publication
-from sfumato.streams.slots import Buffer, Dropped, SlotSource
+from sfumato.streams.run import Runner, Stream, Told
+from sfumato.streams.slots import Dropped
+from sfumato.streams.spreading import splits
 
 PIPE = "-"
 _ENDLESS_DAYS = 3653
 """Ten years: what an endless stream is planned for."""
 CLOCKS = ("machine", "feed", "broker")
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """How far a stream is; `finished` when its last slot is out and the reservation committed."""
-
-    folder: Path
-    finished: bool
-    next_slot: int
-
-    def __repr__(self) -> str:
-        how = "finished" if self.finished else "more may come"
-        return f"<stream {self.folder.name!r}: {self.next_slot} slots are out, {how}>"
-
-    def _repr_html_(self) -> str:
-        return read_release(self.folder)._repr_html_() if self.next_slot else escape(repr(self))
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """One published slot, for whoever watches: public numbers only."""
-
-    slot: int
-    made: Publication
-    spent: float
-    """Share of the window's budget that is spent."""
+_SPLIT = "towers over zones"
+"""How a reservation notes that zones were measured; absent where towers were."""
 
 
 def stream(
-    events: object,
+    events: object = None,
     *,
     out: str | os.PathLike[str],
     dataset: str,
@@ -124,13 +90,14 @@ def stream(
     watch: Callable[[Told], None] | None = None,
     internal: Callable[[DropLog | Dropped | Unfit], None] | None = None,
     progress: Progress | None = None,
-) -> Published:
+) -> Stream:
     """Publish counts while people move. Killed and resumed, it goes on with the same numbers.
 
     Args:
         events: A history (whatever `release` takes), a folder with `follow`, or NDJSON from a
             pipe: an open binary file, or `-` for standard input; or a Kafka topic:
-            `kafka://broker-1:9092,broker-2:9092/positions`, one JSON object a record.
+            `kafka://broker-1:9092,broker-2:9092/positions`, one JSON object a record. None: they
+            are pushed to what comes back, by `add` and `close`.
         out: Folder to write to.
         dataset: Whose people these are, as the ledger knows them.
         epsilon: Privacy loss of one unit.
@@ -168,7 +135,8 @@ def stream(
         time_unit: Unit of epoch numbers: s, ms, us or ns.
         events_tz: Clock of event times that carry no offset; default: `tz`.
         clock: Whose clock decides what is late: machine; feed, for lines of a pipe that state it;
-            broker, for the stamps of a topic's broker.
+            broker, for the stamps of a topic's broker. Where events are pushed, machine refuses
+            to close a slot before its end and delay are over.
         kafka_config: Settings of the Kafka client by name, or a file of `name=value`.
         ledger: The ledger, its file or address; default: a file in your data folder.
         begin: Told the public facts before anything is reserved.
@@ -177,7 +145,8 @@ def stream(
         progress: Told the stage and its share.
 
     Returns:
-        How far the stream is.
+        Where the stream is and how far. Without `events` it is open (use it in a `with`): `add`
+        takes events, `close` publishes a slot.
 
     Raises:
         UsageError: What is asked for does not go together.
@@ -190,6 +159,12 @@ def stream(
         ...     tz="Europe/Paris", dataset="metro subscribers", epsilon=1, delta=1e-7,
         ...     unit="user-day", out="streams/week-37",
         ... )
+        >>> with sfumato.stream(                                           # doctest: +SKIP
+        ...     zones="zones.geojson", start="2024-03-04", tz="Europe/Paris", out="streams/metro",
+        ...     dataset="metro subscribers", epsilon=1, delta=1e-7, resume=True,
+        ... ) as publisher:
+        ...     publisher.add([{"user": "7", "time": "2024-03-04T08:00Z", "lon": 2.3, "lat": 48.8}])
+        ...     publisher.close(publisher.next_slot)
     """
     pipe = events == PIPE if isinstance(events, str) else hasattr(events, "read")
     if end is None and not (unit.startswith("w-event") or unit in ("event", "user-day")):
@@ -221,19 +196,24 @@ def stream(
     )
     folder = Path(out).absolute()
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    if said.spreads and border is None:
-        said = replace(said, border=_begun_with(book, dataset, name or folder.name))
+    begun = _begun_with(book, dataset, name or folder.name)
+    if said.spreads and border is None and begun is not None:
+        said = replace(said, border=str(begun.get("border", FIRST)))
     # Towers without a cell stay: streams of the first version counted them, and go on.
     places = said.open(period=slots, tz=tz, keep_all=True)
     counted = places.counted
+    split = places.shares is not None and splits(places.shares)
+    if begun is not None:
+        split = _SPLIT in begun
+    measured = places.released if split else counted
     facts = StreamFacts(
-        len(counted),
+        len(measured),
         Calendar.of(slots),
         epsilon,
         delta,
         unit_in_slots(Unit.parse(unit), slots),
         expected_users,
-        grid_columns(counted),
+        grid_columns(measured),
     )
     reading = Options(
         counted.kind is PlaceKind.ZONES,
@@ -245,12 +225,12 @@ def stream(
         format,
         clock == "broker",
     )
-    coming = pipe or follow or topic is not None
+    coming = pipe or follow or topic is not None or events is None
     chosen = scheme or default_name(facts, finished=not coming)
     recipe = stream_scheme(chosen, parameter)
     beside = read_public_inputs(
         recipe,
-        counted,
+        measured,
         places.released,
         slots,
         roads=roads,
@@ -268,10 +248,12 @@ def stream(
         out=folder,
         consistency=_consistency(consistency),
         delay_seconds=0 if delay == "0" else int(parse_step(delay).total_seconds()),
-        reading=(*_read_as(reading, places, slots, topic), *beside.named),
+        reading=(*_read_as(reading, places, slots, topic, split), *beside.named),
         place_kind=counted.kind.value,
         released=places.released,
         shares=places.shares,
+        split=split,
+        border={} if places.loss is None else places.loss.facts(),
     )
     if request.scheme.finished and coming:
         raise UsageError(
@@ -281,19 +263,18 @@ def stream(
     book.require_dataset(dataset)
     if begin is not None:
         begin(facts)
-    desk = _Desk(book, request, places, reading, resume, watch, internal)
+    run = Runner(book, request, places, reading, resume, watch, internal)
+    if events is None:
+        return run.pushed()
     if topic is not None:
         settings = client_settings(kafka_config)
-        done = desk.follow_topic(
-            TopicFeed(topic, reading, slots, request.delay_seconds, settings=settings)
-        )
-    elif pipe:
-        done = desk.follow(ndjson_feed(_binary(events), reading))
-    elif follow:
-        done = desk.follow_folder(Path(str(events)))
-    else:
-        done = desk.replay(events, progress)
-    return Published(folder, *done)
+        feed = TopicFeed(topic, reading, slots, request.delay_seconds, settings=settings)
+        return run.followed(topic=feed)
+    if pipe:
+        return run.followed(ndjson_feed(_binary(events), reading))
+    if follow:
+        return run.followed(folder=Path(str(events)))
+    return run.replayed(events, progress)
 
 
 def _binary(events: Any) -> BinaryIO:
@@ -301,10 +282,10 @@ def _binary(events: Any) -> BinaryIO:
     return file
 
 
-def _begun_with(book: Ledger, dataset: str, name: str) -> str | None:
-    """The border of the stream that was begun under this name; none if none was."""
+def _begun_with(book: Ledger, dataset: str, name: str) -> Mapping[str, str] | None:
+    """How the stream that was begun under this name reads events; none if none was."""
     known = book.book().find(dataset, name)
-    return None if known is None else str(known.claim.config["reading"].get("border", FIRST))
+    return None if known is None else dict(known.claim.config["reading"])
 
 
 def _consistency(said: Consistency | str) -> Consistency:
@@ -314,7 +295,7 @@ def _consistency(said: Consistency | str) -> Consistency:
 
 
 def _read_as(
-    reading: Options, places: OpenedPlaces, grid: TimeGrid, topic: Topic | None
+    reading: Options, places: OpenedPlaces, grid: TimeGrid, topic: Topic | None, split: bool
 ) -> tuple[tuple[str, str], ...]:
     """What else a resumed run must have in common.
 
@@ -333,116 +314,6 @@ def _read_as(
         said["where zones lie"] = places.released.fingerprint()
     if places.border is not None:
         said["border"] = places.border
+    if split:
+        said[_SPLIT] = "before the noise"
     return (("where places lie", places.counted.fingerprint()), *sorted(said.items()))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Desk:
-    """One run of a stream: what comes in, and who is told."""
-
-    book: Ledger
-    request: StreamRequest
-    places: OpenedPlaces
-    reading: Options
-    resume: bool
-    watch: Callable[[Told], None] | None
-    internal: Callable[[DropLog | Dropped | Unfit], None] | None
-
-    def follow_folder(self, folder: Path) -> tuple[bool, int]:
-        """Publish what files that appear in a folder bring."""
-        return self.follow(None, folder)
-
-    def follow_topic(self, topic: TopicFeed) -> tuple[bool, int]:
-        """Publish what a topic brings, from where the stream stands."""
-        return self.follow(None, topic=topic)
-
-    def follow(
-        self,
-        feed: Iterator[Item] | None,
-        folder: Path | None = None,
-        topic: TopicFeed | None = None,
-    ) -> tuple[bool, int]:
-        """Publish what a feed brings, slot by slot as its clock closes them."""
-        request = self.request
-        with LiveStream(self.book, request, resume=self.resume) as live:
-            buffer = Buffer(
-                request.grid, self.places.counted, request.facts, next_slot=live.next_slot
-            )
-            if live.finished:
-                return _finish(live, request.grid)
-            key = live.sampling_key()
-            more: Callable[[], bool] = lambda: buffer.next_slot < request.grid.slots  # noqa: E731
-            if topic is not None:
-                topic.begin(live.kept)
-                feed = topic.items(more)
-            elif feed is None:
-                assert folder is not None
-                feed = folder_feed(folder, self.reading, more=more)
-            for item in feed:
-                if isinstance(item, Positions):
-                    buffer.add(item)
-                elif isinstance(item, Dated):
-                    buffer.add(item.rows, item.first, item.stop)
-                elif isinstance(item, Unfit):
-                    buffer.dropped.files += 1
-                    self._confide(item)
-                else:
-                    while buffer.next_slot < request.grid.slots and buffer.closes(
-                        buffer.next_slot, item.clock_us, request.delay_seconds
-                    ):
-                        slot = buffer.next_slot
-                        kept = None if topic is None else topic.kept(slot + 1)
-                        self._tell(live, slot, live.publish(slot, buffer.close(key), kept))
-            self._confide(buffer.dropped)
-            return _finish(live, request.grid)
-
-    def replay(self, events: object, progress: Progress | None) -> tuple[bool, int]:
-        """Publish a finished history."""
-        reading, request = self.reading, self.request
-        described = read_events(
-            events,
-            columns=reading.columns,
-            tz=reading.tz,
-            time_unit=reading.time_unit,
-            format=reading.format,
-            period=reading.period,
-            progress=progress,
-        )
-        source = LocalSource(described, self.places.counted, request.grid, progress=progress)
-        try:
-            bound, read = names_of_input(source, self.book, request.dataset, request.name)
-            self._confide(source.drops)  # read before anything is reserved
-            named = replace(request, fingerprint=bound, read=read)
-            with LiveStream(self.book, named, resume=self.resume) as live:
-                if not live.finished:
-                    slots = SlotSource(source, request.facts, live.sampling_key())
-                    if names_of_input(source, self.book, request.dataset, request.name)[0] != bound:
-                        # The key is bound to one input; what was counted may be another.
-                        raise ReservationRefused(
-                            "The events changed while they were read, so nothing was published.",
-                            remedy="Let nobody write to them, and run the same again.",
-                        )
-                    for slot in range(live.next_slot, request.grid.slots):
-                        if request.scheme.finished and begins_window(request.facts, slot):
-                            stop = window_end(request.facts, slot)
-                            live.prepare(slots.window(slot, stop), slot)
-                        self._tell(live, slot, live.publish(slot, slots.slot(slot)))
-                return _finish(live, request.grid)
-        finally:
-            source.close()
-            described.close()
-
-    def _tell(self, live: LiveStream, slot: int, made: Publication) -> None:
-        if self.watch is not None:
-            self.watch(Told(slot, made, live.meter.share_spent(slot)))
-
-    def _confide(self, found: DropLog | Dropped | Unfit) -> None:
-        if self.internal is not None:
-            self.internal(found)
-
-
-def _finish(live: LiveStream, grid: TimeGrid) -> tuple[bool, int]:
-    if live.next_slot >= grid.slots:
-        live.close()
-        return True, grid.slots
-    return False, live.next_slot

@@ -14,7 +14,7 @@ from sfumato.model.counts import Counting, Counts
 from sfumato.model.private import Private
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts, begins_window, window_end
-from sfumato.streams.output import Consistency, consistent
+from sfumato.streams.output import Consistency, Steady
 from sfumato.streams.scheme import Finished, Meter, StreamScheme, Values
 
 
@@ -71,7 +71,7 @@ def run_on(
     out = np.empty(counts.shape, dtype=np.float64)
     fresh = np.zeros(counts.shape[0], dtype=bool)
     sd = np.empty(counts.shape[0], dtype=np.float64)
-    share, before = 0.0, None
+    share, steady = 0.0, Steady(how)
     for slot in range(counts.shape[0]):
         if scheme.finished and begins_window(facts, slot):
             stop = window_end(facts, slot)
@@ -79,8 +79,7 @@ def run_on(
             assert isinstance(publisher, Finished)
             publisher.prepare(whole, slot, wall)
         made = publisher.publish(slot, boxed(counts[slot], facts), wall, meter)
-        if made.fresh or before is None or how is Consistency.NONE:
-            before = consistent(made.values, how, wall.sampling_key(f"consistency@{slot}"))
-        out[slot], fresh[slot], sd[slot] = before, made.fresh, made.sd
+        made = steady.made(made, wall.sampling_key(f"consistency@{slot}"))
+        out[slot], fresh[slot], sd[slot] = made.values, made.fresh, made.sd
         share = max(share, meter.share_spent(slot))
     return Run(out, fresh, share, sd)

@@ -17,6 +17,8 @@ export function drawFacts(release, words) {
     [!release.intervals ? words.strip.interval_none : facts.coverage ? fill(words.strip.interval, { percent: facts.coverage }) : words.strip.interval_plain, words.strip.interval_title],
   ].filter(Boolean);
   byId("strip").replaceChildren(...chips.map(([text, title]) => make("span", { class: "chip", title }, text)));
+  byId("as-of").textContent = facts.as_of ?? facts.last ?? "";
+  byId("as-of").hidden = !(facts.as_of || facts.last);
   byId("warnings").replaceChildren(...facts.warnings.map((/** @type {string} */ w) => make("p", {}, w)));
   byId("warnings").hidden = !facts.warnings.length;
   list("caveats", facts.caveats);
@@ -29,7 +31,7 @@ export function drawFacts(release, words) {
     dataset: facts.dataset || words.page.untitled, name: facts.name, year: facts.year || "n.d.", unit, zones: release.zones, period,
     epsilon: facts.epsilon ?? "?", delta: facts.delta ?? "?", protects: facts.unit, version: facts.version, id: facts.id,
   });
-  byId("precision").textContent = fill(words.page.precision, { step: figures.count(figures.step) });
+  byId("precision").textContent = fill(facts.as_of ? words.page.precision_live : words.page.precision, { step: figures.count(figures.step) });
 }
 
 /**

@@ -95,7 +95,7 @@ class Page {
     this.release = this.releases[index];
     const { release, words } = this;
     this.pinned = -1;
-    this.slot = before === release ? busyHour(release) : Math.min(this.slot, release.slots - 1);
+    this.slot = before === release ? firstShown(release) : Math.min(this.slot, release.slots - 1);
     if (before.map !== release.map) this.chosen = -1;
     const options = release.hasAreas ? ["density", "count"] : ["count"];
     byId("measure").replaceChildren(...options.map((m) => make("option", { value: m }, words.measure[m])));
@@ -315,10 +315,11 @@ class Page {
 }
 
 /**
- * A lively hour to begin with: the busiest of the first day.
+ * The latest hour of a stream that goes on; otherwise a lively one, the busiest of the first day.
  * @param {Release} release
  */
-function busyHour(release) {
+function firstShown(release) {
+  if (release.facts.as_of) return release.slots - 1;
   const end = release.clock.days[1] ?? release.slots;
   let best = 0;
   for (let t = 1; t < end; t += 1) if (release.city[t] > release.city[best]) best = t;

@@ -9,7 +9,8 @@ import { Clock } from "./times.js";
  * @typedef {{ids: string[], names: string[], districts: string[],
  *   outlines: import("./outlines.js").OutlinesData | null}} MapData
  * @typedef {{map: number, clock: import("./times.js").ClockData,
- *   numbers: import("./numbers.js").NumbersData, city: number[], facts: Record<string, any>}} ReleaseData
+ *   numbers: import("./numbers.js").NumbersData, city: number[],
+ *   city_ends?: number[][], facts: Record<string, any>}} ReleaseData
  * @typedef {{words: Words, maps: MapData[], releases: ReleaseData[]}} PageData
  * @typedef {{count: number, median: number, lower: number, upper: number}} Cell
  */
@@ -29,6 +30,8 @@ export class Release {
     this.numbers = numbers;
     this.clock = new Clock(data.clock, words);
     this.city = Float64Array.from(data.city);
+    /** Ends of the interval of each hour's total, where they are stated. */
+    this.cityEnds = data.city_ends ? data.city_ends.map((ends) => Float64Array.from(ends, (v) => v ?? NaN)) : null;
     this.facts = data.facts;
     this.zones = numbers.zones;
     this.slots = numbers.slots;

@@ -48,8 +48,9 @@ export class Panel {
     this.usual = usual?.values ?? null;
     this.city = zone < 0 ? null : cityLike(release, zone);
     const keys = [{ kind: "zone", text: zone < 0 ? words.key_total : words.key_zone }];
+    const band = release.facts.coverage ? fill(words.key_band, { percent: release.facts.coverage }) : words.key_band_plain;
+    if (zone < 0 && release.cityEnds) keys.push({ kind: "band", text: band });
     if (zone >= 0) {
-      const band = release.facts.coverage ? fill(words.key_band, { percent: release.facts.coverage }) : words.key_band_plain;
       if (release.intervals) keys.push({ kind: "band", text: band });
       keys.push({ kind: "usual", text: usual?.by === "weekday" ? words.key_weekday : words.key_kind });
       keys.push({ kind: "city", text: words.key_city });
@@ -71,8 +72,12 @@ export class Panel {
     const { figures, clock } = release;
     const words = this.words.panel;
     const value = byId("zone-value");
+    const ends = release.cityEnds;
     if (zone < 0) {
-      value.replaceChildren(make("strong", {}, figures.about(release.city[slot])), ` ${this.words.counting_unit[release.facts.counting] ?? this.words.counting_unit.visits}`, make("small", {}, ` ${words.no_total_interval}`));
+      const unit = ` ${this.words.counting_unit[release.facts.counting] ?? this.words.counting_unit.visits}`;
+      const stated = ends && Number.isFinite(ends[0][slot]);
+      const pm = make("span", { class: "pm" }, stated ? ` ${figures.about(ends[0][slot])} – ${figures.about(ends[1][slot])}` : "");
+      value.replaceChildren(make("strong", {}, figures.about(release.city[slot])), pm, unit, make("small", {}, stated ? "" : ` ${words.no_total_interval}`));
     } else {
       const cell = release.cell(zone, slot);
       value.replaceChildren(
@@ -89,7 +94,7 @@ export class Panel {
     lines.push({ values: zone < 0 ? release.city : release.row(zone, "count"), colour: tones[0], width: 2, dash: [] });
     this.frame = drawSeries(this.canvas, {
       lines,
-      band: zone < 0 || !release.intervals ? null : { lower: release.row(zone, "lower"), upper: release.row(zone, "upper"), colour: tones[1] },
+      band: zone < 0 ? (ends ? { lower: ends[0], upper: ends[1], colour: tones[1] } : null) : !release.intervals ? null : { lower: release.row(zone, "lower"), upper: release.row(zone, "upper"), colour: tones[1] },
       days: clock.days.map((k) => ({ slot: k, name: clock.shortDay(k) })),
       slots: release.slots,
       mark: slot,

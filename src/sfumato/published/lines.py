@@ -1,0 +1,221 @@
+"""The lines of a stream: numbers that grow slot by slot, read back as place x slot.
+
+`stream.ndjson` has a line a slot and `places.json` the order of its numbers. A stream that goes on
+is read from them alone, its last slots without what is before them; a complete one has a table too.
+Streams of the first version have no manifest: what their `stream.json` says becomes one here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError, SfumatoError
+from sfumato.model.time_grid import TimeGrid
+from sfumato.published.manifest import GridFacts, Manifest
+
+LINES, PLACES = "stream.ndjson", "places.json"
+WHOLE = "Take the whole folder as it was published, from its publisher or from a copy."
+Table = NDArray[np.float64]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbers:
+    """Place x slot, and what both are; no interval or median where the publisher states none."""
+
+    ids: NDArray[np.str_]
+    grid: TimeGrid
+    values: Table
+    lower: Table | None = None
+    upper: Table | None = None
+    median: Table | None = None
+    total: Table | None = None
+    """Lower and upper end of each slot's sum (slot x 2), where a stream states them."""
+
+    def last(self, slots: int) -> Numbers:
+        """The last slots alone."""
+        if slots >= self.grid.slots:
+            return self
+        kept = {
+            name: None if layer is None else np.ascontiguousarray(layer[:, -slots:])
+            for name in ("lower", "upper", "median")
+            for layer in [getattr(self, name)]
+        }
+        grid = TimeGrid(self.grid.edges[-slots - 1 :], self.grid.step, self.grid.tz)
+        total = None if self.total is None else self.total[-slots:]
+        return Numbers(self.ids, grid, self.values[:, -slots:], **kept, total=total)
+
+
+def last_lines(path: Path, lines: int) -> bytes:
+    """The last whole lines of a file that grows, without reading what is before them."""
+    block, found = 1 << 20, b""
+    try:
+        with path.open("rb") as file:
+            at = file.seek(0, io.SEEK_END)
+            while at > 0 and found.count(b"\n") <= lines:
+                size = min(block, at)
+                at -= size
+                file.seek(at)
+                found = file.read(size) + found
+                block *= 2
+    except OSError:
+        raise no_folder(path.parent) from None
+    end = found.rfind(b"\n") + 1  # the last may still be being written
+    return b"".join(found[:end].splitlines(keepends=True)[-lines:])
+
+
+def read_lines(lines: bytes, places: bytes, facts: GridFacts | str, path: Path) -> Numbers:
+    """The arrays of a stream from its lines, as far as they go.
+
+    Rows of one id, a tower that moved, are added up: the tables of a release hold each id once.
+
+    Args:
+        lines: `stream.ndjson`; a last line that is still being written is left out.
+        places: `places.json`.
+        facts: The slots of the manifest, or the time zone where nothing else is known.
+        path: The folder, for messages.
+
+    Raises:
+        InputError: They are damaged, or no slot is out yet.
+    """
+    try:
+        rows = json.loads(places)["zones"]
+        records = [json.loads(line) for line in lines.split(b"\n")[:-1]]
+        layers = {
+            name: _layer(records, name, len(rows))
+            for name in ("counts", "lower", "upper", "median")
+            if name == "counts" or any(name in record for record in records)
+        }
+        total = None
+        if any("total" in record for record in records):
+            total = _layer(records, "total", 3)[:, 1:]
+        moments = [datetime.fromisoformat(record["start"]) for record in records]
+        moments.append(datetime.fromisoformat(records[-1]["end"]))
+        edges = np.array([(at - _EPOCH) // timedelta(microseconds=1) for at in moments])
+        if isinstance(facts, str):
+            grid = TimeGrid(edges, moments[1] - moments[0], facts)
+        else:
+            grid = TimeGrid(edges, timedelta(seconds=facts.step_seconds), facts.tz)
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError, SfumatoError):
+        raise InputError(
+            "this stream cannot be read, or no slot of it is out yet.",
+            file=str(path),
+            remedy="Name the folder that sfumato stream writes to.",
+        ) from None
+    if (
+        not isinstance(facts, str)
+        and grid.slots == facts.slots
+        and grid.fingerprint() != facts.sha256
+    ):
+        raise InputError("its times are not those of the manifest.", file=str(path), remedy=WHOLE)
+    ids, row = np.unique(np.asarray(rows, dtype=np.str_), return_inverse=True)
+    if ids.size == len(rows):
+        ids = np.asarray(rows, dtype=np.str_)
+        tables = {name: np.ascontiguousarray(layer.T) for name, layer in layers.items()}
+    else:
+        tables = {}
+        for name, layer in layers.items():
+            tables[name] = np.zeros((ids.size, grid.slots))
+            np.add.at(tables[name], row, layer.T)
+            tables[name] = np.round(tables[name], 3)
+    return Numbers(ids, grid, tables.pop("counts"), **tables, total=total)
+
+
+def _layer(records: list[dict[str, Any]], name: str, width: int) -> Table:
+    """Slot x place of one list of the lines; a line of an earlier version may lack it."""
+    found = np.full((len(records), width), np.nan)
+    for slot, record in enumerate(records):
+        if name in record or name == "counts":
+            found[slot] = record[name]
+    return found
+
+
+def first_manifest(said: dict[str, Any], path: Path, tz: str | None) -> Manifest:
+    """What the first version's `stream.json` says, as a manifest; what it leaves out is said."""
+    if tz is None:
+        raise InputError(
+            "this stream was made by a version that did not note its time zone.",
+            file=str(path),
+            remedy="Give `tz`, as the stream was given it.",
+        )
+    try:
+        lines, listed = ((path / name).read_bytes() for name in (LINES, PLACES))
+    except OSError:
+        raise no_folder(path) from None
+    numbers = read_lines(lines, listed, tz, path)
+    try:
+        ids = "\n".join(json.loads(listed)["zones"]).encode()
+        epsilon = float(said["epsilon"] or 0.0)
+        spent = {"releases": 1, "rho": None, "epsilon": epsilon, "delta": said["delta"]}
+        places = {
+            "kind": "places",
+            "count": numbers.ids.size,
+            "sha256": hashlib.sha256(ids).hexdigest(),
+        }
+        return Manifest.model_validate(
+            {
+                "kind": "stream",
+                "tainted": False,
+                "release": {
+                    "id": said["release"],
+                    "name": path.absolute().name,
+                    "dataset": "",
+                    "reserved_at": "",
+                },
+                "privacy": {
+                    "unit": said["unit"],
+                    "neighbours": said["neighbours"],
+                    "bound": f"{said['counts'].capitalize()}.",
+                    "counting": "people",
+                    "measurements": [],
+                    "rho": None,
+                    "epsilon": epsilon,
+                    "delta": said["delta"],
+                    "method": "",
+                    "cumulative": {
+                        "datasets": [],
+                        "lifetime": spent | {"method": ""},
+                        "worst_period": spent | {"method": ""},
+                        "worst_period_is": None,
+                        "caps": [],
+                    },
+                },
+                "counted": places,
+                "released": places,
+                "grid": GridFacts.of(numbers.grid),
+                "scheme": {
+                    "name": f"stream/{said['scheme']}",
+                    "parameters": {},
+                    "interval_coverage": 0,
+                },
+                "public_inputs": {},
+                "software": {},
+                "ledger": {"id": said["ledger"]["id"], "length": 0, "hash": said["ledger"]["hash"]},
+                "files": {},
+                "caveats": [
+                    "This stream was made by a version that wrote no manifest: no digest vouches "
+                    "for its numbers, and what other releases about the same people add to it "
+                    "stands in the holder's ledger alone."
+                ],
+                "not_covered": [],
+            }
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise no_folder(path) from None
+
+
+def no_folder(path: Path) -> InputError:
+    return InputError(
+        "this is not a release folder, or its manifest is damaged.",
+        file=str(path),
+        remedy="Name the folder that sfumato release, stream or sanitise made.",
+    )
