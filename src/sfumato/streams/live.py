@@ -93,6 +93,9 @@ class StreamRequest:
             made,
             values=self.shares.to_zones(made.values),
             sd=made.sd * float(np.sqrt(np.max(squares))),
+            median=None,  # quantiles of sums are no sums of quantiles
+            lower=None,
+            upper=None,
         )
 
     @property

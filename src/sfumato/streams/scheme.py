@@ -30,7 +30,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,9 @@ from sfumato.privacy.exact import Number, exact, rounded_up
 from sfumato.privacy.mechanisms.additive import gaussian_variance, laplace_variance
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts
+
+if TYPE_CHECKING:  # it comes with scipy.stats, which most schemes do without
+    from sfumato.density.posterior import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,13 +228,24 @@ State = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Publication:
-    """What leaves at one slot. `fresh` where something was measured for it."""
+    """What leaves at one slot. `fresh` where something was measured for it.
+
+    A scheme with a posterior publishes more than one number a cell. `values` is then the posterior
+    mean, which adds up, and `median` has the least absolute error. Schemes that cannot state
+    intervals leave the optional parts out.
+    """
 
     values: Values
     fresh: bool
     sd: float
     """Standard deviation of the noise in one value, as far as public facts tell."""
     tainted: bool = False
+    median: Values | None = None
+    lower: Values | None = None
+    """Lower end of every cell's interval, of the probability that `total` states."""
+    upper: Values | None = None
+    total: Estimate | None = None
+    """The slot's sum over all cells, with its interval."""
 
 
 @dataclass(frozen=True, slots=True)
