@@ -1,0 +1,250 @@
+"""Every cell's level and its count: one Gaussian process a level, and a law of levels.
+
+Given its level l, a cell's vectors are Gaussian around l times its profile, with covariance
+
+    l^2 .4 H   what its own profile does (the relative kernel)
+  + l N        chance: whole people, who stay for about an hour
+  + 2 b^2 I    the noise of the measurement,
+
+so one Cholesky factor a level serves all cells. The likelihood of a level is then put right for
+Laplace noise vector by vector: the density of each vector given the others, which is Gaussian plus
+Gaussian, is replaced by Gaussian plus Laplace (Reed 2006).
+
+**The law of levels** is non-parametric maximum likelihood (Kiefer & Wolfowitz 1956), by
+expectation maximisation from an average of gamma laws (`rhythm.levels`): first over all cells, then
+in classes of cells that have surroundings of like level, each starting from the law of all.
+
+**The count** at a slot is a mixture over levels of negative binomials with the process' mean and
+variance; `mixture.summaries` reads its mean, median and 90 % interval.
+
+Computed from noisy vectors and public times: post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.streams.output import nearest_counts
+from sfumato.streams.scheme import Values
+from sfumato.streams.schemes.comb.mixture import laplace_logs, summaries
+from sfumato.streams.schemes.comb.profiles import Surroundings, Times, relative_kernel, turns
+from sfumato.streams.schemes.rhythm.levels import (
+    LevelPosterior,
+    gamma_average,
+    log_normal_plus,
+    npmle,
+    spatial_prior,
+)
+from sfumato.streams.schemes.rhythm.shrinkage import weighted_medians
+
+_LEVELS = 36
+"""Levels, the first of them 0. They are coarse: each allows a third more or less."""
+_DOWN, _UP = 10, 14
+"""Levels below and above its surroundings that a cell may have."""
+_FLOOR = 0.2
+"""Surroundings are taken as at least this share of their mean."""
+_BUSY = 300
+"""Cells on which habits are weighed: those with the busiest surroundings."""
+_CLASSES, _CELLS_A_CLASS = 8, 100
+_TABLE, _WIDEST = 240, 12.0
+"""Points at which the density of Gaussian plus Laplace is computed, and standard deviations that
+they reach; between them it is linear, and beyond them too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How cells depart from their profile; weighed by likelihood."""
+
+    own: float
+    """Variance of a cell's own profile over that of the relative kernel."""
+    brief: float
+    """Relative variance of what lasts for three hours."""
+    returning: float
+    """Share of people who are there again at the same time of other days."""
+
+    @classmethod
+    def numbered(cls, at: At) -> Habits:
+        """From places on the scales that are tried."""
+        return cls(*(scale[k] for scale, k in zip(_HABITS, at, strict=True)))
+
+    def relative(self, a: Times, b: Times) -> Values:
+        """Covariance over the square of the level."""
+        apart = np.abs(a.at[:, None] - b.at[None])
+        return np.asarray(self.own * relative_kernel(a, b) + self.brief * np.exp(-apart / _BRIEF))
+
+    def chance(self, a: Times, b: Times) -> Values:
+        """Covariance of chance, over the level."""
+        apart = np.abs(a.at[:, None] - b.at[None])
+        again = np.exp(-0.5 * np.square(turns(a, b) / _AGAIN))
+        return np.asarray((1 - self.returning) * np.exp(-apart / _STAY) + self.returning * again)
+
+
+At = tuple[int, int, int]
+_HABITS = ((0.1, 0.4, 1.2), (0.0, 0.05, 0.2), (0.0, 0.5, 0.9))
+_STAY, _BRIEF, _AGAIN = 1 / 24, 0.125, 0.06
+"""Days: how long people stay, how long a crowd lasts, how punctually people return."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counted:
+    """What is known of every cell's count at one slot."""
+
+    mean: Values
+    variance: Values
+    median: Values
+    lower: Values
+    upper: Values
+
+
+class Cells:
+    """The posterior of all cells given the vectors (vector x cell)."""
+
+    def __init__(
+        self,
+        times: Times,
+        seen: Values,
+        noise: Values,
+        laplace: bool,
+        surroundings: Surroundings,
+        columns: int | None,
+        people: int | None,
+        habits: At,
+        weigh: bool,
+    ) -> None:
+        self._times, self._around, self._noise = times, surroundings, noise
+        self._seen = np.ascontiguousarray(seen.T)
+        self._profile = np.ascontiguousarray(surroundings.seen.T)
+        precision = 1 / noise
+        own = precision @ seen / float(precision.sum())
+        mean = surroundings.city_level / own.size
+        top = max(1.5 * float(own.max()), 8 * mean, 1.0)
+        least = max(min(0.1 * mean, 0.3), 1e-3)
+        self.levels = np.concatenate(([0.0], np.geomspace(least, top, _LEVELS - 1)))
+        self.at_habits = self._weighed(habits) if weigh else habits
+        self._habits = Habits.numbered(self.at_habits)
+        self._solves = [self._inverse(level, self._habits) for level in self.levels]
+        logs = self._likelihoods(laplace)
+        base = spatial_prior(own, columns, 1 / float(precision.sum()), people)
+        base = np.maximum(base, max(_FLOOR * float(base.mean()), 0.5 * self.levels[1]))
+        self._chance = self._posterior(logs, base)
+        law = LevelPosterior(np.ones(base.size), self.levels, self._chance, "npmle")
+        self._more = weighted_medians(law, nearest_counts(own).astype(np.float64))[2][0]
+
+    def _weighed(self, habits: At) -> At:
+        """One sweep along each scale towards the likeliest vectors of busy cells."""
+        busy = np.argsort(-self._around.level, kind="stable")[:_BUSY]
+        seen, profile = self._seen[busy], self._profile[busy]
+        known: dict[At, float] = {}
+
+        def fit(at: At) -> float:
+            if at not in known:
+                logs = []
+                for level in self.levels[1::3]:
+                    inverse = self._inverse(level, Habits.numbered(at))
+                    apart = seen - level * profile
+                    logs.append(_gaussian_logs(apart, apart @ inverse, inverse))
+                top = np.max(logs, axis=0)
+                known[at] = float((top + np.log(np.exp(logs - top).mean(axis=0))).sum())
+            return known[at]
+
+        for axis, scale in enumerate(_HABITS):
+            tried = [_with(habits, axis, k) for k in range(len(scale))]
+            habits = max((at for at in tried if abs(at[axis] - habits[axis]) <= 1), key=fit)
+        return habits
+
+    def _inverse(self, level: float, habits: Habits) -> Values:
+        kernel = habits.relative(self._times, self._times)
+        chance = habits.chance(self._times, self._times)
+        whole = level**2 * kernel + level * chance + np.diag(self._noise)
+        return np.asarray(np.linalg.inv(whole), dtype=np.float64)
+
+    def _likelihoods(self, laplace: bool) -> Values:
+        """Log likelihood of every level for every cell."""
+        logs = np.empty((self._seen.shape[0], self.levels.size))
+        for k, (level, inverse) in enumerate(zip(self.levels, self._solves, strict=True)):
+            apart = self._seen - level * self._profile
+            solved = apart @ inverse
+            logs[:, k] = _gaussian_logs(apart, solved, inverse)
+            if laplace:
+                logs[:, k] += self._for_laplace(solved, np.diag(inverse))
+        return logs
+
+    def _for_laplace(self, solved: Values, precision: Values) -> Values:
+        """What the log likelihood gains where noise is Laplace, each vector given the others."""
+        scale = np.sqrt(self._noise / 2)
+        whole = 1 / np.sqrt(precision)
+        sd = np.sqrt(np.maximum(np.square(whole) - self._noise, 1e-12))
+        x = np.linspace(0.0, _WIDEST, _TABLE)
+        table = np.stack(
+            [
+                log_normal_plus(x * all_, np.full(1, rest), float(b))
+                for all_, rest, b in zip(whole, sd, scale, strict=True)
+            ]
+        )
+        table += 0.5 * np.square(x) + np.log(whole * math.sqrt(2 * math.pi))[:, None]
+        return laplace_logs(solved, whole, table, (_TABLE - 1) / _WIDEST)
+
+    def _posterior(self, logs: Values, base: Values) -> Values:
+        """Probability of each level for each cell, under the law of multiples of `base`."""
+        likelihood = np.exp(np.maximum(logs - logs.max(axis=1, keepdims=True), -80.0))
+        # On a geometric grid a multiple is a shift: one law serves cells of every base.
+        step = math.log(self.levels[2] / self.levels[1])
+        first = np.rint(np.log(base / self.levels[1]) / step).astype(np.int64)
+        reach = np.arange(-_DOWN, _UP + 1)
+        multiples = np.exp(step * reach)
+        at = 1 + first[:, None] + reach
+        top = self.levels.size - 1
+        inside = np.take_along_axis(likelihood, np.clip(at, 0, top), axis=1)
+        # Below the grid a cell is as good as empty; above it nobody is.
+        shifted = np.concatenate((likelihood[:, :1], np.where(at > top, 0.0, inside)), axis=1)
+        edges = np.concatenate(
+            ([0.0, 0.5 * multiples[0]], np.sqrt(multiples[1:] * multiples[:-1]), [np.inf])
+        )
+        start, _ = gamma_average(shifted, edges)
+        law, _ = npmle(shifted, start)
+        cells = shifted.shape[0]
+        chance = shifted * law
+        classes = min(_CLASSES, cells // _CELLS_A_CLASS)
+        if classes > 1 and np.ptp(base) > 0:
+            rank = np.empty(cells, dtype=np.int64)
+            rank[np.argsort(base, kind="stable")] = np.arange(cells)
+            for one in range(classes):
+                which = rank * classes // cells == one
+                chance[which] = shifted[which] * npmle(shifted[which], law)[0]
+        out = np.zeros_like(likelihood)
+        out[:, 0] = chance[:, 0]
+        rows = np.repeat(np.arange(cells), reach.size)
+        np.add.at(out, (rows, np.clip(at, 0, top).ravel()), chance[:, 1:].ravel())
+        out /= out.sum(axis=1, keepdims=True)
+        return np.where(out < 1e-4, 0.0, out)
+
+    def at(self, now: Times) -> Counted:
+        """Every cell's count at one time."""
+        habits = self._habits
+        cross, chance = habits.relative(now, self._times)[0], habits.chance(now, self._times)[0]
+        own = float(habits.relative(now, now)[0, 0])
+        weights = np.empty((self.levels.size, cross.size))
+        spread = np.empty(self.levels.size)
+        for k, (level, inverse) in enumerate(zip(self.levels, self._solves, strict=True)):
+            shared = level**2 * cross + level * chance
+            weights[k] = inverse @ shared
+            spread[k] = max(level**2 * own + level - float(shared @ weights[k]), 0.0)
+        return Counted(
+            *summaries(
+                *(self._seen, self._profile, self._around.at(now), self.levels),
+                *(weights, spread, self._chance, self._more),
+            )
+        )
+
+
+def _gaussian_logs(apart: Values, solved: Values, inverse: Values) -> Values:
+    _, logdet = np.linalg.slogdet(inverse)
+    return np.asarray(-0.5 * np.einsum("cv,cv->c", apart, solved) + 0.5 * logdet)
+
+
+def _with(at: At, axis: int, value: int) -> At:
+    first, second, third = (value if k == axis else old for k, old in enumerate(at))
+    return first, second, third
