@@ -125,7 +125,7 @@ class Cells:
         self.levels = np.concatenate(([0.0], np.geomspace(least, top, _LEVELS - 1)))
         self.at_habits = self._weighed(habits) if weigh else habits
         self._habits = Habits.numbered(self.at_habits)
-        self._solves = [self._inverse(level, self._habits) for level in self.levels]
+        self._solves = self._inverses(self.levels, self._habits)
         logs = self._likelihoods(laplace)
         base = spatial_prior(own, columns, 1 / float(precision.sum()), people)
         base = np.maximum(base, max(_FLOOR * float(base.mean()), 0.5 * self.levels[1]))
@@ -141,12 +141,16 @@ class Cells:
 
         def fit(at: At) -> float:
             if at not in known:
-                logs = []
-                for level in self.levels[1::3]:
-                    inverse = self._inverse(level, Habits.numbered(at))
-                    apart = seen - level * profile
-                    logs.append(_gaussian_logs(apart, apart @ inverse, inverse))
-                top = np.max(logs, axis=0)
+                some = self.levels[1::3]
+                logs = np.array(
+                    [
+                        _gaussian_logs(seen - level * profile, inverse)[0]
+                        for level, inverse in zip(
+                            some, self._inverses(some, Habits.numbered(at)), strict=True
+                        )
+                    ]
+                )
+                top = logs.max(axis=0)
                 known[at] = float((top + np.log(np.exp(logs - top).mean(axis=0))).sum())
             return known[at]
 
@@ -155,37 +159,33 @@ class Cells:
             habits = max((at for at in tried if abs(at[axis] - habits[axis]) <= 1), key=fit)
         return habits
 
-    def _inverse(self, level: float, habits: Habits) -> Values:
+    def _inverses(self, levels: Values, habits: Habits) -> Values:
+        """The inverse covariance of a cell's vectors at each level."""
         kernel = habits.relative(self._times, self._times)
         chance = habits.chance(self._times, self._times)
-        whole = level**2 * kernel + level * chance + np.diag(self._noise)
+        size = levels[:, None, None]
+        whole = np.square(size) * kernel + size * chance + np.diag(self._noise)
         return np.asarray(np.linalg.inv(whole), dtype=np.float64)
 
     def _likelihoods(self, laplace: bool) -> Values:
-        """Log likelihood of every level for every cell."""
-        logs = np.empty((self._seen.shape[0], self.levels.size))
-        for k, (level, inverse) in enumerate(zip(self.levels, self._solves, strict=True)):
-            apart = self._seen - level * self._profile
-            solved = apart @ inverse
-            logs[:, k] = _gaussian_logs(apart, solved, inverse)
-            if laplace:
-                logs[:, k] += self._for_laplace(solved, np.diag(inverse))
-        return logs
+        """Log likelihood of every level for every cell.
 
-    def _for_laplace(self, solved: Values, precision: Values) -> Values:
-        """What the log likelihood gains where noise is Laplace, each vector given the others."""
+        For Laplace noise the density of each vector given the others, Gaussian with precision
+        p, becomes Gaussian plus Laplace; by table, in standard deviations.
+        """
+        logs = np.empty((self._seen.shape[0], self.levels.size))
+        whole = 1 / np.sqrt(np.diagonal(self._solves, axis1=1, axis2=2))
         scale = np.sqrt(self._noise / 2)
-        whole = 1 / np.sqrt(precision)
-        sd = np.sqrt(np.maximum(np.square(whole) - self._noise, 1e-12))
+        sd = np.sqrt(np.maximum(np.square(whole) - self._noise, 1e-12)) / scale
         x = np.linspace(0.0, _WIDEST, _TABLE)
-        table = np.stack(
-            [
-                log_normal_plus(x * all_, np.full(1, rest), float(b))
-                for all_, rest, b in zip(whole, sd, scale, strict=True)
-            ]
-        )
-        table += 0.5 * np.square(x) + np.log(whole * math.sqrt(2 * math.pi))[:, None]
-        return laplace_logs(solved, whole, table, (_TABLE - 1) / _WIDEST)
+        for k, (level, inverse) in enumerate(zip(self.levels, self._solves, strict=True)):
+            logs[:, k], solved = _gaussian_logs(self._seen - level * self._profile, inverse)
+            if laplace:
+                wide = (whole[k] / scale)[:, None]
+                table = log_normal_plus(x * wide, sd[k][:, None], 1.0)
+                table += 0.5 * np.square(x) + np.log(wide * math.sqrt(2 * math.pi))
+                logs[:, k] += laplace_logs(solved, whole[k], table, (_TABLE - 1) / _WIDEST)
+        return logs
 
     def _posterior(self, logs: Values, base: Values) -> Values:
         """Probability of each level for each cell, under the law of multiples of `base`."""
@@ -226,23 +226,23 @@ class Cells:
         habits = self._habits
         cross, chance = habits.relative(now, self._times)[0], habits.chance(now, self._times)[0]
         own = float(habits.relative(now, now)[0, 0])
-        weights = np.empty((self.levels.size, cross.size))
-        spread = np.empty(self.levels.size)
-        for k, (level, inverse) in enumerate(zip(self.levels, self._solves, strict=True)):
-            shared = level**2 * cross + level * chance
-            weights[k] = inverse @ shared
-            spread[k] = max(level**2 * own + level - float(shared @ weights[k]), 0.0)
+        size = self.levels[:, None]
+        shared = np.square(size) * cross + size * chance
+        weights = np.einsum("kvw,kw->kv", self._solves, shared)
+        spread = np.square(self.levels) * own + self.levels - np.sum(shared * weights, axis=1)
         return Counted(
             *summaries(
                 *(self._seen, self._profile, self._around.at(now), self.levels),
-                *(weights, spread, self._chance, self._more),
+                *(weights, np.maximum(spread, 0.0), self._chance, self._more),
             )
         )
 
 
-def _gaussian_logs(apart: Values, solved: Values, inverse: Values) -> Values:
+def _gaussian_logs(apart: Values, inverse: Values) -> tuple[Values, Values]:
+    """Log likelihoods of the rows of `apart`, and these times the inverse covariance."""
+    solved = apart @ inverse
     _, logdet = np.linalg.slogdet(inverse)
-    return np.asarray(-0.5 * np.einsum("cv,cv->c", apart, solved) + 0.5 * logdet)
+    return np.asarray(0.5 * logdet - 0.5 * np.einsum("cv,cv->c", apart, solved)), solved
 
 
 def _with(at: At, axis: int, value: int) -> At:
