@@ -29,7 +29,7 @@ import numpy as np
 
 from sfumato.streams.output import nearest_counts
 from sfumato.streams.scheme import Values
-from sfumato.streams.schemes.comb.mixture import laplace_logs, summaries
+from sfumato.streams.schemes.comb.mixture import BINS, laplace_logs, summaries
 from sfumato.streams.schemes.comb.profiles import Surroundings, Times, relative_kernel, turns
 from sfumato.streams.schemes.rhythm.levels import (
     LevelPosterior,
@@ -49,6 +49,8 @@ _FLOOR = 0.2
 _BUSY = 300
 """Cells on which habits are weighed: those with the busiest surroundings."""
 _CLASSES, _CELLS_A_CLASS = 8, 100
+_KEPT = 0.9
+"""Weight of what was learned of errors before each new vector."""
 _TABLE, _WIDEST = 240, 12.0
 """Points at which the density of Gaussian plus Laplace is computed, and standard deviations that
 they reach; between them it is linear, and beyond them too."""
@@ -62,13 +64,15 @@ class Habits:
     """Variance of a cell's own profile over that of the relative kernel."""
     brief: float
     """Relative variance of what lasts for three hours."""
-    returning: float
-    """Share of people who are there again at the same time of other days."""
+    people: tuple[float, float]
+    """Shares of people who are there again at the same time of other days, and who are there at
+    all times: homes, not taxis."""
 
     @classmethod
     def numbered(cls, at: At) -> Habits:
         """From places on the scales that are tried."""
-        return cls(*(scale[k] for scale, k in zip(_HABITS, at, strict=True)))
+        own, brief, people = at
+        return cls(_OWN[own], _BRIEFLY[brief], _PEOPLE[people])
 
     def relative(self, a: Times, b: Times) -> Values:
         """Covariance over the square of the level."""
@@ -79,11 +83,16 @@ class Habits:
         """Covariance of chance, over the level."""
         apart = np.abs(a.at[:, None] - b.at[None])
         again = np.exp(-0.5 * np.square(turns(a, b) / _AGAIN))
-        return np.asarray((1 - self.returning) * np.exp(-apart / _STAY) + self.returning * again)
+        returning, steady = self.people
+        new = 1 - returning - steady
+        return np.asarray(new * np.exp(-apart / _STAY) + returning * again + steady)
 
 
 At = tuple[int, int, int]
-_HABITS = ((0.1, 0.4, 1.2), (0.0, 0.05, 0.2), (0.0, 0.5, 0.9))
+_OWN, _BRIEFLY = (0.1, 0.4, 1.2), (0.0, 0.01, 0.05, 0.2)
+_PEOPLE = ((0.0, 0.0), (0.5, 0.0), (0.3, 0.5), (0.1, 0.8), (0.05, 0.9))
+FIRST_HABITS: At = (1, 2, 2)
+"""Where the search begins: places on the three scales."""
 _STAY, _BRIEF, _AGAIN = 1 / 24, 0.125, 0.06
 """Days: how long people stay, how long a crowd lasts, how punctually people return."""
 
@@ -97,6 +106,34 @@ class Counted:
     median: Values
     lower: Values
     upper: Values
+
+
+class Calibration:
+    """How much wider errors are than the model says, by what was forecast of each new vector.
+
+    A vector is first foretold, as a slot without one would be published. The squares of its errors,
+    less the noise's share, over the variances foretold are a factor for each class of means;
+    where noise hides it, the factor is 1. Old vectors count less.
+    """
+
+    def __init__(self, sums: Values | None = None) -> None:
+        self.sums = np.zeros((3, len(BINS) + 1)) if sums is None else sums
+
+    def learn(self, foretold: Counted, noisy: Values, noise: float) -> None:
+        """Take up the errors of a vector's forecast; `noise` is its variance."""
+        which = np.digitize(foretold.mean, BINS)
+        size = len(BINS) + 1
+        errors = np.square(noisy - foretold.mean) - noise
+        # Squares of Laplace noise have five times the square of its variance.
+        doubt = 5 * noise**2 + 4 * noise * foretold.variance + 2 * np.square(foretold.variance)
+        new = [np.bincount(which, part, size) for part in (errors, foretold.variance, doubt)]
+        self.sums = _KEPT * self.sums + np.array(new)
+
+    @property
+    def wider(self) -> Values:
+        errors, variances, doubt = self.sums
+        prior = 2 * np.sqrt(doubt) + 1e-9
+        return np.asarray(np.clip((errors + prior) / (variances + prior), 0.7, 4.0))
 
 
 class Cells:
@@ -154,9 +191,8 @@ class Cells:
                 known[at] = float((top + np.log(np.exp(logs - top).mean(axis=0))).sum())
             return known[at]
 
-        for axis, scale in enumerate(_HABITS):
-            tried = [_with(habits, axis, k) for k in range(len(scale))]
-            habits = max((at for at in tried if abs(at[axis] - habits[axis]) <= 1), key=fit)
+        for axis, scale in enumerate((_OWN, _BRIEFLY, _PEOPLE)):
+            habits = max((_with(habits, axis, k) for k in range(len(scale))), key=fit)
         return habits
 
     def _inverses(self, levels: Values, habits: Habits) -> Values:
@@ -221,8 +257,8 @@ class Cells:
         out /= out.sum(axis=1, keepdims=True)
         return np.where(out < 1e-4, 0.0, out)
 
-    def at(self, now: Times) -> Counted:
-        """Every cell's count at one time."""
+    def at(self, now: Times, wider: Values | None = None) -> Counted:
+        """Every cell's count at one time, with variances that much wider (see `Calibration`)."""
         habits = self._habits
         cross, chance = habits.relative(now, self._times)[0], habits.chance(now, self._times)[0]
         own = float(habits.relative(now, now)[0, 0])
@@ -234,6 +270,7 @@ class Cells:
             *summaries(
                 *(self._seen, self._profile, self._around.at(now), self.levels),
                 *(weights, np.maximum(spread, 0.0), self._chance, self._more),
+                np.ones(len(BINS) + 1) if wider is None else wider,
             )
         )
 

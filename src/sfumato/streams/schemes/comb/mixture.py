@@ -9,6 +9,8 @@ import numpy as np
 from sfumato.model.compiled import compiled
 from sfumato.streams.scheme import Values
 
+BINS = (1.0, 5.0, 20.0, 100.0)
+"""Means between which errors are calibrated together."""
 _FAR = 400
 """Steps of a walk over whole counts; further out a Gaussian is near enough."""
 
@@ -40,6 +42,7 @@ def summaries(
     spread: Values,
     chance: Values,
     more: Values,
+    wider: Values,
 ) -> tuple[Values, Values, Values, Values, Values]:
     """Mean, variance, median, 5 % and 95 % of every cell's count.
 
@@ -52,6 +55,7 @@ def summaries(
         spread: Variance of the count at each level.
         chance: Probability of each level (cell x level).
         more: What each level counts more in the median.
+        wider: By what variances are multiplied, for means up to each of `BINS` and above.
     """
     cells, vectors = seen.shape
     size = levels.shape[0]
@@ -78,7 +82,12 @@ def summaries(
             used += 1
         middle = first / total
         means[c] = middle
-        variances[c] = max(second / total - middle * middle, 0.0)
+        factor = wider[-1]
+        for k in range(len(BINS)):
+            if middle < BINS[k]:
+                factor = wider[k]
+                break
+        variances[c] = factor * max(second / total - middle * middle, 0.0)
         sd = math.sqrt(variances[c])
         begin = 0 if middle - 6 * sd < 40 else -1
         if begin < 0 or middle > 150:
@@ -89,7 +98,7 @@ def summaries(
             continue
         for k in range(used):
             # Negative binomial of that mean and variance, at least nearly Poisson.
-            excess = max(variance[k] - mean[k], 1e-3 * mean[k])
+            excess = max(factor * variance[k] - mean[k], 1e-3 * mean[k])
             shape[k] = mean[k] * mean[k] / excess
             ratio[k] = excess / (mean[k] + excess)
             mass[k] = share[k] / total * math.exp(shape[k] * math.log1p(-ratio[k]))

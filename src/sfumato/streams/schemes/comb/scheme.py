@@ -16,7 +16,7 @@ teeth of a comb, and every slot estimated from the last of them:
 **How many vectors** follows from what was published: D, the people that a person shares a cell
 with, from the noisy vectors less what their noise adds and one standard error, gives
 k = .9 sqrt(D epsilon) at each midnight; busy cells decide, not the mean cell. On the first day
-D is taken as six times the public people a cell.
+D is taken as four times the public people a cell.
 
 **Outages.** A vector whose sum is less than half its own forecast and four standard deviations
 below it is not learned from: the city has not changed, the feed has. What is published falls to
@@ -61,7 +61,7 @@ from sfumato.streams.scheme import (
     StreamPlan,
     noise_of,
 )
-from sfumato.streams.schemes.comb.cells import Cells
+from sfumato.streams.schemes.comb.cells import FIRST_HABITS, Calibration, Cells
 from sfumato.streams.schemes.comb.profiles import CityProfile, Surroundings, Times, day_factor
 from sfumato.streams.schemes.rhythm.scheme import due, samples
 
@@ -69,7 +69,7 @@ _GOLDEN = 0.618
 """Share of a tooth's width by which the comb moves each day: successive days fall between."""
 _PER_ROOT, _MOST = 0.9, 12
 """Vectors a day at D = epsilon = 1, and the most of them. Between 3 and 8 it hardly matters."""
-_CONCENTRATION = 6.0
+_CONCENTRATION = 4.0
 """D over the mean people a cell before anything is measured: crowds have 3, taxis 17."""
 _COVERAGE, _REACH = 0.9, 1.6449
 _MORE = 1.5
@@ -165,7 +165,8 @@ class _Comb(Repeating):
         self._rows = np.zeros((0, 6))
         self._sum: Private[NDArray[np.int64]] | None = None
         self._outage: tuple[float, float] | None = None
-        self._habits = (1, 1, 0)
+        self._habits = FIRST_HABITS
+        self._errors = Calibration()
         self._city: CityProfile | None = None
         self._cells: Cells | None = None
 
@@ -245,6 +246,8 @@ class _Comb(Repeating):
         variance = self._noise(slots).variance / slots**2
         now = self._now(slot, slots)
         used = self._believed(now, float(noisy.sum()), variance * noisy.size)
+        if used and self._cells is not None:
+            self._errors.learn(self._cells.at(now), noisy, variance)
         row = [now.at[0], now.phase[0], float(now.free[0]), 1.0, variance, float(used)]
         self._rows = np.concatenate((self._rows, np.array([row])))[-self._memory :]
         self._seen = np.concatenate((self._seen, noisy[None]))[-self._memory :]
@@ -290,7 +293,8 @@ class _Comb(Repeating):
             self._city = CityProfile.of(times, sums, noise * seen.shape[1], ceiling)
         around = Surroundings(self._city, times, seen, noise, columns)
         laplace, people = self._kind is NoiseKind.LAPLACE, self.facts.expected_users
-        weigh = new and (len(rows) < 6 or bool(times.day[-1] != times.day[-2]))
+        few = len(rows) < 6 or bool(times.day[-1] != times.day[-2])  # then once a day
+        weigh = new and len(rows) > 2 and few
         self._cells = Cells(
             times, seen, noise, laplace, around, columns, people, self._habits, weigh
         )
@@ -303,7 +307,7 @@ class _Comb(Repeating):
         last = self._rows[self._rows[:, _USED] > 0][-1]
         if int(last[_AT] + 1e-9) == int(now.at[0] + 1e-9):
             now = replace(now, factor=last[_FACTOR : _FACTOR + 1])
-        made = self._cells.at(now)
+        made = self._cells.at(now, self._errors.wider)
         total, spread = (float(part[0]) for part in self._city.total(now))
         values = np.clip(total / max(float(made.mean.sum()), 1e-9), *_FACTORS) * made.mean
         median, lower, upper = made.median, made.lower, made.upper
@@ -339,6 +343,7 @@ class _Comb(Repeating):
             "rows": self._rows,
             "k": self._k,
             "habits": list(self._habits),
+            "errors": self._errors.sums,
         }
         if self._sum is not None:
             more["sum"] = self._sum
@@ -351,6 +356,7 @@ class _Comb(Repeating):
         self._seen, self._rows, self._k = state["seen"], state["rows"], int(state["k"])
         first, second, third = (int(part) for part in state["habits"])
         self._habits = (first, second, third)
+        self._errors = Calibration(state["errors"])
         self._sum = state.get("sum")
         if "outage" in state:
             self._outage = (float(state["outage"][0]), float(state["outage"][1]))
