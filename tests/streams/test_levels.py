@@ -19,7 +19,7 @@ def test_levels_of_a_sparse_city_are_told_from_noise() -> None:
     noisy = truth + rng.laplace(0, 3, 4000)
     found = fit_levels(noisy, np.full(4000, noisy.mean()), 18.0, 1, laplace=True)
     assert found.name == "npmle"  # two levels are no gamma law and no Gaussian
-    level, _ = weighted_medians(found, np.maximum(noisy, 0))
+    level, _, _ = weighted_medians(found, np.maximum(noisy, 0))
     assert np.abs(level - truth).mean() < 0.15 * np.abs(np.maximum(noisy, 0) - truth).mean()
 
 
@@ -42,7 +42,7 @@ def test_where_noise_is_all_there_is_nobody_is_shown(sd: float, laplace: bool) -
     for _ in range(5):
         noise = rng.laplace(0, sd / 2**0.5, 2500) if laplace else rng.normal(0, sd, 2500)
         around = spatial_prior(noise, 50, sd**2)
-        level, _ = weighted_medians(
+        level, _, _ = weighted_medians(
             fit_levels(noise, around, sd**2, 1, laplace), np.maximum(noise, 0)
         )
         assert whole(level).sum() == 0
@@ -54,7 +54,7 @@ def test_a_busy_cell_that_stands_out_is_not_shrunk_away() -> None:
     truth = rng.gamma(0.15, 2.5, 8000)
     noisy = truth + rng.laplace(0, 1, 8000)
     found = fit_levels(noisy, np.full(8000, noisy.mean()), 2.0, 1, laplace=True)
-    level, lifted = weighted_medians(found, np.maximum(np.rint(noisy), 0))
+    level, lifted, _ = weighted_medians(found, np.maximum(np.rint(noisy), 0))
     busy = np.argsort(-truth)[:200]
     plain = level - lifted
     assert (lifted >= 0).all()

@@ -40,8 +40,8 @@ def test_no_window_spends_more_than_it_has(
         with pytest.raises(UsageError, match="sliding window"):
             stream_scheme(name).plan(known)
         return
-    # What rhythm and profile measure does not depend on the counts, and they take their time.
-    for kind in KINDS if delta and name not in ("rhythm", "profile") else KINDS[1:3]:
+    # What these measure hardly depends on the counts, and they take their time.
+    for kind in KINDS if delta and name not in ("comb", "rhythm", "profile") else KINDS[1:3]:
         run = run_scheme(stream_scheme(name), known, adversarial(kind, known), seed=1)
         assert run.share <= 1.0
         assert np.isfinite(run.values).all()
@@ -114,7 +114,7 @@ def _publish(
 
 def test_the_default_for_a_short_history_is_one_that_its_unit_allows(facts: Facts) -> None:
     assert default_name(facts("user-day", days=1), finished=True) == "profile"
-    assert default_name(facts("w-event:20", days=1), finished=True) == "rhythm"
+    assert default_name(facts("w-event:20", days=1), finished=True) == "comb"
 
 
 def test_an_unknown_scheme_is_refused() -> None:

@@ -94,7 +94,7 @@ def stream(
         shared(
             PRIVACY,
             "--scheme",
-            "How the numbers are made; default: rhythm, or profile for few days.",
+            "How the numbers are made; default: comb, or profile for few days.",
         ),
     ] = None,
     parameter: Parameters = None,

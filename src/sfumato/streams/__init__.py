@@ -3,7 +3,7 @@
 * `facts`, `scheme`: what is public about a stream, what a scheme is, and the meter, which knows
   what every window of the stream has spent and refuses before noise is drawn.
 * `schemes`, `registry`: baselines, direct and threshold perturbation and their hybrids (Chen et
-  al.), their peers, and `rhythm`, the default. The forms that papers print are in
+  al.), their peers, and `comb`, the default. The forms that papers print are in
   `lab.as_printed`, for reproduction only.
 * `publish`, `live`, `state`, `vault`, `input`, `slots`, `output`: a stream that survives being
   killed.

@@ -150,6 +150,14 @@ _DSAT = {
 
 PARAMETERS: Mapping[str, Mapping[str, Setting]] = MappingProxyType(
     {
+        "comb": {
+            "vectors": Setting(
+                *("vectors", Kind.WHOLE, "vectors that are measured in a window", 2, 1, 100_000),
+                unset="from what was published of busy cells; first from public facts",
+            ),
+            "memory": Setting("memory", Kind.WHOLE, "vectors that are kept", 16, 8, 96),
+            **_NOISE,
+        },
         "rhythm": {
             "snapshots": Setting(
                 *("snapshots", Kind.WHOLE, "slots of a window that are measured", 2, 1, 100_000),

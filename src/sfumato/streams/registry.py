@@ -22,6 +22,7 @@ from sfumato.streams.facts import StreamFacts
 from sfumato.streams.parameters import PARAMETERS, shown, value_of, with_parameters
 from sfumato.streams.scheme import NoiseKind, StreamScheme
 from sfumato.streams.schemes.baselines import Direct, Mean, Sample, Zeros
+from sfumato.streams.schemes.comb.scheme import Comb
 from sfumato.streams.schemes.counters import Counter
 from sfumato.streams.schemes.dsat import Dsat
 from sfumato.streams.schemes.fan import FanSpatial, FanTemporal
@@ -33,12 +34,13 @@ from sfumato.streams.schemes.rhythm.scheme import Rhythm
 from sfumato.streams.schemes.threshold import Threshold
 from sfumato.streams.schemes.w_event import WEvent
 
-DEFAULT = "rhythm"
+DEFAULT = "comb"
 FINISHED = "profile"
 _FEW_WINDOWS = 5
-"""From so many windows on `rhythm` has learned enough to be better than `profile`."""
+"""From so many windows on `comb` has learned enough to be better than `profile`."""
 
 _SCHEMES: dict[str, Callable[[], StreamScheme]] = {
+    "comb": Comb,
     "rhythm": Rhythm,
     "profile": Profile,
     "zeros": Zeros,
@@ -78,7 +80,7 @@ def stream_scheme(name: str, parameters: Mapping[str, object] | None = None) -> 
 
 
 def default_name(facts: StreamFacts, finished: bool) -> str:
-    """The default: `rhythm`, or `profile` for a finished history of few windows.
+    """The default: `comb`, or `profile` for a finished history of few windows.
 
     Under a window that slides `profile` cannot be: its parts belong to windows that do not.
     """
@@ -88,6 +90,7 @@ def default_name(facts: StreamFacts, finished: bool) -> str:
 
 FROZEN: Frozen = {
     NoiseKind: ("NoiseKind", ()),
+    Comb: ("Comb", ("vectors", "memory", "noise", "name", "finished")),
     Rhythm: ("Rhythm", ("snapshots", "whole", "noise", "name", "finished")),
     Profile: ("Profile", ("parts", "whole", "noise", "name", "finished")),
     Zeros: ("Zeros", ("name", "finished")),

@@ -176,15 +176,15 @@ def _fit_multiples(
     likelihood = np.exp(np.maximum(logs - highest[:, None], -80.0))
     between = np.sqrt(steps[1:] * steps[:-1])
     edges = np.concatenate(([0.0, 0.5 * steps[0]], between, [np.inf]))
-    gamma, fit = _gamma_average(likelihood, edges)
-    npmle, npmle_fit = _npmle(likelihood, gamma)
+    gamma, fit = gamma_average(likelihood, edges)
+    free, npmle_fit = npmle(likelihood, gamma)
     npmle_fit -= _NPMLE_PRICE * math.log(mean.size)
-    name, law = ("npmle", npmle) if npmle_fit > fit else ("gamma", gamma)
+    name, law = ("npmle", free) if npmle_fit > fit else ("gamma", gamma)
     fitted = _FittedLaw(base, edges, multiples, likelihood, law, name)
     return fitted, max(fit, npmle_fit) + float(highest.sum())
 
 
-def _gamma_average(likelihood: Values, edges: Values) -> tuple[Values, float]:
+def gamma_average(likelihood: Values, edges: Values) -> tuple[Values, float]:
     """The average of gamma laws of mean 1, and its log likelihood less the penalty of its shape."""
     shapes, penalties = np.array(list(_SHAPES)), np.array(list(_SHAPES.values()))
     laws = np.diff(gammainc(shapes[:, None], shapes[:, None] * edges), axis=1)
@@ -195,7 +195,7 @@ def _gamma_average(likelihood: Values, edges: Values) -> tuple[Values, float]:
     return np.asarray(shares @ laws / shares.sum()), float(fits.max())
 
 
-def _npmle(likelihood: Values, start: Values) -> tuple[Values, float]:
+def npmle(likelihood: Values, start: Values) -> tuple[Values, float]:
     """The non-parametric maximum likelihood law, drawn to `start`, and its log likelihood."""
     law = start
     for _ in range(_STEPS):

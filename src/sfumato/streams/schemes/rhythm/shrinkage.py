@@ -47,8 +47,8 @@ _CHANCE = 2 / math.pi
 """Square of a count's mean deviation from its level, per person (Poisson)."""
 
 
-def weighted_medians(posterior: LevelPosterior, rival: Values) -> tuple[Values, Values]:
-    """The level of every cell, and how much of it is due to weights.
+def weighted_medians(posterior: LevelPosterior, rival: Values) -> tuple[Values, Values, Values]:
+    """The level of every cell, how much of it is due to weights, and what each level counts more.
 
     `rival` is what the plain noisy mean would publish.
     """
@@ -67,7 +67,7 @@ def weighted_medians(posterior: LevelPosterior, rival: Values) -> tuple[Values, 
     part, seen = tuple(view[some] for view in views), levels[some]
     rest = unweighted - _errors(part, seen, whole(plain[some]))
     summed, more = np.cumsum(part[0], axis=1), unit * np.cumsum(part[1], axis=1)
-    best = plain.copy()
+    best, taken = plain.copy(), 0.0
     for weight in _WEIGHTS:
         tried = _median(seen, summed + weight * more)
         reached, better, now = rest + _errors(part, seen, whole(tried))
@@ -75,8 +75,8 @@ def weighted_medians(posterior: LevelPosterior, rival: Values) -> tuple[Values, 
         if dear or now > max(zeros[2], relative):
             break
         if better < top:
-            best[some], top, relative = tried, better, now
-    return best, best - plain
+            best[some], top, relative, taken = tried, better, now, weight
+    return best, best - plain, np.asarray(taken * unit * busy, dtype=np.float64)
 
 
 def _busiest(posterior: LevelPosterior) -> tuple[NDArray[np.bool_], float]:
@@ -158,7 +158,7 @@ def level_correction(
     """
     posterior = fit_levels(mean, prior, variance, draws, laplace, chance)
     if whole:
-        level, lifted = weighted_medians(posterior, nearest_counts(mean).astype(np.float64))
+        level, lifted, _ = weighted_medians(posterior, nearest_counts(mean).astype(np.float64))
     else:
         level, lifted = posterior.expected, np.zeros(mean.size)
     settled = level * (posterior.step - 1) <= math.sqrt(variance)

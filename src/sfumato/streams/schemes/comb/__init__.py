@@ -1,0 +1,1 @@
+"""`comb`: rotating combs of vectors, profiles by Gaussian processes, a law of levels."""

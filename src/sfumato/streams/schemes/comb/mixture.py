@@ -1,0 +1,127 @@
+"""Compiled steps of `comb`: the density of Laplace noise by table, and quantiles of mixtures."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sfumato.model.compiled import compiled
+from sfumato.streams.scheme import Values
+
+BINS = (1.0, 5.0, 20.0, 100.0)
+"""Means between which errors are calibrated together."""
+_FAR = 400
+"""Steps of a walk over whole counts; further out a Gaussian is near enough."""
+
+
+@compiled
+def laplace_logs(solved: Values, whole: Values, table: Values, per_unit: float) -> Values:
+    """For every cell the sum over vectors of `table` at |solved| * whole, linear between points."""
+    cells, vectors = solved.shape
+    last = table.shape[1] - 1
+    out = np.zeros(cells)
+    for c in range(cells):
+        total = 0.0
+        for v in range(vectors):
+            at = abs(solved[c, v]) * whole[v] * per_unit
+            k = min(int(at), last - 1)
+            share = at - k  # beyond the table the last step goes on
+            total += table[v, k] + share * (table[v, k + 1] - table[v, k])
+        out[c] = total
+    return out
+
+
+@compiled
+def summaries(
+    seen: Values,
+    before: Values,
+    now: Values,
+    levels: Values,
+    weights: Values,
+    spread: Values,
+    chance: Values,
+    more: Values,
+    wider: Values,
+) -> tuple[Values, Values, Values, Values, Values]:
+    """Mean, variance, median, 5 % and 95 % of every cell's count.
+
+    Args:
+        seen: Vectors of each cell (cell x vector).
+        before: Its profile when they were taken.
+        now: Its profile now.
+        levels: The levels.
+        weights: What each vector weighs at each level (level x vector).
+        spread: Variance of the count at each level.
+        chance: Probability of each level (cell x level).
+        more: What each level counts more in the median.
+        wider: By what variances are multiplied, for means up to each of `BINS` and above.
+    """
+    cells, vectors = seen.shape
+    size = levels.shape[0]
+    means, variances = np.zeros(cells), np.zeros(cells)
+    ends = np.zeros((3, cells))
+    mean, variance, share = np.zeros(size), np.zeros(size), np.zeros(size)
+    mass, shape, ratio, lift = np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size)
+    for c in range(cells):
+        used = 0
+        total, first, second, lifted = 0.0, 0.0, 0.0, 0.0
+        for k in range(size):
+            if chance[c, k] <= 0.0:
+                continue
+            value = levels[k] * now[c]
+            for v in range(vectors):
+                value += weights[k, v] * (seen[c, v] - levels[k] * before[c, v])
+            value = max(value, 0.02 * levels[k], 1e-9)
+            mean[used], variance[used], share[used] = value, spread[k], chance[c, k]
+            lift[used] = 1 + more[k]
+            lifted += chance[c, k] * lift[used]
+            total += chance[c, k]
+            first += chance[c, k] * value
+            second += chance[c, k] * (value * value + spread[k])
+            used += 1
+        middle = first / total
+        means[c] = middle
+        factor = wider[-1]
+        for k in range(len(BINS)):
+            if middle < BINS[k]:
+                factor = wider[k]
+                break
+        variances[c] = factor * max(second / total - middle * middle, 0.0)
+        sd = math.sqrt(variances[c])
+        begin = 0 if middle - 6 * sd < 40 else -1
+        if begin < 0 or middle > 150:
+            # Far from nobody the steps of one no longer matter: a gamma-like skew is enough.
+            skew = sd / max(middle, 1e-9)
+            for q, z in enumerate((-1.6449, 0.0, 1.6449)):
+                ends[q, c] = max(round(middle + sd * (z + skew * (z * z - 1) / 3)), 0.0)
+            continue
+        for k in range(used):
+            # Negative binomial of that mean and variance, at least nearly Poisson.
+            excess = max(factor * variance[k] - mean[k], 1e-3 * mean[k])
+            shape[k] = mean[k] * mean[k] / excess
+            ratio[k] = excess / (mean[k] + excess)
+            mass[k] = share[k] / total * math.exp(shape[k] * math.log1p(-ratio[k]))
+        reached, above, n = 0.0, 0.0, 0
+        low, half, high = -1, -1, -1
+        while n < _FAR and (half < 0 or high < 0):
+            here, up = 0.0, 0.0
+            for k in range(used):
+                here += mass[k]
+                up += mass[k] * lift[k]
+                mass[k] *= ratio[k] * (n + shape[k]) / (n + 1)
+            above += up * total / lifted
+            # An end lies on a whole number: the one whose middle is nearer to the level.
+            if low < 0 and reached + 0.5 * here >= 0.05:
+                low = n
+            if half < 0 and above >= 0.5:
+                half = n
+            if high < 0 and reached + 0.5 * here >= 0.95:
+                high = max(n - 1, 0)
+            reached += here
+            n += 1
+        half = n if half < 0 else half
+        ends[1, c] = half
+        ends[0, c] = min(low, half)
+        ends[2, c] = max(n if high < 0 else high, half)
+    return means, variances, ends[1], ends[0], ends[2]

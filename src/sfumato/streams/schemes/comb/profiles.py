@@ -1,0 +1,257 @@
+"""Profiles of a day by Gaussian processes: the city's, and that of a cell's surroundings.
+
+**The kernel** says how a profile departs from the public shape of a day, as a share of its level:
+
+    constant      .09   the level itself is known to a third
+  + daily         .10   exp(-(phase apart)^2 / 2 (2.4 h)^2), the same every day
+  + kind of day   .02   the same, between working days and between free days
+  + drift         .02   exp(-|time apart| / 3 days)
+  + hours         .01   exp(-|time apart| / 6 hours)
+  + this day     .006   between slots of one day, times the day's own factor (`Times.factor`)
+
+Values hardly matter (capabilities were measured with others: docs/decisions/streams.md, "comb"),
+but for the scale of all of them, which is weighed by marginal likelihood: the city's interval
+hangs on it. The public shape is a wave of a fifth that is highest at 18 h.
+
+**The city's profile** comes from the vectors' sums, pooled over days. A holiday is a day whose
+factor is large: factors compete by marginal likelihood as soon as the day has a vector, so that the
+first one corrects the level and the next day does not inherit it.
+
+**The surroundings' profile** of a cell comes from a Gaussian-weighted mean of its neighbours,
+without itself; where they are too few to tell, it is the city's.
+
+Computed from noisy vectors and public times: post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.ndimage import gaussian_filter
+
+from sfumato.streams.scheme import Values
+
+_CONSTANT, _DAILY, _KIND, _DRIFT, _HOURS, _DAY = 0.09, 0.10, 0.02, 0.02, 0.01, 0.006
+_LENGTH, _DRIFT_DAYS, _HOURS_DAYS = 0.1, 3.0, 0.25
+_WAVE, _PEAK = 0.2, 0.75
+_SCALES = (0.01, 0.1, 0.3, 1.0, 3.0)
+"""Multiples of the kernel that compete."""
+_CHANCES = (0.01, 1.0)
+"""Variance of the total beside the kernel, a person, that compete: who is seen may be everybody."""
+_FACTORS = (1.0, 30.0)
+_UNUSUAL = 0.03
+"""How often a day is unlike others: eleven public holidays a year."""
+_WIDTH = 1.2
+"""Cells, of the surroundings that give a profile."""
+_LEAST = 0.05
+"""No profile is below this share of the mean."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Times:
+    """When vectors were taken: day with its fraction, phase as a share of a day, kind of day."""
+
+    at: Values
+    phase: Values
+    free: NDArray[np.bool_]
+    factor: Values
+    """Of the variance of each vector's day; see `_FACTORS`."""
+
+    @property
+    def day(self) -> NDArray[np.int64]:
+        return np.floor(self.at + 1e-9).astype(np.int64)
+
+    @property
+    def shape(self) -> Values:
+        """The public shape of a day."""
+        return np.asarray(1 + _WAVE * np.cos(2 * math.pi * (self.phase - _PEAK)))
+
+    def chosen(self, which: NDArray[np.bool_]) -> Times:
+        return Times(self.at[which], self.phase[which], self.free[which], self.factor[which])
+
+
+def turns(a: Times, b: Times) -> Values:
+    """Shares of a day between the phases, on the circle."""
+    turn = np.abs(a.phase[:, None] - b.phase[None])
+    return np.asarray(np.minimum(turn, 1 - turn))
+
+
+def relative_kernel(a: Times, b: Times) -> Values:
+    """Covariance of the departure from the public shape, as a share of the level."""
+    turn = turns(a, b)
+    alike = np.exp(-0.5 * np.square(turn / _LENGTH))
+    kind = a.free[:, None] == b.free[None]
+    apart = np.abs(a.at[:, None] - b.at[None])
+    same = a.day[:, None] == b.day[None]
+    own = np.sqrt(a.factor[:, None] * b.factor[None])
+    return np.asarray(
+        _CONSTANT
+        + (_DAILY + _KIND * kind) * alike
+        + _DRIFT * np.exp(-apart / _DRIFT_DAYS)
+        + _HOURS * np.exp(-apart / _HOURS_DAYS)
+        + _DAY * own * same
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fit:
+    """One Gaussian process on the sums: level, scale of the kernel, and how well it fits."""
+
+    level: float
+    scale: float
+    chance: float
+    solved: Values
+    inverse: Values
+    fit: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CityProfile:
+    """The city's total at any time, from noisy sums."""
+
+    times: Times
+    fits: tuple[_Fit, ...]
+    weights: Values
+    level: float
+    """The mean total of a day."""
+
+    @classmethod
+    def of(cls, times: Times, sums: Values, noise: Values, ceiling: float) -> CityProfile:
+        """From the vectors' sums and the variance of their noise; `ceiling` bounds the level."""
+        kernel, shape = relative_kernel(times, times), times.shape
+        fits = tuple(
+            _fitted(kernel, shape, sums, noise, scale, chance, ceiling)
+            for scale in _SCALES
+            for chance in _CHANCES
+        )
+        logs = np.array([one.fit for one in fits])
+        weights = np.exp(logs - logs.max())
+        weights /= weights.sum()
+        level = float(weights @ np.array([one.level for one in fits]))
+        return cls(times, fits, weights, level)
+
+    @property
+    def fit(self) -> float:
+        """Log of the marginal likelihood, averaged over the scales."""
+        logs = np.array([one.fit for one in self.fits])
+        return float(logs.max() + np.log(np.exp(logs - logs.max()).mean()))
+
+    def total(self, now: Times) -> tuple[Values, Values]:
+        """Mean and variance of the total at these times."""
+        cross, own = relative_kernel(now, self.times), np.diag(relative_kernel(now, now))
+        means, seconds = [], []
+        for one in self.fits:
+            share = one.scale * one.level**2
+            mean = one.level * now.shape + share * (cross @ one.solved)
+            variance = share * own - np.square(share) * np.sum(
+                (cross @ one.inverse) * cross, axis=1
+            )
+            means.append(mean)
+            variance = np.maximum(variance, 0.0) + one.chance * one.level
+            seconds.append(variance + np.square(mean))
+        mean = self.weights @ np.array(means)
+        variance = self.weights @ np.array(seconds) - np.square(mean)
+        return np.maximum(mean, 0.0), np.maximum(variance, 0.0)
+
+    def relative(self, now: Times) -> Values:
+        """The total as a multiple of a day's mean."""
+        return np.maximum(self.total(now)[0] / max(self.level, 1e-9), _LEAST)
+
+
+def _fitted(
+    kernel: Values,
+    shape: Values,
+    sums: Values,
+    noise: Values,
+    scale: float,
+    chance: float,
+    ceiling: float,
+) -> _Fit:
+    level = min(max(float(sums.mean()), 1.0), ceiling)
+    for _ in range(4):
+        whole = scale * level**2 * kernel + np.diag(noise + chance * level)
+        factor = cho_factor(whole, lower=True)
+        towards = cho_solve(factor, shape)
+        level = min(max(float(towards @ sums) / float(towards @ shape), 1.0), ceiling)
+    apart = sums - level * shape
+    solved = cho_solve(factor, apart)
+    logdet = 2 * float(np.log(np.diag(factor[0])).sum())
+    inverse = cho_solve(factor, np.eye(sums.size))
+    return _Fit(level, scale, chance, solved, inverse, -0.5 * (float(apart @ solved) + logdet))
+
+
+def day_factor(
+    times: Times, sums: Values, noise: Values, ceiling: float
+) -> tuple[Times, CityProfile]:
+    """The last day's factor by its marginal likelihood, and the city's profile with it."""
+    today = times.day == times.day[-1]
+    if (~today).sum() == 0:
+        return times, CityProfile.of(times, sums, noise, ceiling)
+    tried = []
+    for factor in _FACTORS:
+        one = replace(times, factor=np.where(today, factor, times.factor))
+        tried.append((one, CityProfile.of(one, sums, noise, ceiling)))
+    logs = np.array([found.fit for _, found in tried]) + np.log([1 - _UNUSUAL, _UNUSUAL])
+    weights = np.exp(logs - logs.max())
+    factor = float(weights @ np.array(_FACTORS) / weights.sum())
+    found = replace(times, factor=np.where(today, factor, times.factor))
+    return found, CityProfile.of(found, sums, noise, ceiling)
+
+
+def around(values: Values, columns: int, width: float = _WIDTH) -> tuple[Values, float]:
+    """Weighted means of each cell's neighbours, and the sum of the squared weights."""
+    grid = values.reshape(values.shape[0], -1, columns)
+    blurred = gaussian_filter(grid, (0, width, width), mode="nearest", truncate=3.0)
+    side = 2 * math.ceil(3 * width) + 1
+    here = np.zeros((side, side))
+    here[side // 2, side // 2] = 1.0
+    weights = gaussian_filter(here, width, mode="constant", truncate=3.0)
+    own = float(weights[side // 2, side // 2])
+    squares = float(np.square(weights).sum()) - own**2
+    return ((blurred - own * grid) / (1 - own)).reshape(values.shape), squares / (1 - own) ** 2
+
+
+class Surroundings:
+    """Profiles of all cells: the city's, moved by what their neighbours show."""
+
+    def __init__(
+        self, city: CityProfile, times: Times, seen: Values, noise: Values, columns: int | None
+    ) -> None:
+        self._city, self._times = city, times
+        self._columns = columns
+        self._cells = seen.shape[1]
+        self.city_level = city.level
+        base = city.relative(times)
+        self.seen = np.broadcast_to(base[:, None], seen.shape)
+        self.level = np.full(self._cells, city.level / self._cells)
+        if columns is None:
+            return
+        means, squares = around(seen, columns)
+        kernel = relative_kernel(times, times)
+        precision = 1 / noise
+        level = (base * precision) @ means / float((np.square(base) * precision).sum())
+        self.level = np.maximum(level, 0.0)
+        floor = max(0.02 * city.level / self._cells, 1e-9)
+        clipped = np.maximum(self.level, floor)
+        bands = np.rint(2 * np.log2(clipped)).astype(np.int64)
+        self._solved = np.zeros_like(seen)
+        kinds = np.unique(bands)
+        for band in kinds:
+            which = np.flatnonzero(bands == band)
+            size = 2.0 ** (band / 2)
+            whole = kernel + np.diag((noise / size**2 + 1 / size) * squares)
+            apart = means[:, which] / clipped[which] - base[:, None]
+            self._solved[:, which] = np.linalg.solve(whole, apart)
+        self.seen = np.maximum(base[:, None] + kernel @ self._solved, _LEAST)
+
+    def at(self, now: Times) -> Values:
+        """Every cell's profile at one time."""
+        base = float(self._city.relative(now)[0])
+        if self._columns is None:
+            return np.full(self._cells, base)
+        cross = relative_kernel(now, self._times)[0]
+        return np.asarray(np.maximum(base + cross @ self._solved, _LEAST))

@@ -1,0 +1,363 @@
+"""`comb`: the live default of `sfumato stream`.
+
+A few vectors (noisy counts of all cells) a day, taken at times that rotate from day to day like the
+teeth of a comb, and every slot estimated from the last of them:
+
+1. *Measured*: k vectors a day (`teeth`), each the mean over the slots that end at its own: a
+   quarter of a day for k = 1, two hours for k = 2, one slot for more. No totals: a person is
+   in every slot's, so measuring them did not pay.
+2. *The city's profile* from the vectors' sums, pooled over days, and *the surroundings' profile*
+   from each cell's neighbours (`profiles`).
+3. *The cell's level and own profile*: a law of levels and one Gaussian process a level (`cells`).
+4. *Published*: `count`, the posterior mean scaled to the city's total, which adds up; `median`, of
+   the least absolute error, in which busy cells count more where that costs nothing
+   (`rhythm.shrinkage`); a 90 % interval for every cell and for the sum.
+
+**How many vectors** follows from what was published: D, the people that a person shares a cell
+with, from the noisy vectors less what their noise adds and one standard error, gives
+k = .9 sqrt(D epsilon) at each midnight; busy cells decide, not the mean cell. On the first day
+D is taken as four times the public people a cell.
+
+**Outages.** A vector whose sum is less than half its own forecast and four standard deviations
+below it is not learned from: the city has not changed, the feed has. What is published falls to
+its share of the forecast and comes back with a half-life of two hours, until the next vector
+settles it. A feed that stays so for a day has changed: what was before is then forgotten. Before
+the first people are seen nobody is published, and nothing learned.
+
+Claim: pure epsilon (or rho, where the noise is Gaussian) for one unit, neighbours by adding or
+removing it. Under `user-day` a unit is one person's day: it adds at most n to the sum over n
+slots of one day (L1; L2 if all fall into one cell), and the k vectors of a day have noise of scale
+n k / epsilon each. Under the other units each vector is one slot with sensitivity 1 (2 for
+`event`) and no window of W slots holds more than k of them; means over several slots
+would reach beyond a sliding window, so there are none, and k follows from public facts alone. The
+rest is post-processing. Memory: the last 42 vectors and one private sum, however long the stream.
+
+Ablations, constants and what did not help: docs/decisions/streams.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.density.posterior import Estimate
+from sfumato.model.counts import Counts
+from sfumato.model.private import Private
+from sfumato.privacy.events import Measurement, UnitKind
+from sfumato.privacy.wall import Wall
+from sfumato.streams.facts import StreamFacts
+from sfumato.streams.scheme import (
+    Meter,
+    Noise,
+    NoiseKind,
+    Publication,
+    Publisher,
+    Repeating,
+    State,
+    StreamPlan,
+    noise_of,
+)
+from sfumato.streams.schemes.comb.cells import FIRST_HABITS, Calibration, Cells
+from sfumato.streams.schemes.comb.profiles import CityProfile, Surroundings, Times, day_factor
+from sfumato.streams.schemes.rhythm.scheme import due, samples
+
+_GOLDEN = 0.618
+"""Share of a tooth's width by which the comb moves each day: successive days fall between."""
+_PER_ROOT, _MOST = 0.9, 12
+"""Vectors a day at D = epsilon = 1, and the most of them. Between 3 and 8 it hardly matters."""
+_CONCENTRATION = 4.0
+"""D over the mean people a cell before anything is measured: crowds have 3, taxis 17."""
+_COVERAGE, _REACH = 0.9, 1.6449
+_MORE = 1.5
+"""Times the publicly expected people that there may be."""
+_FAR, _LOW = 4.0, 0.5
+"""Standard deviations and share of the forecast below which a sum is an outage."""
+_HALF_LIFE = 1 / 12
+"""Days after which an outage is as likely over as not."""
+_FACTORS = (0.7, 1.4)
+"""How far counts are scaled to the city's total."""
+_AT, _PHASE, _FREE, _FACTOR, _VARIANCE, _USED = range(6)
+"""Columns of what is remembered of each vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comb:
+    """`vectors` a window; None lets what was published decide. `memory`: vectors kept."""
+
+    vectors: int | None = None
+    memory: int = 42
+    noise: NoiseKind = NoiseKind.BEST
+    name: str = "comb"
+    finished: bool = False
+
+    def most(self, facts: StreamFacts) -> int:
+        """Vectors in a window, as far as public facts tell: those of the first day."""
+        if self.vectors is not None:
+            return min(self.vectors, facts.window)
+        if facts.unit.kind is not UnitKind.USER_DAY:
+            return samples(facts)
+        return vectors_for(_CONCENTRATION * _people(facts) / facts.cells, facts)
+
+    def adapts(self, facts: StreamFacts) -> bool:
+        """Whether midnights choose anew. Shares of rho would not add up exactly."""
+        daily = facts.unit.kind is UnitKind.USER_DAY and self.vectors is None
+        return daily and self.kind(facts) is NoiseKind.LAPLACE
+
+    def kind(self, facts: StreamFacts) -> NoiseKind:
+        return noise_of(facts, self.noise, self.most(facts)).kind
+
+    def plan(self, facts: StreamFacts) -> StreamPlan:
+        most = self.most(facts)
+        noise = noise_of(facts, self.noise, most)
+        chosen = (
+            " on the first day, then as many as busy cells ask for," if self.adapts(facts) else ""
+        )
+        line = (
+            f"{most} vectors a window{chosen} with {noise.kind} noise, sd {noise.sd:.3g} for each "
+            f"of {most}; all slots are estimated from the last {self.memory}, with 90 % intervals."
+        )
+        account = noise.account("vector", most, facts.l1, facts.l2, _touched(self, facts))
+        return StreamPlan(self.name, (account,), (line,))
+
+    def publisher(self, facts: StreamFacts) -> Publisher:
+        return _Comb(facts, self)
+
+
+def _people(facts: StreamFacts) -> int:
+    return facts.expected_users or 4 * facts.cells
+
+
+def _touched(scheme: Comb, facts: StreamFacts) -> int:
+    """The most cells that a unit moves in one vector."""
+    if facts.unit.kind is not UnitKind.USER_DAY:
+        return 2
+    return 2 * width(scheme.most(facts), facts.calendar.longest_day)
+
+
+def vectors_for(dense: float, facts: StreamFacts) -> int:
+    """How many vectors a day where a person shares a cell with so many."""
+    wanted = int(_PER_ROOT * math.sqrt(max(dense, 0.0) * facts.epsilon))
+    return min(max(wanted, 1), _MOST, facts.window)
+
+
+def width(k: int, length: int) -> int:
+    """Slots over which each of k vectors a day is the mean."""
+    return max(1, {1: length // 4, 2: length // 12}.get(k, 1))
+
+
+def teeth(day: int, k: int, length: int) -> list[int]:
+    """The slots of a day at which its vectors end: k, evenly apart, other ones every day."""
+    shift = length / k * math.modf(_GOLDEN * day)[0]
+    return [int(shift + j * length / k) for j in range(k)]
+
+
+class _Comb(Repeating):
+    def __init__(self, facts: StreamFacts, scheme: Comb) -> None:
+        super().__init__(facts)
+        self._daily = facts.unit.kind is UnitKind.USER_DAY
+        self._adapts, self._kind = scheme.adapts(facts), scheme.kind(facts)
+        self._memory, self._k = scheme.memory, scheme.most(facts)
+        self._seen = np.zeros((0, facts.cells))
+        self._rows = np.zeros((0, 6))
+        self._sum: Private[NDArray[np.int64]] | None = None
+        self._outage: tuple[float, float] | None = None
+        self._habits = FIRST_HABITS
+        self._errors = Calibration()
+        self._city: CityProfile | None = None
+        self._cells: Cells | None = None
+
+    def publish(self, slot: int, box: Private[Counts], wall: Wall, meter: Meter) -> Publication:
+        phase = int(self.facts.calendar.phase[slot])
+        if phase == 0 and self._daily:
+            self._sum = None  # a tooth beyond the end of a short day
+            if self._adapts and slot > 0:
+                self._choose()
+        taken = self._gathered(slot, phase, box)
+        if taken is None:
+            return self._estimate(slot, fresh=False)
+        summed, slots = taken
+        noise = self._noise(slots)
+        if not meter.affords(
+            "vector", slot, noise.event(slots * self.facts.l1, slots * self.facts.l2)
+        ):
+            return self._estimate(slot, fresh=False)
+        self._learn(slot, noise.measure(wall, summed, f"vector@{slot}", touched=2 * slots), slots)
+        return self._estimate(slot, fresh=True)
+
+    def _noise(self, slots: int) -> Noise:
+        """The noise in the sum over so many slots."""
+        one = noise_of(self.facts, self._kind, self._k)
+        power = 1 if self._kind is NoiseKind.LAPLACE else 2
+        return Noise(self._kind, one.parameter * slots**power)
+
+    def _gathered(
+        self, slot: int, phase: int, box: Private[Counts]
+    ) -> tuple[Private[Counts], int] | None:
+        """The sum to be measured now, and over how many slots it is; by public times alone."""
+        facts = self.facts
+        if not self._daily:
+            return (box, 1) if due(facts, slot, self._k) else None
+        length = facts.calendar.longest_day
+        wide = width(self._k, length)
+        ahead = [at for at in teeth(int(facts.calendar.day[slot]), self._k, length) if at >= phase]
+        if not ahead or phase <= ahead[0] - wide:
+            return None
+        values = box.map(lambda counts: counts.values, "slot")
+        what = "sum over a window"
+        self._sum = values if self._sum is None else self._sum.map_with(values, np.add, what)
+        if phase < ahead[0]:
+            return None
+        slots = min(wide, ahead[0] + 1)
+        l1, l2 = float(facts.l1 * slots), facts.l2 * slots
+
+        def whole(summed: NDArray[np.int64], counts: Counts) -> Counts:
+            values = np.ascontiguousarray(summed)
+            return replace(counts, values=values, l1=l1, l2=l2, what=what)
+
+        found, self._sum = self._sum.map_with(box, whole, what), None
+        return found, slots
+
+    def _choose(self) -> None:
+        """Tomorrow's number of vectors, from yesterday's."""
+        used = self._rows[:, _USED] > 0
+        if not used.any():
+            return
+        precision = 1 / self._rows[used, _VARIANCE]
+        mean, variance = precision @ self._seen[used] / precision.sum(), 1 / precision.sum()
+        # Squares of noise add its variance to each cell; fourth moments of Laplace noise are six
+        # times the variance's square, so squares have a variance of five.
+        noise = mean.size * variance + variance * math.sqrt(5.0 * mean.size)
+        squares = float(np.square(mean).sum()) - noise
+        self._k = vectors_for(squares / max(float(mean.sum()), 1.0), self.facts)
+
+    def _now(self, slot: int, wide: int = 1) -> Times:
+        calendar = self.facts.calendar
+        phase = (float(calendar.phase[slot]) - (wide - 1) / 2) / calendar.longest_day
+        at = np.array([float(calendar.day[slot]) + phase])
+        return Times(at, np.array([phase]), calendar.free[slot : slot + 1], np.ones(1))
+
+    def _learn(self, slot: int, found: Measurement, slots: int) -> None:
+        self.tainted = self.tainted or found.tainted
+        noisy = found.estimate() / slots
+        variance = self._noise(slots).variance / slots**2
+        now = self._now(slot, slots)
+        used = self._believed(now, float(noisy.sum()), variance * noisy.size)
+        if used and self._cells is not None:
+            self._errors.learn(self._cells.at(now), noisy, variance)
+        row = [now.at[0], now.phase[0], float(now.free[0]), 1.0, variance, float(used)]
+        self._rows = np.concatenate((self._rows, np.array([row])))[-self._memory :]
+        self._seen = np.concatenate((self._seen, noisy[None]))[-self._memory :]
+        if not used and self._outage is not None and self._city is not None:
+            self._forget(float(now.at[0]))
+        self._arrange(new=used)
+
+    def _believed(self, now: Times, total: float, noise: float) -> bool:
+        """Whether a vector of that sum is learned from; otherwise an outage goes on."""
+        sd = math.sqrt(noise)
+        self._outage = None
+        if self._city is None:
+            if total < _FAR * sd and 2 * _FAR * sd < _people(self.facts):
+                self._outage = (0.0, math.inf)
+        elif (self._rows[:, _USED] > 0).sum() >= 3:
+            mean, spread = (float(part[0]) for part in self._city.total(now))
+            if total < _LOW * mean and mean - total > _FAR * math.sqrt(spread + noise):
+                self._outage = (max(total, 0.0) / mean, float(now.at[0]))
+        return self._outage is None
+
+    def _forget(self, now: float) -> None:
+        """After a whole day of outage the feed has changed: start from what it is now."""
+        used = np.flatnonzero(self._rows[:, _USED] > 0)
+        since = self._rows[used[-1] + 1 :]
+        if len(since) >= 2 and now - since[0, _AT] >= 1.0:
+            self._rows[:, _USED] = 0.0
+            self._rows[used[-1] + 1 :, _USED] = 1.0
+            self._outage = None
+
+    def _arrange(self, new: bool) -> None:
+        """What serves all slots until the next vector."""
+        used = self._rows[:, _USED] > 0
+        if not used.any():
+            return
+        rows, seen = self._rows[used], self._seen[used]
+        times = Times(rows[:, _AT], rows[:, _PHASE], rows[:, _FREE] > 0, rows[:, _FACTOR])
+        sums, noise = seen.sum(axis=1), rows[:, _VARIANCE]
+        ceiling, columns = _MORE * _people(self.facts), self.facts.grid_columns
+        if new:
+            times, self._city = day_factor(times, sums, noise * seen.shape[1], ceiling)
+            self._rows[used, _FACTOR] = times.factor
+        else:
+            self._city = CityProfile.of(times, sums, noise * seen.shape[1], ceiling)
+        around = Surroundings(self._city, times, seen, noise, columns)
+        laplace, people = self._kind is NoiseKind.LAPLACE, self.facts.expected_users
+        few = len(rows) < 6 or bool(times.day[-1] != times.day[-2])  # then once a day
+        weigh = new and len(rows) > 2 and few
+        self._cells = Cells(
+            times, seen, noise, laplace, around, columns, people, self._habits, weigh
+        )
+        self._habits = self._cells.at_habits
+
+    def _estimate(self, slot: int, fresh: bool) -> Publication:
+        if self._cells is None or self._city is None:
+            return self._nobody(fresh)
+        now = self._now(slot)
+        last = self._rows[self._rows[:, _USED] > 0][-1]
+        if int(last[_AT] + 1e-9) == int(now.at[0] + 1e-9):
+            now = replace(now, factor=last[_FACTOR : _FACTOR + 1])
+        made = self._cells.at(now, self._errors.wider)
+        total, spread = (float(part[0]) for part in self._city.total(now))
+        values = np.clip(total / max(float(made.mean.sum()), 1e-9), *_FACTORS) * made.mean
+        median, lower, upper = made.median, made.lower, made.upper
+        reach = _REACH * math.sqrt(spread)
+        low, high = max(total - reach, 0.0), total + reach
+        if self._outage is not None:
+            ratio, since = self._outage
+            still = 2.0 ** (-(float(now.at[0]) - since) / _HALF_LIFE)
+            values = values * (1 - (1 - ratio) * still)
+            median = np.rint(ratio * median) if still > 0.5 else median
+            lower, low = np.floor(ratio * lower), ratio * low
+            if still > _COVERAGE:
+                upper, high = np.ceil(ratio * upper), ratio * high
+        sd = float(np.sqrt(made.variance.mean()))
+        whole = Estimate(float(values.sum()), low, high, _COVERAGE)
+        return Publication(values, fresh, sd, self.tainted, median, lower, upper, whole)
+
+    def _nobody(self, fresh: bool) -> Publication:
+        """Before anybody was seen: zeros, and as many as may have been overlooked."""
+        none = np.zeros(self.facts.cells)
+        overlooked = (
+            _FAR * math.sqrt(float(self._rows[-1, _VARIANCE]) * none.size)
+            if len(self._rows)
+            else math.inf
+        )
+        total = Estimate(0.0, 0.0, min(overlooked, float(_people(self.facts))), _COVERAGE)
+        sd = self._noise(1).sd
+        return Publication(none, fresh, sd, self.tainted, none, none, none, total)
+
+    def state(self) -> State:
+        more: dict[str, Any] = {
+            "seen": self._seen,
+            "rows": self._rows,
+            "k": self._k,
+            "habits": list(self._habits),
+            "errors": self._errors.sums,
+        }
+        if self._sum is not None:
+            more["sum"] = self._sum
+        if self._outage is not None:
+            more["outage"] = [repr(part) for part in self._outage]
+        return {**super().state(), **more}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self._seen, self._rows, self._k = state["seen"], state["rows"], int(state["k"])
+        first, second, third = (int(part) for part in state["habits"])
+        self._habits = (first, second, third)
+        self._errors = Calibration(state["errors"])
+        self._sum = state.get("sum")
+        if "outage" in state:
+            self._outage = (float(state["outage"][0]), float(state["outage"][1]))
+        self._arrange(new=False)
