@@ -125,11 +125,10 @@ def test_published_days_are_read_as_distances_between_their_slots(home: Path) ->
 @pytest.mark.privacy
 def test_earlier_days_divide_today_and_are_not_paid_again(home: Path) -> None:
     """Algorithm 5: today's division from the days before; these are read as they were published."""
+    today, days = ("today", "2024-03-06", "2024-03-07"), {"earlier": [home / "past"]}
+    how: dict[str, Any] = {"scheme": "dynamic-hybrid"}
     steer = {"division": 0, "noise": "laplace"}
-    said = run(
-        home, "today", "2024-03-06", "2024-03-07", scheme="dynamic-hybrid", earlier=[home / "past"],
-        parameter=steer,
-    )  # fmt: skip
+    said = run(home, *today, **days, **how, parameter=steer)
     labels = {row["label"] for row in said["privacy"]["measurements"]}
     assert labels == {"day", "night", "distance"}, "nothing is spent on the division"
     assert said["privacy"]["epsilon"] <= 5
@@ -141,16 +140,10 @@ def test_earlier_days_divide_today_and_are_not_paid_again(home: Path) -> None:
     first, last = predicted(past, 12)
     assert all(fresh[first : last + 1]), "every slot of the predicted day"
     assert not all(fresh)
-
-
-@pytest.mark.privacy
-def test_a_stream_goes_on_only_with_the_days_it_began_with(home: Path) -> None:
-    today = ("2024-03-06", "2024-03-07")
-    more: dict[str, Any] = {"scheme": "dynamic-hybrid"}
-    run(home, "bound", *today, earlier=[home / "past"], **more)
-    run(home, "bound", *today, earlier=[home / "past"], resume=True, **more)
+    # It goes on, or is found finished, with the days it began with and no others.
+    run(home, *today, **days, **how, parameter=steer, resume=True)
     with pytest.raises(ReservationRefused, match="reading"):
-        run(home, "bound", *today, resume=True, **more)
+        run(home, *today, **how, resume=True)
 
 
 @pytest.mark.privacy
