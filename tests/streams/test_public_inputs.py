@@ -14,9 +14,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import shapely
+from typer.testing import CliRunner
 
 import sfumato
 from sfumato.audits.streams import stream_rows
+from sfumato.cli.main import app
 from sfumato.errors import InputError, ReservationRefused, UsageError
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import Calendar, TimeGrid
@@ -199,3 +201,21 @@ def test_only_the_last_days_are_looked_at() -> None:
     assert predicted([from_distances(late)] * 2, 6) != predicted(
         [from_distances(day) for day in days], 6
     )
+
+
+def test_the_command_takes_parameters_and_names_its_own_flags(home: Path) -> None:
+    ZONES.to_file(home / "zones.geojson")
+    said = [
+        *("stream", str(home / "e.csv"), "--zones", str(home / "zones.geojson"), "--tz", "UTC"),
+        *("--from", "2024-03-06", "--to", "2024-03-07", "--slot", "2h", "--dataset", "town"),
+        *("--epsilon", "5", "--ledger", str(home / "ledger.sqlite"), "--out", str(home / "said")),
+        *("--scheme", "threshold", "--quiet"),
+    ]
+    missing = CliRunner().invoke(app, said)
+    assert isinstance(missing.exception, UsageError)
+    assert "--expected-users" in missing.exception.remedy
+    assert "--parameter threshold" in missing.exception.remedy.replace("the ", "")
+    given = ("--parameter", "threshold=20", "--parameter", "cutoff=3", "--parameter", "compare=0.2")
+    assert CliRunner().invoke(app, [*said, *given]).exit_code == 0
+    found = json.loads((home / "said" / "manifest.json").read_text())["scheme"]["parameters"]
+    assert (found["threshold"], found["cutoff"], found["compare"]) == (20, 3, 0.2)
