@@ -96,7 +96,9 @@ def test_at_other_values_the_plan_still_fits_into_the_budget(
 
 
 @pytest.mark.privacy
-@pytest.mark.parametrize("name", STEERED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n == "comb" else n for n in STEERED]
+)
 def test_at_other_values_no_unit_loses_more_than_was_promised(name: str, facts: Facts) -> None:
     for delta, leave in ((1e-6, ()), (0.0, ("noise",))):
         if "noise" not in PARAMETERS[name] if delta else {*PARAMETERS[name]} == {"noise"}:
