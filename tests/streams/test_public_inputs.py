@@ -219,3 +219,13 @@ def test_the_command_takes_parameters_and_names_its_own_flags(home: Path) -> Non
     assert CliRunner().invoke(app, [*said, *given]).exit_code == 0
     found = json.loads((home / "said" / "manifest.json").read_text())["scheme"]["parameters"]
     assert (found["threshold"], found["cutoff"], found["compare"]) == (20, 3, 0.2)
+
+
+def test_a_map_of_roads_saves_the_tree_and_is_on_record(home: Path) -> None:
+    side_by_side = pd.DataFrame({"one": ["a", "b"], "other": ["b", "c"]})
+    said = run(
+        home, "roads", "2024-03-06", "2024-03-07", scheme="fan-combined", roads=ROADS,
+        adjacency=side_by_side,
+    )  # fmt: skip
+    assert [row["label"] for row in said["privacy"]["measurements"]] == ["leaves"]
+    assert {"roads", "adjacency"} <= set(said["public_inputs"])
