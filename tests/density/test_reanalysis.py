@@ -178,7 +178,9 @@ def test_the_sum_of_everything_is_published_with_an_interval(shop: Shop, tmp_pat
     total = made.manifest.total
     assert total is not None
     assert total.coverage == made.manifest.scheme.interval_coverage
-    assert total.value == pytest.approx(made.values.sum(), abs=1)  # whole counts
+    assert total.value == pytest.approx(
+        made.values.sum(), abs=12
+    )  # totals of 24 slots were made whole
     assert total.lower < total.value < total.upper
     assert f"{total.lower:,.0f} and" in " ".join((made.folder / "README.txt").read_text().split())
     assert f"{total.upper:,.0f}" in (made.folder / "index.html").read_text()

@@ -49,7 +49,7 @@ from sfumato.model.counts import Counts
 from sfumato.model.private import Private
 from sfumato.privacy.events import Measurement, UnitKind
 from sfumato.privacy.wall import Wall
-from sfumato.streams.facts import StreamFacts
+from sfumato.streams.facts import StreamFacts, due
 from sfumato.streams.scheme import (
     Meter,
     Noise,
@@ -63,7 +63,7 @@ from sfumato.streams.scheme import (
 )
 from sfumato.streams.schemes.comb.cells import FIRST_HABITS, Calibration, Cells
 from sfumato.streams.schemes.comb.profiles import CityProfile, Surroundings, Times, day_factor
-from sfumato.streams.schemes.rhythm.scheme import due, samples
+from sfumato.streams.schemes.rhythm.scheme import samples
 
 _GOLDEN = 0.618
 """Share of a tooth's width by which the comb moves each day: successive days fall between."""
