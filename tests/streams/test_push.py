@@ -250,6 +250,9 @@ def test_a_scheme_that_states_intervals_publishes_them_everywhere(
         for slot in (1, 2, 3):
             publisher.close(slot)
     found = publisher.release()
+    assert found.total_interval is not None
+    lines_of = lines(home / "out")
+    assert found.total_interval.tolist() == [line["total"][1:] for line in lines_of]
     part = pa.parquet.read_table(home / "out" / "slots" / "slot=00000" / "part-0.parquet")
     assert part.column_names == ["zone_id", "count", "median", "lower", "upper"]
     assert found.lower is not None

@@ -163,6 +163,14 @@ def test_zones_that_are_towers_keep_median_and_interval() -> None:
     assert half.total.upper == pytest.approx(17.5), "what lies beyond the border is not in it"
 
 
+def test_before_anybody_is_seen_the_sum_keeps_its_interval() -> None:
+    none = np.zeros(3)
+    made = Publication(none, False, 2.0, False, none, none, none, Estimate(0.0, 0.0, 40.0, 0.9))
+    found = spread_over_zones(made, overlay(np.eye(3)))
+    assert found.total is not None
+    assert (found.total.lower, found.total.upper) == (0.0, 40.0)
+
+
 def test_intervals_of_zones_hold_what_they_promise() -> None:
     """Towers whose errors share a level, spread over zones: nine of ten zones lie within."""
     rng = np.random.default_rng(5)

@@ -15,7 +15,7 @@ import hashlib
 import io
 import json
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from sfumato.errors import InputError, UsageError
 from sfumato.model.folded import folded_period
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.lines import (
+    CITY_TABLE,
     LINES,
     PLACES,
     WHOLE,
@@ -163,6 +164,8 @@ def read_numbers(folder: Folder, last: int | None = None) -> Numbers:
             raise _not_whole(folder.path / LINES)
     else:
         found = _from_table(parquet_table(folder, TABLE), manifest, folder.path / TABLE)
+        if manifest.kind == "stream" and folder.holds(CITY_TABLE):
+            found = replace(found, total=_sums(folder, manifest.grid.slots))
     return found if last is None else found.last(last)
 
 
@@ -215,6 +218,15 @@ def _from_table(table: pa.Table, manifest: Manifest, path: Path) -> Numbers:
     assert values is not None
     ids = np.asarray(coded.dictionary.to_pylist(), dtype=np.str_)
     return Numbers(ids, grid, values, layer("lower"), layer("upper"), layer("median"))
+
+
+def _sums(folder: Folder, slots: int) -> Table:
+    """Ends of the intervals of a stream's sums, slot x 2."""
+    table = parquet_table(folder, CITY_TABLE)
+    if table.num_rows != slots or not {"lower", "upper"} <= set(table.column_names):
+        raise _not_whole(folder.path / CITY_TABLE)
+    ends = [pc.cast(table[name], pa.float64()).to_numpy() for name in ("lower", "upper")]
+    return np.stack(ends, axis=1)
 
 
 def _grid(edges: NDArray[np.int64], facts: GridFacts) -> TimeGrid:

@@ -22,7 +22,7 @@ from sfumato.errors import InputError, SfumatoError
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.manifest import GridFacts, Manifest
 
-LINES, PLACES = "stream.ndjson", "places.json"
+LINES, PLACES, CITY_TABLE = "stream.ndjson", "places.json", "density-city.parquet"
 WHOLE = "Take the whole folder as it was published, from its publisher or from a copy."
 Table = NDArray[np.float64]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

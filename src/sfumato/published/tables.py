@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from sfumato.io.write import write_atomically
 from sfumato.model.time_grid import TimeGrid
+from sfumato.published.lines import CITY_TABLE
 from sfumato.published.manifest import Manifest
 from sfumato.published.statement import noise, statement, take_note
 
@@ -74,6 +75,22 @@ def with_local_times(table: pa.Table, grid: TimeGrid) -> pa.Table:
 
     table = table.set_column(1, "time_start", texts(grid.starts()))
     return table.set_column(2, "time_end", texts(grid.ends()))
+
+
+def write_city_table(
+    folder: Path, grid: TimeGrid, values: NDArray[np.float64], total: NDArray[np.float64]
+) -> None:
+    """`density-city.parquet` of a stream: each slot's sum, and the ends of its interval."""
+    starts, ends = grid_times(grid, 1)
+    columns = {
+        "city_id": pa.array(["city"] * grid.slots, type=pa.string()),
+        "time_start": starts,
+        "time_end": ends,
+        "count": np.round(values.sum(axis=0), 3),
+        "lower": total[:, 0],
+        "upper": total[:, 1],
+    }
+    write_atomically(folder / CITY_TABLE, lambda path: pq.write_table(pa.table(columns), path))
 
 
 def write_long_tables(
@@ -128,7 +145,7 @@ _FILES = {
     "density.csv": "the same as text; local times with their offset from UTC",
     "density-districts.parquet": "sums of the zones of each district: district_id, time_start, "
     "time_end, count",
-    "density-city.parquet": "sums of all zones: city_id, time_start, time_end, count",
+    CITY_TABLE: "sums of all zones: city_id, time_start, time_end, count{ends}",
     "zones.geojson": "outlines of the zones (WGS84); join by zone_id",
     "zones.parquet": "the same as GeoParquet",
     "towers.geojson": "positions of the towers (WGS84); their tower_id is the zone_id of the table",
@@ -146,7 +163,7 @@ _FILES = {
     "places.json": "the zones in the order of the counts in stream.ndjson",
     "stream.json": "the privacy statement for machines, from the first slot on",
 }
-_LATER = ("density.parquet", "density.csv", "manifest.json")
+_LATER = ("density.parquet", "density.csv", CITY_TABLE, "manifest.json")
 """What a stream has from its last slot on; the page too, unless it goes on by the clock."""
 
 
@@ -162,8 +179,11 @@ def readme(manifest: Manifest, files: Iterable[str], promise: str | None = None)
     columns = ", median" if manifest.scheme.median else ""
     columns += ", lower, upper" if manifest.scheme.interval_coverage else ""
     total = "; total, the sum and the ends of its interval" if "lower" in columns else ""
+    ends = ", lower, upper" if total and manifest.kind == "stream" else ""
     listed = [
-        f"{n}: {_FILES[n]}.".format(further=columns, total=total) for n in present if n in _FILES
+        f"{n}: {_FILES[n]}.".format(further=columns, total=total, ends=ends)
+        for n in present
+        if n in _FILES
     ]
     if manifest.kind == "stream":
         live = bool(manifest.public_inputs.get("live"))
@@ -182,7 +202,7 @@ def readme(manifest: Manifest, files: Iterable[str], promise: str | None = None)
         _section("UNITS", _unit(manifest), _median(manifest), _whole(manifest)),
         _section("INTERVALS", _interval(manifest)),
     ]
-    if "density-city.parquet" in present:
+    if CITY_TABLE in present and manifest.kind == "density":
         parts.append(_section("LEVELS", _levels(manifest)))
     parts += [
         "PRIVACY\n\n" + told.removeprefix(f"{note}\n\n").rstrip(),
@@ -306,6 +326,7 @@ def _interval(manifest: Manifest) -> str:
         "are missing from the records. Small counts are uncertain: look at the interval "
         "before you rank places. The interval of a sum or a difference is not the sum of "
         "intervals, because errors of neighbouring places and hours hang together."
+        + (f" That of each slot's sum is in {CITY_TABLE}." if manifest.kind == "stream" else "")
         + ("" if manifest.total is None else f" The counts are {manifest.total.words()}.")
     )
 

@@ -113,24 +113,21 @@ def spread_over_zones(made: Publication, overlay: Overlay) -> Publication:
     together = [0.0, 0.0]
     total = made.total
     if total is not None:
-        whole = float(made.values.sum())
+        whole, inside = float(made.values.sum()), float(values.sum())
         wide = (whole - total.lower, total.upper - whole)
         together = [_correlation(w, side) for w, side in zip(wide, (below, above), strict=True)]
-        kept = overlay.sums
         ends = [
-            float(_half_width(kept[:, None], side, r)[0])
-            for side, r in zip((below, above), together, strict=True)
+            w * _kept(overlay.sums, side, r)
+            for w, side, r in zip(wide, (below, above), together, strict=True)
         ]
-        inside = float(values.sum())
         estimate = replace(total, value=inside, lower=inside - ends[0], upper=inside + ends[1])
         found = replace(found, total=estimate)
-    least = np.minimum(values, 0)
-    lower = np.maximum(values - _half_width(shares, below, together[0]), least)
+    lower = values - _half_width(shares, below, together[0])
     upper = values + _half_width(shares, above, together[1])
     median = None if made.median is None else values - _shift(shares, made, (below + above) / 2)
-    return replace(
-        found, lower=np.maximum(lower, np.minimum(values, 0)), upper=upper, median=median
-    )
+    if made.lower.min(initial=0.0) >= 0:  # a scheme that knows that nobody is less than nobody
+        lower, median = np.maximum(lower, 0), None if median is None else np.maximum(median, 0)
+    return replace(found, lower=lower, upper=upper, median=median)
 
 
 def _half_width(weights: Values | sp.csr_array, half: Values, r: float) -> Values:
@@ -139,6 +136,12 @@ def _half_width(weights: Values | sp.csr_array, half: Values, r: float) -> Value
     joint = np.square(np.asarray(weights.T @ half))
     result: Values = np.sqrt((1 - r) * alone + r * joint)
     return result
+
+
+def _kept(sums: Values, half: Values, r: float) -> float:
+    """What is left of the sum's half width when only shares of the towers are in it."""
+    part, whole = (_half_width(w[:, None], half, r)[0] for w in (sums, np.ones(sums.size)))
+    return float(part / whole) if whole > 0 else float(sums.mean())
 
 
 def _squared(weights: Values | sp.csr_array) -> Values | sp.csr_array:

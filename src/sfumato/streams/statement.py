@@ -135,7 +135,7 @@ def stream_statement(asked: StreamRequest, manifest: Manifest) -> str:
 
 def stream_readme(asked: StreamRequest, manifest: Manifest) -> str:
     """`README.txt`: the same from the first slot to the last, so it lists what will be there."""
-    names = {"slots", *final_names(asked.released)}
+    names = {"slots", *final_names(manifest, asked.released)}
     return readme(manifest, names, stream_statement(asked, manifest))
 
 

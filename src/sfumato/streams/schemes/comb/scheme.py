@@ -121,7 +121,7 @@ class Comb:
             f"of {most}; all slots are estimated from the last {self.memory}, with 90 % intervals."
         )
         account = noise.account("vector", most, facts.l1, facts.l2, _touched(self, facts))
-        return StreamPlan(self.name, (account,), (line,))
+        return StreamPlan(self.name, (account,), (line,), coverage=_COVERAGE, median=True)
 
     def publisher(self, facts: StreamFacts) -> Publisher:
         return _Comb(facts, self)
