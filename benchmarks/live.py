@@ -183,12 +183,12 @@ def page(rows: list[dict[str, object]], which: str, draws: int, scheme: str) -> 
         f"Weeks of data {'held back' if which == 'held' else 'on which constants were settled'}; "
         f"{draws} draws of noise; unit user-day, pure epsilon. Mean absolute error of `median` on "
         f"the busiest {BUSIEST} cells / over all cells / relative error on the busiest; `best` is "
-        "the best of `sample`, the paid mean of the past days at the same epsilon a day, and zeros, "
-        "in each of the three; `times` how much smaller the default's error is. Sums are of `count` "
-        "over the truth of the whole week; `held` how often the 90 % interval of a slot's sum "
-        "holds; `firm` how many of the sums whose stated sd is below 2 % lie within 5 % of the "
-        "truth. Asked: times at least .99, .99, .95 everywhere; 1.4 on cells at epsilon 1 with "
-        "5,000 people or more, 1.15 with 500; held .85 to .95.",
+        "the best of `sample`, the paid mean of the past days at the same epsilon a day, and "
+        "zeros, in each of the three; `times` how much smaller the default's error is. Sums are "
+        "of `count` over the truth of the whole week; `held` how often the 90 % interval of a "
+        "slot's sum holds; `firm` how many of the sums whose stated sd is below 2 % lie within "
+        "5 % of the truth. Asked: times at least .99, .99, .95 everywhere; 1.4 on cells at "
+        "epsilon 1 with 5,000 people or more, 1.15 with 500; held .85 to .95.",
         "",
         f"| data | ε | `{scheme}` | best | times | sums | held | firm | CPU s |",
         "|---|---|---|---|---|---|---|---|---|",

@@ -241,8 +241,7 @@ class Cells:
         edges = np.concatenate(
             ([0.0, 0.5 * multiples[0]], np.sqrt(multiples[1:] * multiples[:-1]), [np.inf])
         )
-        start, _ = gamma_average(shifted, edges)
-        law, _ = npmle(shifted, start)
+        law, _ = npmle(shifted, gamma_average(shifted, edges)[0])
         cells = shifted.shape[0]
         chance = shifted * law
         classes = min(_CLASSES, cells // _CELLS_A_CLASS)
