@@ -47,19 +47,22 @@ def test_a_finished_day_of_a_thin_crowd(epsilon: float) -> None:
 def test_nearly_nobody_is_nobody(epsilon: float) -> None:
     city = nearly_nobody()
     rows = finished(city, epsilon, 1, range(3), ("zeros", "mean", "profile"))
-    rows += corrected(city, epsilon, ("rhythm",), range(3))
+    rows += corrected(city, epsilon, ("comb", "rhythm"), range(3))
     found = {row.scheme: errors(row.score) for row in rows}
     whole = corrected(city, epsilon, ("zeros",), range(1))[0]
     assert (found["profile"] <= CHANCE * found["zeros"]).all()
     assert (found["profile"] <= CHANCE * found["mean"]).all()
     assert (found["rhythm"] <= CHANCE * errors(whole.score)).all()
+    assert (found["comb"] <= CHANCE * errors(whole.score)).all()
 
 
 def test_a_live_stream_of_a_thin_crowd() -> None:
     """The third to the ninth day; the first two are for learning."""
     city = crowd_city(9, 3_000, seed=62)
-    rows = corrected(city, 1.0, ("rhythm", "zeros", "mean"), range(1))
+    rows = corrected(city, 1.0, ("comb", "rhythm", "zeros", "mean"), range(1))
     found = {row.scheme: errors(row.score) for row in rows}
+    assert (found["comb"] <= found["zeros"]).all()
+    assert (found["comb"] <= CHANCE * found["mean"]).all()
     assert (found["rhythm"] <= found["zeros"]).all()
     assert (found["rhythm"] <= found["mean"]).all()
 

@@ -44,6 +44,8 @@ class Run:
     share: float
     sd: Values
     """Of the noise in each slot, as the stream states it."""
+    median: Values
+    """What has the least absolute error: `values`, where a scheme publishes one number."""
 
 
 def run_scheme(
@@ -72,6 +74,7 @@ def run_on(
     fresh = np.zeros(counts.shape[0], dtype=bool)
     sd = np.empty(counts.shape[0], dtype=np.float64)
     share, steady = 0.0, Steady(how)
+    median = out.copy()
     for slot in range(counts.shape[0]):
         if scheme.finished and begins_window(facts, slot):
             stop = window_end(facts, slot)
@@ -81,5 +84,6 @@ def run_on(
         made = publisher.publish(slot, boxed(counts[slot], facts), wall, meter)
         made = steady.made(made, wall.sampling_key(f"consistency@{slot}"))
         out[slot], fresh[slot], sd[slot] = made.values, made.fresh, made.sd
+        median[slot] = made.values if made.median is None else made.median
         share = max(share, meter.share_spent(slot))
-    return Run(out, fresh, share, sd)
+    return Run(out, fresh, share, sd, median)

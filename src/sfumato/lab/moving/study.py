@@ -87,7 +87,7 @@ def mean_score(scores: list[Score]) -> Score:
 DELTA = 1e-6
 BASELINES = ("zeros", "sample", "mean", "uniform")
 CORRECTED = ("direct", "threshold", "static-hybrid", "dynamic-hybrid")
-DEFAULTS = ("rhythm", "profile")
+DEFAULTS = ("comb", "rhythm", "profile")
 FAR_BEHIND = ("static-hybrid", "dynamic-hybrid")
 """Corrected schemes that no draw of noise brings near the front: fewer draws will do."""
 PEERS = (
@@ -101,7 +101,7 @@ PEERS = (
     "fan-spatial",
     "fan-combined",
 )
-LEARNING = ("rhythm", "dynamic-hybrid")
+LEARNING = ("comb", "rhythm", "dynamic-hybrid")
 SCORED_DAYS = 7
 
 
@@ -180,7 +180,7 @@ def corrected(
         scheme = scheme_for(name, city, steer)
         made = how if name not in (*DEFAULTS, "zeros") else Consistency.NONE
         found = [
-            score(truth, run_scheme(scheme, facts, counts, seed, made).values[-len(truth) :])
+            score(truth, run_scheme(scheme, facts, counts, seed, made).median[-len(truth) :])
             for seed in (seeds if name != "zeros" else seeds[:1])
         ]
         rows.append(_row(city, epsilon, name, "corrected", made.value, found))
@@ -203,7 +203,7 @@ def finished(
         made = Consistency.NONE if name in (*DEFAULTS, "zeros") else Consistency.NEAREST
         scheme = scheme_for(name, city)
         found = [
-            score(truth, run_scheme(scheme, facts, truth, seed, made).values)
+            score(truth, run_scheme(scheme, facts, truth, seed, made).median)
             for seed in (seeds if name != "zeros" else seeds[:1])
         ]
         form = f"{days} day{'s' if days > 1 else ''}, user-period"
@@ -223,7 +223,7 @@ def by_day(
         errors = np.zeros(days)
         for seed in seeds:
             run = run_scheme(scheme_for(name, city), facts, city.stream, seed, made)
-            shaped = run.values.reshape(days, slots, cells)
+            shaped = run.median.reshape(days, slots, cells)
             errors += [score(city.counts[d], shaped[d]).busiest for d in range(days)]
         found[name] = (errors / len(seeds)).tolist()
     return found

@@ -49,6 +49,8 @@ _FLOOR = 0.2
 _BUSY = 300
 """Cells on which habits are weighed: those with the busiest surroundings."""
 _CLASSES, _CELLS_A_CLASS = 8, 100
+_SLIGHT = 1e-3
+"""Levels less likely than this are left out of a mixture: they cost time and tell nothing."""
 _KEPT = 0.9
 """Weight of what was learned of errors before each new vector."""
 _TABLE, _WIDEST = 240, 12.0
@@ -239,8 +241,7 @@ class Cells:
         edges = np.concatenate(
             ([0.0, 0.5 * multiples[0]], np.sqrt(multiples[1:] * multiples[:-1]), [np.inf])
         )
-        start, _ = gamma_average(shifted, edges)
-        law, _ = npmle(shifted, start)
+        law, _ = npmle(shifted, gamma_average(shifted, edges)[0])
         cells = shifted.shape[0]
         chance = shifted * law
         classes = min(_CLASSES, cells // _CELLS_A_CLASS)
@@ -255,7 +256,7 @@ class Cells:
         rows = np.repeat(np.arange(cells), reach.size)
         np.add.at(out, (rows, np.clip(at, 0, top).ravel()), chance[:, 1:].ravel())
         out /= out.sum(axis=1, keepdims=True)
-        return np.where(out < 1e-4, 0.0, out)
+        return np.where(out < _SLIGHT, 0.0, out)
 
     def at(self, now: Times, wider: Values | None = None) -> Counted:
         """Every cell's count at one time, with variances that much wider (see `Calibration`)."""

@@ -11,8 +11,8 @@ from sfumato.streams.scheme import Values
 
 BINS = (1.0, 5.0, 20.0, 100.0)
 """Means between which errors are calibrated together."""
-_FAR = 400
-"""Steps of a walk over whole counts; further out a Gaussian is near enough."""
+_MANY, _FAR = 60.0, 400
+"""Mean from which the steps of a count no longer matter, and the longest walk over whole counts."""
 
 
 @compiled
@@ -89,8 +89,7 @@ def summaries(
                 break
         variances[c] = factor * max(second / total - middle * middle, 0.0)
         sd = math.sqrt(variances[c])
-        begin = 0 if middle - 6 * sd < 40 else -1
-        if begin < 0 or middle > 150:
+        if middle > _MANY:
             # Far from nobody the steps of one no longer matter: a gamma-like skew is enough.
             skew = sd / max(middle, 1e-9)
             for q, z in enumerate((-1.6449, 0.0, 1.6449)):
@@ -101,15 +100,16 @@ def summaries(
             excess = max(factor * variance[k] - mean[k], 1e-3 * mean[k])
             shape[k] = mean[k] * mean[k] / excess
             ratio[k] = excess / (mean[k] + excess)
-            mass[k] = share[k] / total * math.exp(shape[k] * math.log1p(-ratio[k]))
+            shape[k] *= ratio[k]
+            mass[k] = share[k] / total * math.exp(shape[k] / ratio[k] * math.log1p(-ratio[k]))
         reached, above, n = 0.0, 0.0, 0
         low, half, high = -1, -1, -1
         while n < _FAR and (half < 0 or high < 0):
-            here, up = 0.0, 0.0
+            here, up, step = 0.0, 0.0, 1.0 / (n + 1)
             for k in range(used):
                 here += mass[k]
                 up += mass[k] * lift[k]
-                mass[k] *= ratio[k] * (n + shape[k]) / (n + 1)
+                mass[k] *= (ratio[k] * n + shape[k]) * step
             above += up * total / lifted
             # An end lies on a whole number: the one whose middle is nearer to the level.
             if low < 0 and reached + 0.5 * here >= 0.05:

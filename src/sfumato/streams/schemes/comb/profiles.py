@@ -42,7 +42,7 @@ _SCALES = (0.01, 0.1, 0.3, 1.0, 3.0)
 """Multiples of the kernel that compete."""
 _CHANCES = (0.01, 1.0)
 """Variance of the total beside the kernel, a person, that compete: who is seen may be everybody."""
-_FACTORS = (1.0, 30.0)
+_FACTORS = (1.0, 100.0)
 _UNUSUAL = 0.03
 """How often a day is unlike others: eleven public holidays a year."""
 _WIDTH = 1.2

@@ -232,7 +232,8 @@ class _Comb(Repeating):
         # times the variance's square, so squares have a variance of five.
         noise = mean.size * variance + variance * math.sqrt(5.0 * mean.size)
         squares = float(np.square(mean).sum()) - noise
-        self._k = vectors_for(squares / max(float(mean.sum()), 1.0), self.facts)
+        people = max(float(mean.sum()), 2 * math.sqrt(mean.size * variance))
+        self._k = vectors_for(squares / people, self.facts)
 
     def _now(self, slot: int, wide: int = 1) -> Times:
         calendar = self.facts.calendar

@@ -1,0 +1,142 @@
+"""`comb`: what its vectors cost, when they are taken, and what is published of a made-up city."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from sfumato.audits.streams import stream_rows
+from sfumato.model.time_grid import Calendar
+from sfumato.privacy.events import Unit
+from sfumato.privacy.wall import Wall
+from sfumato.streams.facts import StreamFacts
+from sfumato.streams.replay import boxed
+from sfumato.streams.scheme import Meter, Publication
+from sfumato.streams.schemes.comb.scheme import Comb, teeth, width
+from sfumato.streams.vault import packed, unpacked
+
+Facts = Callable[..., StreamFacts]
+Counts = NDArray[np.int64]
+DAYS, SLOTS, SIDE = 5, 24, 12
+
+
+def city(days: int = DAYS, people: float = 30.0) -> Counts:
+    """Levels that fall from the middle of a grid, and a wave over the day; slot x cell."""
+    x, y = np.meshgrid(np.arange(SIDE), np.arange(SIDE))
+    level = people * np.exp(-np.hypot(x - 5.5, y - 5.5) / 3).ravel()
+    wave = 1 + 0.4 * np.cos(2 * np.pi * (np.arange(days * SLOTS) / SLOTS - 0.7))
+    return np.random.default_rng(4).poisson(wave[:, None] * level).astype(np.int64)
+
+
+def known(counts: Counts, epsilon: float = 1.0) -> StreamFacts:
+    calendar = Calendar.regular(len(counts), SLOTS)
+    return StreamFacts(counts.shape[1], calendar, epsilon, 0.0, Unit.parse("user-day"), 1_500, SIDE)
+
+
+def published(
+    counts: Counts, scheme: Comb | None = None, stops: tuple[int, ...] = (), epsilon: float = 1.0
+) -> list[Publication]:
+    """All slots; after some of them the publisher is put away as bytes and taken up again."""
+    facts, made = known(counts, epsilon), scheme or Comb()
+    meter = Meter(made.plan(facts).accounts, facts)
+    publisher, out = made.publisher(facts), []
+    for slot, row in enumerate(counts):
+        out.append(publisher.publish(slot, boxed(row, facts), Wall.seeded(3, meter), meter))
+        if slot in stops:
+            kept = {name: packed(part) for name, part in publisher.state().items()}
+            publisher = made.publisher(facts)
+            publisher.restore({name: unpacked(part) for name, part in kept.items()})
+    return out
+
+
+@cache
+def plain() -> tuple[Publication, ...]:
+    return tuple(published(city()))
+
+
+def sums(made: list[Publication] | tuple[Publication, ...]) -> NDArray[np.float64]:
+    return np.array([one.values.sum() for one in made])
+
+
+@pytest.mark.privacy
+@pytest.mark.parametrize("vectors", [1, 2, 3])
+def test_no_day_loses_more_than_was_promised(vectors: int, facts: Facts) -> None:
+    """Means over several slots too: a person may be in all of them."""
+    given = facts("user-day", days=1, per_day=12, cells=4, people=60, columns=2)
+    loss, *others = stream_rows(Comb(vectors=vectors), given, seed=7)
+    assert not [row for row in others if row.violated]
+    assert 0.98 < loss.measured / loss.claim.value <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 12])
+def test_teeth_lie_in_the_day_and_visit_every_part_of_it(k: int) -> None:
+    seen: set[int] = set()
+    for day in range(48):
+        found = teeth(day, k, 48)
+        assert len(set(found)) == k
+        assert found[0] >= 0
+        assert found[-1] < 48
+        assert k == 1 or min(np.diff(found)) >= width(k, 48)
+        seen.update(found)
+    assert len(seen) >= 36
+
+
+def test_it_goes_on_in_the_middle_of_a_sum() -> None:
+    counts, one = city(2), Comb(vectors=1)
+    undisturbed = published(counts, one)
+    again = published(counts, one, stops=(0, 12, 25, 37))
+    for a, b in zip(undisturbed, again, strict=True):
+        assert np.array_equal(a.values, b.values)
+        assert a.total is not None
+        assert b.total is not None
+        assert a.total.upper == b.total.upper
+
+
+def test_counts_add_up_and_intervals_hold() -> None:
+    counts, made = city(), plain()
+    truth = counts.sum(axis=1)
+    late = slice(2 * SLOTS, None)
+    assert abs(sums(made)[late].sum() / truth[late].sum() - 1) < 0.05
+    totals = [one.total for one in made]
+    held = [t.lower <= n <= t.upper for t, n in zip(totals, truth, strict=True) if t is not None]
+    assert len(held) == len(truth)
+    assert np.mean(held[late]) > 0.7
+    lower, upper = np.array([one.lower for one in made]), np.array([one.upper for one in made])
+    assert 0.85 < ((counts >= lower) & (counts <= upper))[late].mean() < 0.98
+    medians = np.array([one.median for one in made])
+    assert (lower <= medians).all()
+    assert (medians <= upper).all()
+
+
+def test_an_outage_is_not_learned_from() -> None:
+    counts = city()
+    gone = counts.copy()
+    gone[3 * SLOTS + 8 : 3 * SLOTS + 16] = 0
+    made, usual = sums(published(gone)), sums(plain())
+    assert made[3 * SLOTS + 8 : 3 * SLOTS + 16].min() < 0.3 * usual[3 * SLOTS + 8]
+    assert np.allclose(made[4 * SLOTS :], usual[4 * SLOTS :], rtol=0.12)
+
+
+def test_nobody_is_published_before_the_feed_begins() -> None:
+    counts = city(3)
+    counts[:13] = 0
+    made = published(counts)
+    assert not sums(made)[:13].any()
+    truth = counts[SLOTS:].sum()
+    assert abs(sums(made)[SLOTS:].sum() / truth - 1) < 0.1
+
+
+def test_its_state_stops_growing() -> None:
+    counts = np.tile(city(1, 3.0), (20, 1))
+    facts, made = known(counts), Comb(vectors=4, memory=16)
+    meter = Meter(made.plan(facts).accounts, facts)
+    publisher, sizes = made.publisher(facts), []
+    for slot, row in enumerate(counts[: 8 * SLOTS]):
+        publisher.publish(slot, boxed(row, facts), Wall.seeded(3, meter), meter)
+        if slot % SLOTS == SLOTS - 1:
+            sizes.append(sum(len(packed(part)) for part in publisher.state().values()))
+    assert len(set(sizes[4:])) == 1
