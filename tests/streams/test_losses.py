@@ -257,14 +257,14 @@ def test_the_audit_finds_a_stream_that_lies(scheme: StreamScheme, where: list[st
 
 
 def test_the_audit_of_a_stream_by_its_name() -> None:
-    found = audit("stream/rhythm", epsilon=[1.0], runs=100)
+    found = audit("stream/fan-temporal", epsilon=[1.0], runs=100)
     assert not found.violations
     kinds = {type(row.claim) for row in found.rows}
     assert kinds == {EpsilonClaim, RhoClaim, SensitivityClaim, SameOutputClaim}
     assert all(unit in " ".join(row.subject for row in found.rows) for unit in UNITS)
     others = [row.subject for row in found.rows if " with " in row.subject]
     assert {subject.partition(" with ")[2] for subject in others} == {
-        "snapshots=2", "memory=16", "whole=False", "noise=gaussian",
+        "process=3.0", "start=40.0", "dense=1.5", "sparse=0.5", "noise=gaussian",
     }  # fmt: skip
     steered = audit("stream/sample", epsilon=[1.0], parameter={"noise": "gaussian"})
     assert not steered.violations

@@ -14,9 +14,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import shapely
+from typer.testing import CliRunner
 
 import sfumato
 from sfumato.audits.streams import stream_rows
+from sfumato.cli.main import app
 from sfumato.errors import InputError, ReservationRefused, UsageError
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import Calendar, TimeGrid
@@ -125,11 +127,10 @@ def test_published_days_are_read_as_distances_between_their_slots(home: Path) ->
 @pytest.mark.privacy
 def test_earlier_days_divide_today_and_are_not_paid_again(home: Path) -> None:
     """Algorithm 5: today's division from the days before; these are read as they were published."""
+    today, days = ("today", "2024-03-06", "2024-03-07"), {"earlier": [home / "past"]}
+    how: dict[str, Any] = {"scheme": "dynamic-hybrid"}
     steer = {"division": 0, "noise": "laplace"}
-    said = run(
-        home, "today", "2024-03-06", "2024-03-07", scheme="dynamic-hybrid", earlier=[home / "past"],
-        parameter=steer,
-    )  # fmt: skip
+    said = run(home, *today, **days, **how, parameter=steer)
     labels = {row["label"] for row in said["privacy"]["measurements"]}
     assert labels == {"day", "night", "distance"}, "nothing is spent on the division"
     assert said["privacy"]["epsilon"] <= 5
@@ -141,16 +142,10 @@ def test_earlier_days_divide_today_and_are_not_paid_again(home: Path) -> None:
     first, last = predicted(past, 12)
     assert all(fresh[first : last + 1]), "every slot of the predicted day"
     assert not all(fresh)
-
-
-@pytest.mark.privacy
-def test_a_stream_goes_on_only_with_the_days_it_began_with(home: Path) -> None:
-    today = ("2024-03-06", "2024-03-07")
-    more: dict[str, Any] = {"scheme": "dynamic-hybrid"}
-    run(home, "bound", *today, earlier=[home / "past"], **more)
-    run(home, "bound", *today, earlier=[home / "past"], resume=True, **more)
+    # It goes on, or is found finished, with the days it began with and no others.
+    run(home, *today, **days, **how, parameter=steer, resume=True)
     with pytest.raises(ReservationRefused, match="reading"):
-        run(home, "bound", *today, resume=True, **more)
+        run(home, *today, **how, resume=True)
 
 
 @pytest.mark.privacy
@@ -206,3 +201,31 @@ def test_only_the_last_days_are_looked_at() -> None:
     assert predicted([from_distances(late)] * 2, 6) != predicted(
         [from_distances(day) for day in days], 6
     )
+
+
+def test_the_command_takes_parameters_and_names_its_own_flags(home: Path) -> None:
+    ZONES.to_file(home / "zones.geojson")
+    said = [
+        *("stream", str(home / "e.csv"), "--zones", str(home / "zones.geojson"), "--tz", "UTC"),
+        *("--from", "2024-03-06", "--to", "2024-03-07", "--slot", "2h", "--dataset", "town"),
+        *("--epsilon", "5", "--ledger", str(home / "ledger.sqlite"), "--out", str(home / "said")),
+        *("--scheme", "threshold", "--quiet"),
+    ]
+    missing = CliRunner().invoke(app, said)
+    assert isinstance(missing.exception, UsageError)
+    assert "--expected-users" in missing.exception.remedy
+    assert "--parameter threshold" in missing.exception.remedy.replace("the ", "")
+    given = ("--parameter", "threshold=20", "--parameter", "cutoff=3", "--parameter", "compare=0.2")
+    assert CliRunner().invoke(app, [*said, *given]).exit_code == 0
+    found = json.loads((home / "said" / "manifest.json").read_text())["scheme"]["parameters"]
+    assert (found["threshold"], found["cutoff"], found["compare"]) == (20, 3, 0.2)
+
+
+def test_a_map_of_roads_saves_the_tree_and_is_on_record(home: Path) -> None:
+    side_by_side = pd.DataFrame({"one": ["a", "b"], "other": ["b", "c"]})
+    said = run(
+        home, "roads", "2024-03-06", "2024-03-07", scheme="fan-combined", roads=ROADS,
+        adjacency=side_by_side,
+    )  # fmt: skip
+    assert [row["label"] for row in said["privacy"]["measurements"]] == ["leaves"]
+    assert {"roads", "adjacency"} <= set(said["public_inputs"])

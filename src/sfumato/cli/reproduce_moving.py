@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -212,16 +213,16 @@ def moving(
         own = _table(one, epsilons, seeds, min(few, seeds), peers, say, steer)
         own += _finished(one, epsilons, seeds, peers, say)
         rows += own
-        _write(out / "moving", rows)
+        _write(out / "moving", rows, steer)
         if figures:
             _figures(one, own, epsilons, min(seeds, 3), out, say, terms)
     if not quiet:
         typer.echo(f"Read {out / 'moving.internal.md'}.")
 
 
-def _write(stem: Path, rows: list[Row]) -> None:
+def _write(stem: Path, rows: list[Row], steer: Mapping[str, float]) -> None:
     stem.with_suffix(".internal.json").write_text(json.dumps([_flat(r) for r in rows], indent=1))
-    stem.with_suffix(".internal.md").write_text(markdown(rows))
+    stem.with_suffix(".internal.md").write_text(markdown(rows, steer))
 
 
 def _table(
@@ -308,9 +309,11 @@ def _flat(row: Row) -> dict[str, Any]:
     return found | scores
 
 
-def markdown(rows: list[Row]) -> str:
+def markdown(rows: list[Row], steer: Mapping[str, float] = MappingProxyType({})) -> str:
     """One table a city and epsilon, best first on the busiest cells; finished periods apart."""
     text = "Internal: computed with the truth.\n"
+    if steer:
+        text += f"Chosen: {', '.join(f'{name} {value:g}' for name, value in steer.items())}.\n"
     for city, epsilon, period in dict.fromkeys(map(_key, rows)):
         text += f"\n**{city}, epsilon {epsilon:g}{', ' if period else ''}{period}**\n\n"
         text += "| scheme | form | MAE, 200 busiest | MAE, all cells | relative error, busiest "

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import random
 import shutil
+import signal
 import stat
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +28,7 @@ from sfumato.privacy.ledger import Cap, Ledger
 
 pytestmark = [pytest.mark.privacy, pytest.mark.xdist_group("spark")]
 BATCHES = 3
+ROOT = Path(__file__).parents[3]
 
 
 class Fell(Exception):
@@ -146,6 +153,52 @@ def test_a_new_checkpoint_has_files_of_its_own(
     for checkpoint in ("first", "second"):
         run(spark, source, tmp_path / checkpoint, sfumato.foreach_batch(inbox))
     assert len(list(inbox.iterdir())) == 2 * BATCHES
+
+
+DRIVER = """
+import sys
+import sfumato
+from sfumato.engine.spark.session import open_session
+from tests.engine.spark.conftest import QUICK
+from tests.engine.spark.test_batches import run
+from pathlib import Path
+source, checkpoint, inbox = map(Path, sys.argv[1:])
+spark, _ = open_session("local[1]", QUICK)
+run(spark, source, checkpoint, sfumato.foreach_batch(inbox))
+print("done")
+"""
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_killed_again_and_again_leaves_every_batch_once(tmp_path: Path) -> None:
+    """SIGKILL to driver and Java alike, soon after a file appears or before the next does."""
+    source, inbox, rng = tmp_path / "source", tmp_path / "inbox", random.Random(4)
+    source.mkdir()
+    inbox.mkdir()
+    for batch in range(12):
+        lines = "\n".join(
+            json.dumps(row | {"user": f"{batch}-{k}"}) for k, row in enumerate(rows(0))
+        )
+        (source / f"{batch:02d}.ndjson").write_text(lines + "\n")
+    killed, said = 0, ""
+    while "done" not in said:
+        command = [sys.executable, "-c", DRIVER, *map(str, (source, tmp_path / "c", inbox))]
+        before = len(list(inbox.glob("batch-*")))
+        driver = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, start_new_session=True, cwd=ROOT
+        )
+        while killed < 6 and driver.poll() is None:
+            if len(list(inbox.glob("batch-*"))) > before:
+                time.sleep(rng.uniform(0, 0.3))
+                os.killpg(driver.pid, signal.SIGKILL)
+                killed += 1
+                break
+            time.sleep(0.005)
+        said = driver.communicate()[0]
+    brought = pa.concat_tables([pq.read_table(file) for file in inbox.glob("batch-*")])
+    users = brought.column("user").to_pylist()
+    assert killed == 6
+    assert len(users) == len(set(users)) == 12 * 42
 
 
 def test_what_cannot_be_is_said_at_once(tmp_path: Path) -> None:
