@@ -258,6 +258,21 @@ def test_what_came_after_a_look_waits_for_the_next(
     assert found == [3, "tick", 1, "tick"]
 
 
+def test_a_topic_that_grows_is_read_from_the_beginning_of_its_new_partitions(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = cluster.create("grows", 2)
+    send_stamped(cluster, "grows", [(row(k, 1), at(1)) for k in range(20)], 2)
+    source = feed(address, wait=0.1)
+    sizes = iter([[0], [0], [0], [0, 1]])
+    monkeypatch.setattr(source, "_partitions", lambda: next(sizes))
+    source.begin(None)
+    items = source.items(iter([True, True, False]).__next__)
+    found = [item.rows.rows if isinstance(item, Dated) else "tick" for item in items]
+    assert found == [10, "tick", 10, "tick"]
+    assert source.kept(7)["offsets"] == {"0": 10, "1": 10}
+
+
 def test_stamps_of_producers_are_not_the_brokers_clock(
     cluster: Cluster, tmp_path: Path, counted: Counted
 ) -> None:
