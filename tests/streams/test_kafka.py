@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import random
-import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -146,7 +144,7 @@ def test_records_are_read_as_lines_are_and_bad_ones_are_counted(
 
 
 def feed(address: str, **more: Any) -> TopicFeed:
-    said = {"settings": QUICK, "patience": 1.0, "client": STAMPED} | more
+    said = {"settings": QUICK, "patience": 20.0, "client": STAMPED} | more
     return TopicFeed(Topic.at(address), READING, GRID, 3600, **said)
 
 
@@ -260,6 +258,21 @@ def test_what_came_after_a_look_waits_for_the_next(
     assert found == [3, "tick", 1, "tick"]
 
 
+def test_a_topic_that_grows_is_read_from_the_beginning_of_its_new_partitions(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = cluster.create("grows", 2)
+    send_stamped(cluster, "grows", [(row(k, 1), at(1)) for k in range(20)], 2)
+    source = feed(address, wait=0.1)
+    sizes = iter([[0], [0], [0], [0, 1]])
+    monkeypatch.setattr(source, "_partitions", lambda: next(sizes))
+    source.begin(None)
+    items = source.items(iter([True, True, False]).__next__)
+    found = [item.rows.rows if isinstance(item, Dated) else "tick" for item in items]
+    assert found == [10, "tick", 10, "tick"]
+    assert source.kept(7)["offsets"] == {"0": 10, "1": 10}
+
+
 def test_stamps_of_producers_are_not_the_brokers_clock(
     cluster: Cluster, tmp_path: Path, counted: Counted
 ) -> None:
@@ -273,37 +286,31 @@ def test_troubles_are_said_and_lose_nothing(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: Counted
 ) -> None:
     """An unknown topic, a broker that is away, one that vanishes: the stream goes on afterwards."""
-    monkeypatch.setattr(
-        kafka.TopicFeed.__init__,
-        "__kwdefaults__",
-        {
-            **kafka.TopicFeed.__init__.__kwdefaults__,
-            "patience": 1.5,
-            "wait": 0.1,
-        },
-    )
+    said = kafka.TopicFeed.__init__.__kwdefaults__
+    monkeypatch.setitem(said, "wait", 0.1)
     address = cluster.create("there", 2)
     cluster.send("there", [row(k, k % 48) for k in range(96)])
     home = tmp_path / "s"
-    with pytest.raises(InputError, match=r"no such topic.*nothing is paid again"):
-        counted.publish(address + "-not", tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=r"no such topic.*nothing was charged"):
+        counted.publish(address + "-not", home)
     cluster.stop()
     try:
+        monkeypatch.setitem(said, "patience", 0.5)
         with pytest.raises(InputError, match=r"no broker of .* answers"):
             counted.publish(address, home)
     finally:
         cluster.start()
+    monkeypatch.setitem(said, "patience", kafka.PATIENCE_S)
     begun = kafka.machine_clock()
     now = [int(at(15).timestamp() * 1e6)]
     monkeypatch.setattr(kafka, "machine_clock", lambda: now[0])
 
-    def vanish() -> None:
-        time.sleep(0.3)
-        cluster.take_away("there")
+    def vanish(told: Any) -> None:
+        if told.slot == 1:
+            cluster.take_away("there")
 
-    threading.Thread(target=vanish).start()
-    with pytest.raises(InputError, match="no such topic"):
-        counted.publish(address, home, resume=True)
+    with pytest.raises(InputError, match=r"no such topic.*nothing is paid again"):
+        counted.publish(address, home, watch=vanish)
     cluster.bring_back("there")
     assert len((home / "out" / "stream.ndjson").read_text().splitlines()) == 2
     now[0] = begun

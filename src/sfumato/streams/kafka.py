@@ -156,6 +156,7 @@ class TopicFeed:
         client: Any = None,
     ) -> None:
         self._topic, self._patience, self._wait = topic, patience, wait
+        self._once = min(patience, 10.0)  # seconds that one question may take
         self._rules, self._stamped = line_rules(options), options.broker_clock
         self._starts = grid.edges[:-1] - AHEAD_S * MICROSECONDS
         self._closing = grid.edges[1:] + delay_seconds * MICROSECONDS
@@ -163,7 +164,10 @@ class TopicFeed:
         said = {"log_level": 0, "group.id": "sfumato", **(settings or {})}
         self._reset = said.pop("auto.offset.reset", "error") in ("earliest", "smallest")
         self._said = said | _OURS | {"auto.offset.reset": "error", "error_cb": self._heard}
-        self._trouble = ""
+        self._said["bootstrap.servers"] = topic.servers
+        self._consumer: Any = None
+        self._asking: Any = None
+        self._begun, self._trouble = False, ""
         self._next: dict[int, int] = {}
         """Partition to the offset after the last record read."""
         self._eof: dict[int, int] = {}
@@ -177,8 +181,25 @@ class TopicFeed:
         self._opened: dict[int, list[tuple[int, int]]] = {}
         """Partition to (slots that records can be of, offset from which on), rising."""
 
+    def open(self) -> None:
+        """Ask for the topic: a name that is misspelt is noticed before anything is reserved.
+
+        Raises:
+            UsageError: A setting of the client is wrong.
+            InputError: No broker answers, or there is no such topic.
+        """
+        try:
+            self._consumer = self._client.Consumer(self._said)
+            # Asks on connections of its own: on those that fetch, questions wait for what comes.
+            self._asking = self._client.Consumer(self._said)
+        except (self._client.KafkaException, TypeError, ValueError) as error:
+            said = error.args[0] if error.args else None
+            which = said.str() if isinstance(said, self._client.KafkaError) else "a wrong type"
+            raise UsageError(f"The Kafka client refuses its settings: {which}.") from None
+        self._partitions()
+
     def begin(self, kept: Any) -> None:
-        """Ask for the topic and go to where the stream stands.
+        """Go to where the stream stands.
 
         Args:
             kept: What `kept` gave with the last slot that is out; none at the beginning.
@@ -187,17 +208,9 @@ class TopicFeed:
             UsageError: A setting of the client is wrong.
             InputError: No broker answers, there is no such topic, or it lost what was not counted.
         """
-        said = self._said | {"bootstrap.servers": self._topic.servers}
-        try:
-            self._consumer = self._client.Consumer(said)
-            # Asks of its own connections: on those that fetch, questions wait for what comes.
-            self._asking = self._client.Consumer(said)
-        except (self._client.KafkaException, TypeError, ValueError) as error:
-            first = error.args[0] if error.args else None
-            which = first.str() if isinstance(first, self._client.KafkaError) else "wrong type"
-            raise UsageError(
-                f"The Kafka client refuses its settings: {which}.", remedy="See its documentation."
-            ) from None
+        self._begun = True
+        if self._asking is None:
+            self.open()
         self._next = {int(p): int(at) for p, at in (kept or {}).get("offsets", {}).items()}
         self._join(self._partitions())
 
@@ -282,7 +295,8 @@ class TopicFeed:
             if found:
                 answered = time.monotonic()
             elif time.monotonic() - answered > self._patience:
-                self._away()
+                self._partitions()  # says if the topic vanished, or nobody answers
+                self._end("its broker gives no records that it has.", "When it does")
 
     def _fetched(self) -> list[Any]:
         """Records that are here within a moment."""
@@ -364,11 +378,6 @@ class TopicFeed:
         )
         return found
 
-    @property
-    def _once(self) -> float:
-        """Seconds that one question may take."""
-        return min(self._patience, 10.0)
-
     def _asked(self, question: Callable[[], T]) -> T:
         """An answer of the brokers, waited for as long as patience lasts."""
         begun, known = time.monotonic(), self._client.KafkaError
@@ -389,21 +398,22 @@ class TopicFeed:
         """The client tells of troubles with connections as they come; the last is passed on."""
         self._trouble = str(error.name())
 
+    def _gone(self) -> NoReturn:
+        self._end("there is no such topic.", "Check its name and who may read it; when it is there")
+
     def _away(self) -> NoReturn:
         why = f" ({self._trouble})" if self._trouble else ""
         self._end(f"no broker of {self._topic.servers} answers{why}.", "When one is back")
-
-    def _gone(self) -> NoReturn:
-        self._end("there is no such topic.", "Check its name and who may read it; when it is there")
 
     def _refused(self, error: Any) -> NoReturn:
         self._end(f"the broker refuses: {error.name()}.", "When this is mended")
 
     def _end(self, problem: str, when: str) -> NoReturn:
+        again = "go on with `resume`: nothing is lost and nothing is paid again."
         raise InputError(
             problem,
             file=f"topic {self._topic.name}",
-            remedy=f"{when}, go on with `resume`: nothing is lost and nothing is paid again.",
+            remedy=f"{when}, {again if self._begun else 'run it again: nothing was charged.'}",
         )
 
     def _lost(self, what: str) -> NoReturn:
@@ -423,8 +433,7 @@ def _client() -> ModuleType:
             "Reading a topic needs confluent-kafka.",
             remedy="Install it with pip install 'sfumato[kafka]'.",
         ) from None
-    module: ModuleType = confluent_kafka
-    return module
+    return confluent_kafka
 
 
 def _passing(known: Any, error: Any) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sfumato.engine.local import DropLog
-from sfumato.errors import UsageError
+from sfumato.errors import InputError, UsageError
 from sfumato.geography.border import FIRST
 from sfumato.geography.places import OpenedPlaces, PlaceOptions
 from sfumato.model.places import PlaceKind
@@ -269,10 +269,14 @@ def stream(
     if topic is not None:
         settings = client_settings(kafka_config)
         feed = TopicFeed(topic, reading, slots, request.delay_seconds, settings=settings)
+        if book.book().find(dataset, request.name) is None:
+            feed.open()  # a stream is bound to its topic, so that it is there comes first
         return run.followed(topic=feed)
     if pipe:
         return run.followed(ndjson_feed(_binary(events), reading))
     if follow:
+        if not Path(str(events)).is_dir():
+            raise InputError("this is no folder.", file=str(events))
         return run.followed(folder=Path(str(events)))
     return run.replayed(events, progress)
 
