@@ -186,7 +186,9 @@ def test_a_stream_goes_on_with_its_border(tmp_path: Path) -> None:
         return sfumato.read_release(tmp_path / name)
 
     first = run("first", INSIDE, border="3km")  # as streams of the first version are bound
-    assert "border" not in first.manifest.public_inputs
+    assert first.manifest.public_inputs["border"] == "3km"
+    bound = book.book().charges[first.manifest.release.id].claim.config["reading"]
+    assert "border" not in bound
     assert run("first", INSIDE, resume=True).values.sum() == first.values.sum()
     with pytest.raises(ReservationRefused, match="changed"):
         run("first", INSIDE, border="0", resume=True)

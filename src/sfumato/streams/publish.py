@@ -226,7 +226,8 @@ def stream(
         clock == "broker",
     )
     coming = pipe or follow or topic is not None or events is None
-    chosen = scheme or default_name(facts, finished=not coming)
+    chosen = scheme or _scheme_of(book, dataset, name or folder.name)
+    chosen = chosen or default_name(facts, finished=not coming)
     recipe = stream_scheme(chosen, parameter)
     beside = read_public_inputs(
         recipe,
@@ -290,6 +291,12 @@ def _begun_with(book: Ledger, dataset: str, name: str) -> Mapping[str, str] | No
     """How the stream that was begun under this name reads events; none if none was."""
     known = book.book().find(dataset, name)
     return None if known is None else dict(known.claim.config["reading"])
+
+
+def _scheme_of(book: Ledger, dataset: str, name: str) -> str | None:
+    """The scheme that a stream was begun with: another version may have another default."""
+    known = book.book().find(dataset, name)
+    return None if known is None else known.claim.config.get("stream")
 
 
 def _consistency(said: Consistency | str) -> Consistency:

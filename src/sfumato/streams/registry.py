@@ -35,7 +35,12 @@ from sfumato.streams.schemes.threshold import Threshold
 from sfumato.streams.schemes.w_event import WEvent
 
 DEFAULT = "comb"
+THIN = "rhythm"
 FINISHED = "profile"
+_THIN = 2.0
+"""People a cell below which `comb` tells so well where somebody stays day after day that
+trajectories are recovered from it: 3 to 20 points above who knows everybody else and nothing of the
+person, where `rhythm` is at most 3 above (docs/attacks.md). From here on it is below that line."""
 _FEW_WINDOWS = 5
 """From so many windows on `comb` has learned enough to be better than `profile`."""
 
@@ -80,12 +85,15 @@ def stream_scheme(name: str, parameters: Mapping[str, object] | None = None) -> 
 
 
 def default_name(facts: StreamFacts, finished: bool) -> str:
-    """The default: `comb`, or `profile` for a finished history of few windows.
+    """The default: `comb`, or `profile` for a finished history of few windows; `rhythm` where cells
+    hold so few people that `comb` would tell them apart, or nobody says how many there are.
 
     Under a window that slides `profile` cannot be: its parts belong to windows that do not.
     """
     fixed = facts.unit.kind is not UnitKind.W_EVENT
-    return FINISHED if finished and fixed and facts.windows < _FEW_WINDOWS else DEFAULT
+    if finished and fixed and facts.windows < _FEW_WINDOWS:
+        return FINISHED
+    return DEFAULT if (facts.expected_users or 0) >= _THIN * facts.cells else THIN
 
 
 FROZEN: Frozen = {

@@ -13,6 +13,10 @@ from sfumato.attacks.republish import Stage, StreamStage
 from sfumato.city.crowd import CrowdPlan
 from sfumato.lab.recovery.figure6 import LINE
 from sfumato.lab.recovery.schemes import STREAMS, Attacked, play_schemes
+from sfumato.model.time_grid import Calendar
+from sfumato.privacy.events import Unit
+from sfumato.streams.facts import StreamFacts
+from sfumato.streams.registry import default_name
 
 PLAN = CrowdPlan(people=120, days=1, columns=12, rows=12, seed=77)
 DELTA = 1e-6
@@ -29,11 +33,22 @@ def test_bayes_at_epsilon_one_leaves_no_more_than_chance(town: Attacked) -> None
     assert unprotected.above > 10
 
 
-@pytest.mark.parametrize("scheme", STREAMS)
-def test_the_default_streams_at_epsilon_one_leave_no_more_than_chance(scheme: str) -> None:
-    """1,000 people on the 8,010 cells of Chen et al., seven days behind the one attacked."""
-    whole = Attacked(CrowdPlan(people=1_000, days=1, seed=77), DELTA)
-    found = whole.accuracy(scheme, 1.0, range(1))
+THINLY = CrowdPlan(people=1_000, days=1, seed=77)
+"""On the 8,010 cells of Chen et al."""
+DENSELY = CrowdPlan(people=2_000, days=1, columns=30, rows=30, seed=77)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "plan"), [("comb", DENSELY), ("rhythm", THINLY), ("profile", THINLY)]
+)
+def test_the_default_streams_at_epsilon_one_leave_no_more_than_chance(
+    scheme: str, plan: CrowdPlan
+) -> None:
+    """Each where it is the default; those that go on have seven days behind the one attacked."""
+    calendar = Calendar.regular(plan.slots, plan.slots)
+    known = StreamFacts(plan.cells, calendar, 1.0, DELTA, Unit.parse("user-day"), plan.people)
+    assert default_name(known, finished=scheme == "profile") == scheme
+    found = Attacked(plan, DELTA).accuracy(scheme, 1.0, range(1))
     assert found.above <= LINE
     assert found.map > found.greedy, "not even the map is told exactly"
 

@@ -1,8 +1,8 @@
 """Every scheme attacked on the crowd: what recovery and membership inference make of it.
 
 Density schemes publish one day as a whole, and so does `profile`, the default stream for a short
-history; `rhythm`, the default where slots are still to come, has seven days behind it and is
-attacked on the eighth. Accuracy is a mean over draws of noise, with its spread, beside
+history; `comb` and `rhythm`, the defaults where slots are still to come, have seven days behind
+them and are attacked on the eighth. Accuracy is a mean over draws of noise, with its spread, beside
 the baselines; the adversary is told how many people there are. Membership is played on one day,
 which is then the whole record, so that the area has a ceiling in epsilon alone.
 """
@@ -23,12 +23,12 @@ from sfumato.attacks.trajectories import People, suppressed
 from sfumato.city.crowd import CrowdPlan, generate
 from sfumato.lab.recovery.figure6 import Protected
 from sfumato.lab.recovery.points import truth_of
-from sfumato.streams.registry import DEFAULT, FINISHED
+from sfumato.streams.registry import DEFAULT, FINISHED, THIN
 
 UNPROTECTED = "no protection"
-STREAM = DEFAULT
-STREAMS = (DEFAULT, FINISHED)
-"""What `sfumato stream` takes where nothing is chosen."""
+LIVE = (DEFAULT, THIN)
+STREAMS = (*LIVE, FINISHED)
+"""What `sfumato stream` takes where nothing is chosen, by how many people a cell holds."""
 DENSITY = ("laplace", "gaussian", "grouping", "paris", "bayes")
 _PAST = 7
 Rows = NDArray[np.int32]
@@ -54,7 +54,7 @@ class Attacked:
 
         How many people are expected is public and does not change with who takes part.
         """
-        rows = self.days if scheme == STREAM else self.truth.cells
+        rows = self.days if scheme in LIVE else self.truth.cells
         people = len(rows)
         rows = rows if who is None else rows[who]
         if scheme in STREAMS:
