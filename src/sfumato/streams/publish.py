@@ -196,7 +196,7 @@ def stream(
     )
     folder = Path(out).absolute()
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    begun = _begun_with(book, dataset, name or folder.name)
+    before, begun = _begun_with(book, dataset, name or folder.name)
     if said.spreads and border is None and begun is not None:
         said = replace(said, border=str(begun.get("border", FIRST)))
     # Towers without a cell stay: streams of the first version counted them, and go on.
@@ -226,8 +226,8 @@ def stream(
         clock == "broker",
     )
     coming = pipe or follow or topic is not None or events is None
-    chosen = scheme or _scheme_of(book, dataset, name or folder.name)
-    chosen = chosen or default_name(facts, finished=not coming)
+    # Defaults change; a stream goes on with the one it was begun with.
+    chosen = scheme or before or default_name(facts, finished=not coming)
     recipe = stream_scheme(chosen, parameter)
     beside = read_public_inputs(
         recipe,
@@ -287,16 +287,14 @@ def _binary(events: Any) -> BinaryIO:
     return file
 
 
-def _begun_with(book: Ledger, dataset: str, name: str) -> Mapping[str, str] | None:
-    """How the stream that was begun under this name reads events; none if none was."""
+def _begun_with(
+    book: Ledger, dataset: str, name: str
+) -> tuple[str | None, Mapping[str, str] | None]:
+    """Scheme of the stream begun under this name, and how it reads events; none if none was."""
     known = book.book().find(dataset, name)
-    return None if known is None else dict(known.claim.config["reading"])
-
-
-def _scheme_of(book: Ledger, dataset: str, name: str) -> str | None:
-    """The scheme that a stream was begun with: another version may have another default."""
-    known = book.book().find(dataset, name)
-    return None if known is None else known.claim.config.get("stream")
+    if known is None or "stream" not in known.claim.config:
+        return None, None
+    return str(known.claim.config["stream"]), dict(known.claim.config["reading"])
 
 
 def _consistency(said: Consistency | str) -> Consistency:
