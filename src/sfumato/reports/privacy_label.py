@@ -110,7 +110,9 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
         row("interval", fill(label["interval_value"], percent=figure(100 * coverage)))
     total = {key: _number(value) for key, value in _part(manifest, "total").items()}
     if total.get("value") is not None:
-        row("total", fill(label["total_value"], **{k: f"{v or 0:,.0f}" for k, v in total.items()}))
+        said = {key: f"{value or 0:,.0f}" for key, value in total.items()}
+        percent = figure(100 * (total.get("coverage") or 0.0))
+        row("total", fill(label["total_value"], **said, percent=percent))
     row("median", label["median_value"] if scheme.get("median") else None)
     row("date", str(release.get("reserved_at") or "")[:10] or None)
     software = manifest.get("software")
