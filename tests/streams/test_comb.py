@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -127,8 +128,21 @@ def test_nobody_is_published_before_the_feed_begins() -> None:
     counts[:13] = 0
     made = published(counts)
     assert not sums(made)[:13].any()
+    assert made[0].upper is not None
+    assert made[0].upper.min() > 0, "a few may have been overlooked"
     truth = counts[SLOTS:].sum()
     assert abs(sums(made)[SLOTS:].sum() / truth - 1) < 0.1
+
+
+def test_on_thin_maps_no_interval_is_stated() -> None:
+    """By the people who are expected, whoever comes."""
+    counts = city(1)
+    thin = replace(known(counts), expected_users=287)
+    assert Comb().plan(thin).coverage == 0
+    meter = Meter(Comb().plan(thin).accounts, thin)
+    made = Comb().publisher(thin).publish(0, boxed(counts[0], thin), Wall.seeded(3, meter), meter)
+    assert made.lower is made.upper is made.total is None
+    assert made.median is not None
 
 
 def test_its_state_stops_growing() -> None:

@@ -22,7 +22,7 @@ from sfumato.streams.facts import StreamFacts
 from sfumato.streams.parameters import PARAMETERS, shown, value_of, with_parameters
 from sfumato.streams.scheme import NoiseKind, StreamScheme
 from sfumato.streams.schemes.baselines import Direct, Mean, Sample, Zeros
-from sfumato.streams.schemes.comb.scheme import Comb
+from sfumato.streams.schemes.comb.scheme import DENSE, Comb
 from sfumato.streams.schemes.counters import Counter
 from sfumato.streams.schemes.dsat import Dsat
 from sfumato.streams.schemes.fan import FanSpatial, FanTemporal
@@ -37,7 +37,7 @@ from sfumato.streams.schemes.w_event import WEvent
 DEFAULT = "comb"
 THIN = "rhythm"
 FINISHED = "profile"
-_THIN = 2.0
+_THIN = DENSE
 """People a cell below which `comb` tells so well where somebody stays day after day that
 trajectories are recovered from it: 3 to 20 points above who knows everybody else and nothing of the
 person, where `rhythm` is at most 3 above (docs/attacks.md). From here on it is below that line."""

@@ -11,7 +11,8 @@ teeth of a comb, and every slot estimated from the last of them:
 3. *The cell's level and own profile*: a law of levels and one Gaussian process a level (`cells`).
 4. *Published*: `count`, the posterior mean scaled to the city's total, which adds up; `median`, of
    the least absolute error, in which busy cells count more where that costs nothing
-   (`rhythm.shrinkage`); a 90 % interval for every cell and for the sum.
+   (`rhythm.shrinkage`); a 90 % interval for every cell and for the sum, where cells hold two
+   people and more.
 
 **How many vectors** follows from what was published: D, the people that a person shares a cell
 with, from the noisy vectors less what their noise adds and one standard error, gives
@@ -72,6 +73,9 @@ _PER_ROOT, _MOST = 0.9, 12
 _CONCENTRATION = 4.0
 """D over the mean people a cell before anything is measured: crowds have 3, taxis 17."""
 _COVERAGE, _REACH = 0.9, 1.6449
+DENSE = 2.0
+"""People a cell from which intervals are stated. On thinner maps those of busy cells held in 27 to
+80 % of cases (docs/benchmarks/live.md)."""
 _MORE = 1.5
 """Times the publicly expected people that there may be."""
 _FAR, _LOW = 4.0, 0.5
@@ -110,6 +114,10 @@ class Comb:
     def kind(self, facts: StreamFacts) -> NoiseKind:
         return noise_of(facts, self.noise, self.most(facts)).kind
 
+    def states_intervals(self, facts: StreamFacts) -> bool:
+        """By public facts alone: never by what was seen."""
+        return (facts.expected_users or 0) >= DENSE * facts.cells
+
     def plan(self, facts: StreamFacts) -> StreamPlan:
         most = self.most(facts)
         noise = noise_of(facts, self.noise, most)
@@ -118,10 +126,12 @@ class Comb:
         )
         line = (
             f"{most} vectors a window{chosen} with {noise.kind} noise, sd {noise.sd:.3g} for each "
-            f"of {most}; all slots are estimated from the last {self.memory}, with 90 % intervals."
+            f"of {most}; all slots are estimated from the last {self.memory}, "
+            + ("with 90 % intervals." if self.states_intervals(facts) else "without intervals.")
         )
         account = noise.account("vector", most, facts.l1, facts.l2, _touched(self, facts))
-        return StreamPlan(self.name, (account,), (line,), coverage=_COVERAGE, median=True)
+        stated = _COVERAGE if self.states_intervals(facts) else 0.0
+        return StreamPlan(self.name, (account,), (line,), coverage=stated, median=True)
 
     def publisher(self, facts: StreamFacts) -> Publisher:
         return _Comb(facts, self)
@@ -161,6 +171,7 @@ class _Comb(Repeating):
         self._daily = facts.unit.kind is UnitKind.USER_DAY
         self._adapts, self._kind = scheme.adapts(facts), scheme.kind(facts)
         self._memory, self._k = scheme.memory, scheme.most(facts)
+        self._stated = scheme.states_intervals(facts)
         self._seen = np.zeros((0, facts.cells))
         self._rows = np.zeros((0, 6))
         self._sum: Private[NDArray[np.int64]] | None = None
@@ -324,19 +335,19 @@ class _Comb(Repeating):
                 upper, high = np.ceil(ratio * upper), ratio * high
         sd = float(np.sqrt(made.variance.mean()))
         whole = Estimate(float(values.sum()), low, high, _COVERAGE)
-        return Publication(values, fresh, sd, self.tainted, median, lower, upper, whole)
+        return self._made(Publication(values, fresh, sd, self.tainted, median, lower, upper, whole))
 
     def _nobody(self, fresh: bool) -> Publication:
         """Before anybody was seen: zeros, and as many as may have been overlooked."""
-        none = np.zeros(self.facts.cells)
-        overlooked = (
-            _FAR * math.sqrt(float(self._rows[-1, _VARIANCE]) * none.size)
-            if len(self._rows)
-            else math.inf
-        )
-        total = Estimate(0.0, 0.0, min(overlooked, float(_people(self.facts))), _COVERAGE)
+        none, everybody = np.zeros(self.facts.cells), float(_people(self.facts))
+        seen = math.sqrt(float(self._rows[-1, _VARIANCE])) if len(self._rows) else math.inf
+        upper = np.full(none.size, min(_FAR * seen, everybody))
+        total = Estimate(0.0, 0.0, min(_FAR * seen * math.sqrt(none.size), everybody), _COVERAGE)
         sd = self._noise(1).sd
-        return Publication(none, fresh, sd, self.tainted, none, none, none, total)
+        return self._made(Publication(none, fresh, sd, self.tainted, none, none, upper, total))
+
+    def _made(self, found: Publication) -> Publication:
+        return found if self._stated else replace(found, lower=None, upper=None, total=None)
 
     def state(self) -> State:
         more: dict[str, Any] = {
