@@ -128,7 +128,7 @@ def judged(feed: Feed, epsilon: float, draws: int, scheme: str) -> dict[str, obj
     slots, truth = city.counts.shape[1], counts.sum(axis=1)
     rows: dict[str, list[list[float]]] = {name: [] for name in (*RIVALS, scheme)}
     rows["zeros"].append(errors(counts, np.zeros(counts.shape)))
-    sums, held_sums, firm, within, cpu = 0.0, 0, 0, 0, 0.0
+    sums, held_sums, stated, firm, within, cpu = 0.0, 0, 0, 0, 0, 0.0
     held, cells = np.zeros(len(BINS) + 1), np.zeros(len(BINS) + 1)
     for draw in range(draws):
         rows["past"].append(errors(counts, past_mean(counts, slots, epsilon, draw)))
@@ -144,6 +144,7 @@ def judged(feed: Feed, epsilon: float, draws: int, scheme: str) -> dict[str, obj
         for one, row, total in zip(made, counts, truth, strict=True):
             if one.total is None or one.lower is None or one.upper is None:
                 continue
+            stated += 1
             held_sums += one.total.lower <= total <= one.total.upper
             sd = (one.total.upper - one.total.lower) / 2 / 1.645
             if one.total.value > 0 and sd < FIRM * one.total.value:
@@ -159,7 +160,7 @@ def judged(feed: Feed, epsilon: float, draws: int, scheme: str) -> dict[str, obj
         "epsilon": epsilon,
         "errors": {name: np.mean(found, axis=0).round(4).tolist() for name, found in rows.items()},
         "sums": round(sums / draws, 3),
-        "sum held": round(float(held_sums) / draws / len(counts), 3),
+        "sum held": round(float(held_sums) / stated, 3) if stated else None,
         "firm": firm,
         "firm within 5 %": int(within),
         "held": held.astype(int).tolist(),
@@ -201,7 +202,7 @@ def page(rows: list[dict[str, object]], which: str, draws: int, scheme: str) -> 
         firm = f"{row['firm within 5 %'] / row['firm']:.2f}" if row["firm"] else ""  # type: ignore[operator]
         lines.append(
             f"| {row['feed']} | {row['epsilon']:g} | {shown[0]} | {shown[1]} | {times} | "
-            f"{row['sums']} | {row['sum held']} | {firm} | {row['cpu']} |"
+            f"{row['sums']} | {'–' if row['sum held'] is None else row['sum held']} | {firm} | {row['cpu']} |"
         )
     lines += ["", "How often the 90 % interval of a cell holds, by published count:", ""]
     lines += ["| data | ε | < .2 | .2–1 | 1–5 | 5–20 | 20–100 | > 100 |", "|---|---|" + "---|" * 6]
