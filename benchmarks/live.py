@@ -202,7 +202,7 @@ def page(rows: list[dict[str, object]], which: str, draws: int, scheme: str) -> 
         firm = f"{row['firm within 5 %'] / row['firm']:.2f}" if row["firm"] else ""  # type: ignore[operator]
         lines.append(
             f"| {row['feed']} | {row['epsilon']:g} | {shown[0]} | {shown[1]} | {times} | "
-            f"{row['sums']} | {'–' if row['sum held'] is None else row['sum held']} | {firm} | {row['cpu']} |"
+            f"{row['sums']} | {row['sum held'] or '–'} | {firm} | {row['cpu']} |"
         )
     lines += ["", "How often the 90 % interval of a cell holds, by published count:", ""]
     lines += ["| data | ε | < .2 | .2–1 | 1–5 | 5–20 | 20–100 | > 100 |", "|---|---|" + "---|" * 6]
