@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.density.posterior import Estimate
+from sfumato.published.estimate import Estimate
 from sfumato.streams import registry
 from sfumato.streams.scheme import Publication
 from sfumato.streams.schemes.baselines import Direct

@@ -13,10 +13,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import sfumato
-from sfumato.density.posterior import Estimate
 from sfumato.geography.overlay import Overlay, exact_shares
 from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Cap, Ledger
+from sfumato.published.estimate import Estimate
 from sfumato.streams.scheme import Publication
 from sfumato.streams.spreading import split_over_zones, splits, spread_over_zones
 

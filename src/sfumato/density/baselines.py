@@ -55,11 +55,16 @@ NO_INTERVALS = (
     "may have left out of these counts was not measured."
 )
 
+NO_SUMS = (
+    "Noise of single counts is independent, but a sum is off by what the limit on each person's "
+    "share left out and by negative counts that became zero, and neither was measured."
+)
+
 
 class Gaussian:
     """One noisy table. Parameter `clip` (default true) turns negative numbers into zero."""
 
-    declares = Declaration(WORDS, other_values={"clip": {"clip": False}})
+    declares = Declaration(WORDS, other_values={"clip": {"clip": False}}, no_posterior=NO_SUMS)
 
     @property
     def name(self) -> str:
@@ -115,7 +120,7 @@ class Gaussian:
 class Laplace:
     """One noisy table. Parameter `clip` (default true) turns negative numbers into zero."""
 
-    declares = Declaration(WORDS, other_values={"clip": {"clip": False}})
+    declares = Declaration(WORDS, other_values={"clip": {"clip": False}}, no_posterior=NO_SUMS)
 
     @property
     def name(self) -> str:

@@ -290,7 +290,7 @@ def _figures(truth: Table, runs: list[Density], evenly: float, share: float) -> 
         middle = np.asarray(run.values if run.median is None else run.median, dtype=np.float64)
         if run.posterior is not None:
             total = run.posterior.total(COVERAGE)
-            halves.append((total.upper - total.lower) / 2 / max(total.value, 1e-9) * share)
+            halves.append((total.ends[1] - total.ends[0]) / 2 / max(total.value, 1e-9) * share)
             draws = run.posterior.draws
             if share < 1:  # the level of a part is known as well as that of the whole
                 middle = middle * (whole / max(float(middle.sum()), 1e-9))

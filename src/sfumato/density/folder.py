@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sfumato.density.bayes.measured import Kept
 from sfumato.density.common import bound_in_words
 from sfumato.density.fitness import MOST, Fitness
+from sfumato.density.registry import scheme_named
 from sfumato.density.scheme import Density, Plan, PublicFacts
 from sfumato.density.tables import (
     density_table,
@@ -52,11 +53,13 @@ from sfumato.published.manifest import (
     Manifest,
     Measured,
     PlacesFacts,
+    PosteriorFacts,
     Privacy,
     SchemeFacts,
     TotalFacts,
     manifest_text,
 )
+from sfumato.published.posterior import POSTERIOR
 from sfumato.published.release import Release
 from sfumato.published.statement import check_claim
 from sfumato.published.tables import readme, with_local_times
@@ -138,6 +141,7 @@ def density_manifest(
         },
         fitness=None if fitness is None else _fitness_facts(fitness),
         total=total_facts(density),
+        posterior=posterior_facts(density, scheme_named(plan.scheme).declares.no_posterior),
         software={"sfumato": version("sfumato")},
         ledger=ledger_head(reservation),
         files=dict(files),
@@ -164,8 +168,14 @@ def total_facts(density: Density) -> TotalFacts | None:
     if density.posterior is None or density.coverage is None:
         return None
     found = density.posterior.total(density.coverage)
-    value, lower, upper = np.round((density.values.sum(), found.lower, found.upper), 3).tolist()
-    return TotalFacts(value=value, lower=lower, upper=upper, coverage=found.coverage)
+    value, lower, upper = np.round((density.values.sum(), *found.ends), 3).tolist()
+    return TotalFacts(value=value, lower=lower, upper=upper, coverage=density.coverage)
+
+
+def posterior_facts(density: Density, why_not: str) -> PosteriorFacts:
+    """Whether the release states how errors of its cells hang together, and why it does not."""
+    stated = density.posterior is not None and density.coverage is not None
+    return PosteriorFacts(stated=stated, why_not="" if stated else why_not)
 
 
 def earlier_inputs(earlier: tuple[Kept, ...]) -> dict[str, str]:
@@ -277,6 +287,9 @@ def write_tables(
     table = density_table(density, grid)
     write_parquet(folder / "density.parquet", table)
     write_csv(folder / "density.csv", with_local_times(table, grid))
+    if density.posterior is not None and density.coverage is not None:
+        counts = np.asarray(density.values, dtype=np.float64)
+        write_arrays(folder / POSTERIOR, density.posterior.factors(counts, density.coverage))
     if finish.parents is None:
         return {}
     for name, parents in (("district", finish.parents), ("city", whole_city(density))):

@@ -70,6 +70,8 @@ class Grouping:
             "group": {"group": 5},
             "clip": {"clip": False},
         },
+        no_posterior="Counts of a group share one mean, and how far each of them is from it was "
+        "not measured, nor what the limit on each person's share left out.",
     )
 
     @property

@@ -7,37 +7,29 @@ a variance and no draws. Draws come in pairs that lie on both sides of the mean,
 that their mean has hardly any chance of its own.
 
 Quantiles are those of a law fitted to the draws' mean and variance, not order statistics of a few
-draws. Counts are small, skewed and often zero, so the law is a negative binomial in pieces
-of the size that a cell is gathered in (one, where whole visits are counted), read halfway through
-its steps; above a few dozen pieces it is a gamma.
+draws (`published.estimate`). What readers get is the same posterior in factors, small enough to
+lie beside the table (`published.posterior`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.linalg import eigh
+
+from sfumato.published.estimate import Estimate, count_quantile, smooth_quantile
+from sfumato.published.posterior import MOST_FIELDS, packed
 
 Table = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
-_MANY = 60.0
-"""Pieces from which the steps of a count no longer matter."""
-_LEAST_PIECE = 0.02
-_SEEN = 0.8
-"""Variance over that of independent visits below which the count itself was seen."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Estimate:
-    """A sum of cells: its posterior mean, and an interval of the stated probability."""
-
-    value: float
-    lower: float
-    upper: float
-    coverage: float
+_ROUNDS = 12
+"""Of fitting places and slots in turn. After these a total is kept to a thousandth of its error."""
+_ENOUGH = 0.995
+"""Share of the draws' power beyond which no further field is kept."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +57,7 @@ class Posterior:
         """Of every cell, one table for each level."""
         mean, variance = self.mean, np.square(self.sd)
         piece = np.broadcast_to(self.piece[:, None], mean.shape)
-        return tuple(_quantile(mean, variance, piece, level) for level in levels)
+        return tuple(count_quantile(mean, variance, piece, level) for level in levels)
 
     def interval(self, coverage: float) -> tuple[Table, Table]:
         """Central interval of that probability for every cell."""
@@ -84,35 +76,74 @@ class Posterior:
         mean = float(sums.mean())
         variance = float(sums.var(ddof=1)) + chance
         ends = [
-            float(_smooth_quantile(np.array(mean), np.array(variance), level))
+            float(smooth_quantile(np.array(mean), np.array(variance), level))
             for level in (0.5 - coverage / 2, 0.5 + coverage / 2)
         ]
         return Estimate(mean, ends[0], ends[1], coverage)
 
+    def factors(self, counts: Table, coverage: float) -> dict[str, NDArray[Any]]:
+        """The arrays of `posterior.npz`: what the draws add to the published counts, in factors.
 
-def _smooth_quantile(mean: Table, variance: Table, level: float) -> Table:
-    """Of a gamma with that mean and variance."""
-    safe = np.maximum(mean, 1e-9)
-    spread = np.maximum(variance, 1e-12 * np.square(safe))
-    found = np.asarray(stats.gamma.ppf(level, np.square(safe) / spread, scale=spread / safe))
-    return np.where(mean > 1e-9, found, 0.0)
+        Half the difference of a pair is what one of its draws adds. Totals of places and of slots
+        are kept as they are; of the rest as many fields as hold nearly all of it, at most forty.
+        What they leave out, and what the two of a pair have in common, is taken for independent
+        from cell to cell and added to the variance of chance.
+        """
+        pairs = self.draws.shape[0] // 2
+        table = np.asarray(counts, dtype=np.float64)
+        apart = (self.draws[:pairs] - self.draws[pairs:]) / np.float32(2)
+        every = apart.sum(axis=(1, 2), dtype=np.float64)
+        level = every / max(float(table.sum()), 1e-9)
+        places, slots, rest = _margins(apart, table, level)
+        like = np.sqrt(np.maximum(table.mean(axis=0), 1e-3 * max(float(table.mean()), 1e-9)))
+        rest /= like.astype(np.float32)
+        rhythms = _axes(rest)
+        strengths = rest @ rhythms.astype(np.float32)
+        left = np.zeros(table.shape)
+        for pair in range(pairs):
+            left += np.square(rest[pair] - strengths[pair] @ rhythms.T.astype(np.float32))
+            both = (self.draws[pair] + self.draws[pair + pairs]) / 2 - self.mean
+            left += np.square(both) / np.square(like)
+        chance = self.chance + left / pairs * np.square(like)
+        return packed(
+            level, places, slots, strengths, rhythms * like[:, None], chance, self.piece, coverage
+        )
 
 
-def _quantile(mean: Table, variance: Table, piece: Table, level: float) -> Table:
-    size = np.maximum(piece, _LEAST_PIECE)
-    pieces, spread = mean / size, variance / np.square(size)
-    result = _smooth_quantile(mean, variance, level)
-    # Less variance than chance alone would have: the count itself was seen, and no law of
-    # independent visits fits.
-    few = (pieces < _MANY) & (pieces > 1e-9) & (spread > _SEEN * pieces)
-    chance = np.clip(pieces[few] / spread[few], 1e-9, 1 - 1e-6)
-    number = pieces[few] * chance / (1 - chance)
-    at = np.asarray(stats.nbinom.ppf(level, number, chance))
-    # A bound can only lie on a whole number, so the probability beyond it is too large or too
-    # small. Whichever is nearer: no interval is then too wide on average.
-    if level != 0.5:
-        below = np.asarray(stats.nbinom.cdf(at - 1, number, chance))
-        middle = (below + np.asarray(stats.nbinom.cdf(at, number, chance))) / 2
-        at = at + (middle < level) if level < 0.5 else at - (middle >= level)
-    result[few] = np.maximum(at, 0.0) * size[few]
-    return np.maximum(result, 0.0)
+def _margins(
+    apart: NDArray[np.float32], counts: Table, level: Vector
+) -> tuple[Table, Table, NDArray[np.float32]]:
+    """Place and slot factors with which the totals of both come out, and what is left then."""
+    by_place, by_slot = counts.sum(axis=1), counts.sum(axis=0)
+    rows = apart.sum(axis=2, dtype=np.float64) - level[:, None] * by_place
+    columns = apart.sum(axis=1, dtype=np.float64) - level[:, None] * by_slot
+    each_place, each_slot = np.maximum(by_place, 1e-9), np.maximum(by_slot, 1e-9)
+    places, slots = np.zeros(rows.shape), np.zeros(columns.shape)
+    for _ in range(_ROUNDS):
+        places = (rows - slots @ counts.T) / each_place
+        slots = (columns - places @ counts) / each_slot
+    # Kept in half precision: a place that nobody is in must not need more than that can hold.
+    places, slots = np.clip(places, -1e4, 1e4), np.clip(slots, -1e4, 1e4)
+    rest = np.empty(apart.shape, dtype=np.float32)
+    for pair in range(apart.shape[0]):
+        factor = level[pair] + places[pair][:, None] + slots[pair][None, :]
+        rest[pair] = apart[pair] - counts * factor
+    return places, slots, rest
+
+
+def _axes(rest: NDArray[np.float32]) -> Table:
+    """Slots x fields: the rhythms along which the draws differ most, each in a fixed direction."""
+    size = rest.shape[2]
+    power = np.zeros((size, size))
+    for one in rest:
+        power += one.T @ one
+    whole = float(np.trace(power))
+    if whole <= 0:
+        return np.zeros((size, 0))
+    values, axes = eigh(power, subset_by_index=(max(size - MOST_FIELDS, 0), size - 1))
+    values, axes = values[::-1], axes[:, ::-1]
+    enough = int(np.searchsorted(np.cumsum(values), _ENOUGH * whole)) + 1
+    axes = axes[:, : min(enough, MOST_FIELDS)]
+    largest = np.abs(axes).argmax(axis=0)
+    found: Table = axes * np.sign(axes[largest, np.arange(axes.shape[1])])
+    return found

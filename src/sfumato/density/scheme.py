@@ -237,6 +237,9 @@ class Declaration:
         default_factory=lambda: MappingProxyType({})
     )
     """Every parameter at another value than the audit's, with what it takes to matter."""
+    no_posterior: str = ""
+    """Why it cannot say how errors of its cells hang together, so that sums have no interval;
+    empty where it can. Hangs on the scheme alone."""
     plenty: Signal | None = None
     """From this signal on a release is of use without asking a rehearsal (`density.fitness`)."""
     never_refused: Signal | None = None

@@ -249,6 +249,16 @@ class TotalFacts(_Part):
         )
 
 
+class PosteriorFacts(_Part):
+    """Whether sums over places and slots have an interval."""
+
+    stated: bool = Field(
+        description="True where posterior.npz says how errors of cells hang together, so that any "
+        "sum, difference or ratio has an interval."
+    )
+    why_not: str = Field(description="Why the scheme cannot state it; empty where it does.")
+
+
 class FitnessFacts(_Part):
     """Whether the release was expected to be of use: forecast before anything was spent."""
 
@@ -300,6 +310,11 @@ class Manifest(_Part):
     total: TotalFacts | None = Field(
         default=None,
         description="Null where the scheme states no interval of a sum.",
+    )
+    posterior: PosteriorFacts | None = Field(
+        default=None,
+        description="Whether sums have an interval; null in folders of earlier versions, whose "
+        "sums have none.",
     )
     software: dict[str, str]
     ledger: LedgerHead

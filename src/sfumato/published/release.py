@@ -23,18 +23,30 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError, UsageError
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.ledger.limits import PER_METRE
+from sfumato.published.estimate import Estimate
 from sfumato.published.folder import (
     TABLE,
     Folder,
     Shapes,
     open_folder,
     parquet_table,
+    read_arrays,
     read_numbers,
     read_shapes,
 )
-from sfumato.published.lines import Numbers
+from sfumato.published.lines import WHOLE, Numbers
 from sfumato.published.manifest import Manifest
 from sfumato.published.notebook import shown
+from sfumato.published.posterior import POSTERIOR, Factors, unpacked
+from sfumato.published.selection import (
+    Hours,
+    Moment,
+    Polygon,
+    Selection,
+    Weekdays,
+    Zones,
+    select,
+)
 from sfumato.published.statement import rounded_up, statement, take_note
 from sfumato.published.tables import long_table, promise_in
 
@@ -123,6 +135,86 @@ class Release:
     def total_interval(self) -> Table | None:
         """Ends of the interval of each slot's sum (slot x 2); `None` where none is stated."""
         return self._numbers.total
+
+    @cached_property
+    def posterior(self) -> Factors | None:
+        """How errors of cells hang together, for intervals of sums, differences, ratios, ranks.
+
+        `None` where the scheme cannot state it, or an earlier version made the release.
+        """
+        if self.kind == "traces" or not self.files.holds(POSTERIOR):
+            return None
+        whole = self._numbers if self.last is None else read_numbers(self.files)
+        stream = int(self.manifest.files[POSTERIOR][:8], 16)
+        try:
+            found = unpacked(read_arrays(self.files, POSTERIOR), whole.values, stream)
+        except ValueError:
+            raise InputError(
+                "it does not hold the posterior of this release.",
+                file=str(self.folder / POSTERIOR),
+                remedy=WHOLE,
+            ) from None
+        return found if self.last is None else found.last(self.last)
+
+    def select(
+        self,
+        zones: Zones | None = None,
+        polygon: Polygon | None = None,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        hours: Hours | None = None,
+        weekdays: Weekdays | None = None,
+    ) -> Selection:
+        """Which places and slots a question is about, in the words of `sum`."""
+        return select(
+            self,
+            zones=zones,
+            polygon=polygon,
+            start=start,
+            end=end,
+            hours=hours,
+            weekdays=weekdays,
+        )
+
+    def sum(
+        self,
+        zones: Zones | None = None,
+        polygon: Polygon | None = None,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        hours: Hours | None = None,
+        weekdays: Weekdays | None = None,
+    ) -> Estimate:
+        """The sum of the counts of some places and slots, with its interval.
+
+        The value is the sum of the published counts. The interval is that of the posterior, in
+        which errors of cells hang together: intervals of cells cannot be added. Where the scheme
+        states none (`manifest.posterior` says why), the sum has none.
+
+        Args:
+            zones: Ids of places; all, unless these or a polygon are given.
+            polygon: An area (WGS84): a shape, GeoJSON, WKT, a file, or "west,south,east,north".
+                Zones that lie in it partly count with their share of area.
+            start: Where the first slot begins; a time without offset is local, a date is its
+                midnight. Default: the first of the release.
+            end: Where the last slot ends; default: the end of the release.
+            hours: Hours of the day: 8, [8, 9], range(8, 10), or "8-10", which ends at 10 o'clock.
+            weekdays: Days of the week: "mon-fri", ["sat", "sun"], or numbers from 0, Monday, on.
+
+        Returns:
+            The sum; it prints as `12,340 ± 410 (90 %)`.
+
+        Raises:
+            InputError: The release has no such place or slot; the error says what it has.
+            UsageError: Something is not understood.
+
+        Example:
+            >>> week.sum(zones=["Z00003"], hours="8-10", weekdays="mon-fri")  # doctest: +SKIP
+        """
+        asked = self.select(zones, polygon, start, end, hours, weekdays)
+        if self.posterior is None:
+            return Estimate(float(asked.places @ self.values @ asked.slots))
+        return self.posterior.estimate(asked.places, asked.slots)
 
     @property
     def names(self) -> tuple[str, ...]:

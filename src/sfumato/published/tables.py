@@ -153,6 +153,8 @@ _FILES = {
     "measurements.npz": "the noisy measurements that were paid for, from which every number here "
     "follows, to a 32nd of their noise, and the public settings they were taken with: for sfumato "
     "refine, and for the releases of later weeks (--earlier)",
+    "posterior.npz": "how errors of places and time slots hang together, from which the interval "
+    "of any sum, difference or ratio follows: for sfumato ask, and Release.sum in Python",
     "index.html": "the numbers to look at: open it in a browser, it needs no network",
     "manifest.json": "the privacy statement for machines, and the digest of every other file",
     "README.txt": "this text",

@@ -167,7 +167,7 @@ def line_bytes(slot: int, start: str, end: str, made: Publication) -> bytes:
         if layer is not None:
             record[name] = _listed(layer)
     if made.total is not None:
-        ends = (made.total.value, made.total.lower, made.total.upper)
+        ends = (made.total.value, *made.total.ends)
         record["total"] = [round(float(value), 3) for value in ends]
     return json.dumps(record, separators=(",", ":")).encode() + b"\n"
 

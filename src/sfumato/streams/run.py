@@ -95,7 +95,7 @@ class Told:
         """Half of the 90 % interval of the sum; of its noise alone where none is stated."""
         total = self.made.total
         if total is not None:
-            return (total.upper - total.lower) / 2
+            return total.plus_minus
         known = math.isfinite(self.noise_of_sum) and self.noise_of_sum > 0
         return Z90 * self.noise_of_sum if known else None
 

@@ -47,7 +47,7 @@ from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts
 
 if TYPE_CHECKING:  # it comes with scipy.stats, which most schemes do without
-    from sfumato.density.posterior import Estimate
+    from sfumato.published.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ def spread_over_zones(made: Publication, overlay: Overlay) -> Publication:
     total = made.total
     if total is not None:
         whole, inside = float(made.values.sum()), float(values.sum())
-        wide = (whole - total.lower, total.upper - whole)
+        wide = (whole - total.ends[0], total.ends[1] - whole)
         together = [_correlation(w, side) for w, side in zip(wide, (below, above), strict=True)]
         ends = [
             w * _kept(overlay.sums, side, r)

@@ -178,6 +178,8 @@ class Paris:
             "transform": {"transform": "dft", "keep": "exponential"},
             "nights": {"nights": True},
         },
+        no_posterior="The places of a cluster share one course over time, and how far each of "
+        "them is from it was not measured, nor what the limits on each person's share left out.",
     )
 
     @property

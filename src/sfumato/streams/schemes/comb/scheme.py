@@ -45,11 +45,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.density.posterior import Estimate
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
 from sfumato.privacy.events import Measurement, UnitKind
 from sfumato.privacy.wall import Wall
+from sfumato.published.estimate import Estimate
 from sfumato.streams.facts import StreamFacts, due
 from sfumato.streams.scheme import (
     Meter,
