@@ -65,6 +65,7 @@ def test_everything_is_the_stated_total(weekend: Release) -> None:
     found, total = weekend.sum(), weekend.manifest.total
     assert total is not None
     assert found.value == pytest.approx(total.value, abs=0.01)
+    assert (found.plus_minus or 0.0) == pytest.approx((total.upper - total.lower) / 2, rel=0.03)
     assert found.ends == pytest.approx((total.lower, total.upper), rel=0.01)
     assert found.coverage == total.coverage
     assert weekend.manifest.posterior is not None

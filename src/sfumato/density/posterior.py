@@ -95,6 +95,10 @@ class Posterior:
         every = apart.sum(axis=(1, 2), dtype=np.float64)
         level = every / max(float(table.sum()), 1e-9)
         places, slots, rest = _margins(apart, table, level)
+        # A level is skewed, so the two of a pair do not lie quite opposite: the total keeps its
+        # whole variance.
+        whole = self.draws.sum(axis=(1, 2), dtype=np.float64).var(ddof=1)
+        level *= np.sqrt(whole / max(float(np.square(every).mean()), 1e-12))
         like = np.sqrt(np.maximum(table.mean(axis=0), 1e-3 * max(float(table.mean()), 1e-9)))
         rest /= like.astype(np.float32)
         rhythms = _axes(rest)
