@@ -48,6 +48,12 @@ def test_a_release_from_the_command_line_and_from_python(here: Path) -> None:
     assert (here / "releases" / "week-37" / "index.html").is_file()
 
 
+def test_a_package_for_a_portal(here: Path) -> None:
+    write_city(CityPlan(users=500, towers=24, zones=16, area_km2=8, seed=5), here)
+    run(DOCS / "publishing.md")
+    assert (here / "portal" / "week-37" / "registry.yaml").is_file()
+
+
 def test_files_as_they_come(here: Path) -> None:
     write_city(CityPlan(users=20, towers=24, zones=16, area_km2=8, seed=5), here)
     run(DOCS / "files.md")

@@ -1,4 +1,4 @@
-"""`sfumato export`: a release in the form in which another pipeline publishes."""
+"""`sfumato export`: a release as a package for portals, or in the form of another pipeline."""
 
 from __future__ import annotations
 
@@ -7,28 +7,44 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import Quiet, ZoningOf
+from sfumato.cli.options import (
+    Contact,
+    LicenceName,
+    Publisher,
+    Quiet,
+    Title,
+    ZoningOf,
+    called,
+)
 from sfumato.cli.telling import Working
 
 
 def export(
     release: Annotated[Path, typer.Argument(help="The release folder.")],
     out: Annotated[Path, typer.Argument(help="Folder to write into.")],
-    to: Annotated[str, typer.Option("--to", help="multimno or flowkit.")],
+    to: Annotated[str, typer.Option("--to", help="package, multimno or flowkit.")],
     zoning: ZoningOf = None,
     geojson: Annotated[
         bool, typer.Option("--geojson", help="flowkit: also a map of every slot.")
     ] = False,
+    title: Title = None,
+    publisher: Publisher = None,
+    licence: LicenceName = None,
+    contact: Contact = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write a release as multimno or FlowKit would have. No events are read, nothing is spent.
+    """Write a release as a package for data portals, or as multimno or FlowKit would have.
+
+    No events are read, nothing is spent.
 
     Example:
-        sfumato export releases/week-37 as-flowkit --to flowkit --geojson
+        sfumato export releases/week-37 portal/week-37 --to package
+        --publisher "Metro Telecom" --licence CC-BY-4.0
     """
+    options = dict(locals())
     from sfumato.published.export import export as write
 
     with Working(quiet, "writing the release in another form"):
-        written = write(release, out, to=to, zoning=zoning, geojson=geojson)
+        written = called(write, options)
     if not quiet:
         typer.echo(f"{len(written)} files in {out}, with the privacy statement of the release.")

@@ -202,6 +202,23 @@ Earlier = Annotated[
 ReleaseName = Annotated[
     str | None, shared(OUTPUT, "--name", "Name in the ledger; default: that of the folder.")
 ]
+CsvForm = Annotated[
+    str,
+    shared(
+        OUTPUT,
+        "--csv",
+        "The table as text: yes, gz (compressed), no; auto compresses what no spreadsheet opens.",
+    ),
+]
+Title = Annotated[str | None, shared(OUTPUT, "--title", "What readers call it; default: its name.")]
+Publisher = Annotated[str | None, shared(OUTPUT, "--publisher", "Who publishes it.")]
+LicenceName = Annotated[
+    str | None,
+    shared(OUTPUT, "--licence", "SPDX identifier such as CC-BY-4.0, or an https:// address."),
+]
+Contact = Annotated[
+    str | None, shared(OUTPUT, "--contact", "Mail or web address for questions about it.")
+]
 DryRun = Annotated[
     bool, shared(OUTPUT, "--dry-run", "Say what it would cost; read and spend nothing.")
 ]

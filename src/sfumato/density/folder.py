@@ -44,6 +44,7 @@ from sfumato.privacy.events import event_to_json
 from sfumato.privacy.ledger import Claim, Reservation
 from sfumato.privacy.ledger.views import cumulative, ledger_head, release_facts
 from sfumato.privacy.transaction import digests
+from sfumato.published.about import About, csv_name
 from sfumato.published.folder import MEASUREMENTS
 from sfumato.published.manifest import (
     MANIFEST_NAME,
@@ -233,6 +234,10 @@ class Finish:
     integers: bool = False
     loss: BorderLoss | None = None
     """What the border takes, where towers are spread over zones."""
+    csv: str = "auto"
+    """Form of the text table: auto, yes, gz or no."""
+    about: About | None = None
+    """Who publishes it, in the holder's words."""
 
     def inputs(self) -> dict[str, bool | int | float | str | None]:
         """For the manifest and the reservation; empty where nothing was asked for."""
@@ -242,6 +247,8 @@ class Finish:
             found["hierarchy"] = hashlib.sha256(text.encode()).hexdigest()
         if self.integers:
             found["integers"] = True
+        if self.csv != "auto":
+            found["csv"] = self.csv
         if self.loss is not None and self.loss.border != FIRST:
             found["border"] = str(self.loss.border)
         return found
@@ -273,7 +280,7 @@ def write_release(
         inputs = finish.facts()
         return density_manifest(
             facts, plan, density, reservation, counted, released, files, inputs, fitness
-        )
+        ).model_copy(update={"about": finish.about})
 
     seal(folder, manifest)
 
@@ -286,7 +293,9 @@ def write_tables(
         density = whole_numbers(density)
     table = density_table(density, grid)
     write_parquet(folder / "density.parquet", table)
-    write_csv(folder / "density.csv", with_local_times(table, grid))
+    csv = csv_name(finish.csv, density.place_ids.size, grid.slots)
+    if csv is not None:
+        write_csv(folder / csv, with_local_times(table, grid))
     if density.posterior is not None and density.coverage is not None:
         counts = np.asarray(density.values, dtype=np.float64)
         write_arrays(folder / POSTERIOR, density.posterior.factors(counts, density.coverage))

@@ -77,6 +77,11 @@ def release(
     hierarchy: object = None,
     hierarchy_column: str | None = None,
     integers: bool = False,
+    csv: str = "auto",
+    title: str | None = None,
+    publisher: str | None = None,
+    licence: str | None = None,
+    contact: str | None = None,
     earlier: Sequence[str | os.PathLike[str]] = (),
     name: str | None = None,
     column: Mapping[str, str] | None = None,
@@ -128,6 +133,11 @@ def release(
         hierarchy: Table of zone_id and parent_id: adds districts and the city.
         hierarchy_column: The same from a column of the zones' file.
         integers: Whole numbers only.
+        csv: The text table: yes, gz (compressed), no; auto compresses what no spreadsheet opens.
+        title: What readers call it; default: its name.
+        publisher: Who publishes it.
+        licence: Of the release: an SPDX identifier such as CC-BY-4.0, or an address.
+        contact: Mail or web address for questions.
         earlier: Folders of earlier releases whose measurements to read together; they cost nothing.
         name: Name of the release; default: that of the folder.
         column: Which column is what: `{"user": "imsi", "time": "ts"}`.
@@ -198,6 +208,11 @@ def release(
             hierarchy=hierarchy,
             hierarchy_column=hierarchy_column,
             integers=integers,
+            csv=csv,
+            title=title,
+            publisher=publisher,
+            licence=licence,
+            contact=contact,
             earlier=earlier,
             tz=tz,
         )

@@ -13,10 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -36,8 +33,8 @@ from sfumato.density.folder import (
     write_tables,
 )
 from sfumato.density.registry import scheme_named
-from sfumato.errors import InputError, SfumatoError, UsageError
-from sfumato.io.write import TEMPORARY, write_bytes
+from sfumato.errors import InputError, UsageError
+from sfumato.io.write import write_bytes, write_folder
 from sfumato.model.counts import Counting
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid
@@ -115,7 +112,7 @@ def refine(
         )
 
     tell("writing tables and page", -1.0)
-    with _whole_folder(folder) as place:
+    with write_folder(folder) as place:
         write_tables(place, density, facts.grid, finish)
         kind = first.manifest.released.kind
         for file in (MEASUREMENTS, f"{kind}.geojson", f"{kind}.parquet"):
@@ -217,10 +214,10 @@ def _digest(release: Release) -> str:
 def _finish(release: Release) -> Finish:
     """The form of the output, as it was asked for."""
     inputs = release.manifest.public_inputs
-    integers = bool(inputs.get("integers"))
+    integers, csv = bool(inputs.get("integers")), str(inputs.get("csv", "auto"))
     if "hierarchy" not in inputs:
-        return Finish(integers=integers)
-    found = Finish(np.asarray(release.districts, dtype=np.str_), integers)
+        return Finish(integers=integers, csv=csv)
+    found = Finish(np.asarray(release.districts, dtype=np.str_), integers, csv=csv)
     if found.inputs()["hierarchy"] != inputs["hierarchy"]:
         raise InputError(
             "the districts of its zones are not those that it was published with.",
@@ -235,19 +232,3 @@ def _note(manifest: Manifest) -> str:
         f"({manifest.release.id}), from the measurements that it keeps: nothing further was "
         "measured and nothing was charged."
     )
-
-
-@contextmanager
-def _whole_folder(folder: Path) -> Iterator[Path]:
-    """A place to write, which becomes `folder` in one step when all is written."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        place = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=folder.parent))
-    except OSError as error:
-        raise SfumatoError(f"{folder} cannot be written: {error.strerror}.") from None
-    try:
-        yield place
-        place.chmod(0o755)
-        place.rename(folder)
-    finally:
-        shutil.rmtree(place, ignore_errors=True)

@@ -25,6 +25,7 @@ from sfumato.model.counts import Bound, Counting, SampleBound, WeightBound
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.ledger import Claim
+from sfumato.published.about import about, csv_form
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ class Request:
             "time grid": facts.grid.fingerprint(),
             **({} if facts.grid.fold is None else {"fold": facts.grid.fold}),
             **self.finish.inputs(),
+            **({} if self.finish.about is None else {"about": self.finish.about.given()}),
             **earlier_inputs(facts.earlier),
         }
 
@@ -120,6 +122,11 @@ def request(
     hierarchy: object = None,
     hierarchy_column: str | None = None,
     integers: bool = False,
+    csv: str = "auto",
+    title: str | None = None,
+    publisher: str | None = None,
+    licence: str | None = None,
+    contact: str | None = None,
     earlier: Sequence[str | os.PathLike[str]] = (),
     tz: str | None = None,
 ) -> Request:
@@ -128,6 +135,7 @@ def request(
     The words are those of `sfumato.release`. `grid` are the time slots; `tz` is the clock of
     towers' validity dates that carry none.
     """
+    form, told = csv_form(csv), about(title, publisher, licence, contact)
     declared = scheme_named(scheme).declares
     if bound is not None and declared.own_bounds:
         raise UsageError(
@@ -156,7 +164,7 @@ def request(
         earlier=earlier_of(earlier, opened.released.fingerprint(), grid, counted),
     )
     finish = _finish(facts, places, hierarchy, hierarchy_column, integers)
-    finish = replace(finish, loss=opened.loss)
+    finish = replace(finish, loss=opened.loss, csv=form, about=told)
     return Request(facts, scheme, opened.counted, opened.released, dataset, name, finish)
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import gzip
 import io
 import json
 import os
@@ -140,9 +141,52 @@ def write_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]], mode: int
 
 
 def write_csv(path: str | Path, table: pa.Table, mode: int = 0o644) -> None:
-    """An Arrow table as CSV in UTF-8 with a header, text quoted where it must be."""
+    """An Arrow table as CSV in UTF-8 with a header, text quoted where it must be.
+
+    A name that ends in `.gz` is compressed.
+    """
+    write_csv_parts(path, table.schema, lambda: iter([table]), mode)
+
+
+def write_csv_parts(
+    path: str | Path,
+    schema: pa.Schema,
+    tables: Callable[[], Iterator[pa.Table]],
+    mode: int = 0o644,
+) -> None:
+    """The same of tables that follow one another, so that no more than one is held.
+
+    The compressed form carries neither time nor name: the same tables, the same bytes.
+    """
     options = pacsv.WriteOptions(quoting_style="needed")
-    write_atomically(path, lambda t: pacsv.write_csv(table, t, options), mode)
+
+    def fill(temporary: Path) -> None:
+        with contextlib.ExitStack() as held:
+            sink: Any = held.enter_context(temporary.open("wb"))
+            if Path(path).suffix == ".gz":
+                sink = gzip.GzipFile(filename="", mode="wb", fileobj=sink, mtime=0, compresslevel=6)
+                held.enter_context(sink)
+            writer = held.enter_context(pacsv.CSVWriter(sink, schema, write_options=options))
+            for table in tables():
+                writer.write_table(table)
+
+    write_atomically(path, fill, mode)
+
+
+@contextlib.contextmanager
+def write_folder(folder: Path) -> Iterator[Path]:
+    """A place to write, which becomes `folder` in one step when all is written."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        place = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=folder.parent))
+    except OSError as error:
+        raise SfumatoError(f"{folder} cannot be written: {error.strerror}.") from None
+    try:
+        yield place
+        place.chmod(0o755)
+        place.rename(folder)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def sweep_temporaries(folder: str | Path) -> int:

@@ -1,4 +1,4 @@
-"""Export: a release in the form in which FlowKit or multimno publishes; the pipelines by name.
+"""Export: a release as a package for portals, or as FlowKit or multimno publish; their names.
 
 For each pipeline this says how it is opened (`open_pipeline`) and how a release is written for it
 (`export`).
@@ -38,6 +38,7 @@ from sfumato.io.multimno import Zoning, open_multimno
 from sfumato.io.write import write_bytes, write_csv
 from sfumato.model.places import PlaceKind
 from sfumato.model.time_grid import TimeGrid, zone
+from sfumato.published.about import about
 from sfumato.published.manifest import manifest_text
 from sfumato.published.release import Release, as_release, vouched
 
@@ -204,6 +205,7 @@ def _rows(found: Release, slots: np.typing.NDArray[np.bool_]) -> pa.Table:
 
 
 PIPELINES = ("multimno", "flowkit")
+PACKAGE = "package"
 
 
 def open_pipeline(
@@ -236,32 +238,58 @@ def export(
     to: str,
     zoning: str | None = None,
     geojson: bool = False,
+    title: str | None = None,
+    publisher: str | None = None,
+    licence: str | None = None,
+    contact: str | None = None,
 ) -> list[Path]:
-    """Write a release as another pipeline would have published it. Nothing is read but the release.
+    """Write a release as a package for portals, or as another pipeline would have published it.
+
+    Nothing is read but the release.
 
     Args:
         release: The release, or its folder.
         out: Folder to write into.
-        to: multimno or flowkit.
+        to: package, multimno or flowkit.
         zoning: multimno: what the zones are called there, such as nuts:3.
         geojson: flowkit: also a map of every slot.
+        title: package: what readers call it; default: as in the release, or its name.
+        publisher: package: who publishes it; default: as in the release.
+        licence: package: an SPDX identifier such as CC-BY-4.0, or an address; likewise.
+        contact: package: mail or web address for questions; likewise.
 
     Returns:
         The files that were written, the privacy statement among them.
 
     Raises:
         InputError: The release is not as it was published.
-        UsageError: There is no such pipeline, or it has no such form.
+        UsageError: There is no such pipeline, or it has no such form; or a package has no
+            publisher or licence.
 
     Example:
         >>> sfumato.export("releases/week-37", "out", to="flowkit")        # doctest: +SKIP
     """
-    _check(to)
+    said = about(title, publisher, licence, contact)
+    if to == PACKAGE:
+        if zoning is not None or geojson:
+            raise UsageError(
+                "A package has its outlines and needs no name of a zoning.",
+                remedy="Leave `zoning` and `geojson` out.",
+            )
+        from sfumato.published.package import write_package  # it draws maps in
+
+        return write_package(vouched(as_release(release), "It cannot be exported"), Path(out), said)
+    _check(to, (PACKAGE, *PIPELINES))
+    if said is not None:
+        raise UsageError(
+            f"{to} has no place for title, publisher, licence and contact.",
+            remedy="Leave them out, or export to package.",
+        )
     found = vouched(as_release(release), "It cannot be exported")
     if found.grid.fold is not None:
         raise UsageError(
             f"A typical {found.grid.fold} has no dates of its own, and {to} publishes by date.",
-            remedy="Use density.parquet or density.csv of the release.",
+            remedy="Use density.parquet of the release.",
         )
     if to == "multimno":
         if geojson:
@@ -274,9 +302,9 @@ def export(
     return write_aggregates(found, Path(out), geojson=geojson)
 
 
-def _check(name: str) -> None:
-    if name not in PIPELINES:
+def _check(name: str, known: tuple[str, ...] = PIPELINES) -> None:
+    if name not in known:
         raise UsageError(
             f"{name!r} is not a pipeline that sfumato knows.",
-            remedy=f"Choose from {', '.join(PIPELINES)}.",
+            remedy=f"Choose from {', '.join(known)}.",
         )

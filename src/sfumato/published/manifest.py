@@ -23,6 +23,7 @@ from pydantic import (
 
 from sfumato.model.folded import FoldedGrid
 from sfumato.model.time_grid import TimeGrid
+from sfumato.published.about import About
 
 MANIFEST_NAME = "manifest.json"
 Kind = Literal["density", "stream", "traces"]
@@ -296,6 +297,10 @@ class Manifest(_Part):
     differential_privacy: bool = True
     tainted: bool = Field(description="True where noise came from a test seed: not private.")
     release: ReleaseFacts
+    about: About | None = Field(
+        default=None,
+        description="Title, publisher, licence and contact; absent where the holder said none.",
+    )
     privacy: Privacy
     counted: PlacesFacts
     released: PlacesFacts
@@ -324,6 +329,17 @@ class Manifest(_Part):
     )
     caveats: list[str]
     not_covered: list[str]
+
+    @model_serializer(mode="wrap")
+    def _without_about(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Manifests of releases about whose publisher nothing was said stay as they were."""
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "about" or value is not None}
+
+    @property
+    def title(self) -> str:
+        """What readers call it: its title, or its name where it has none."""
+        return (self.about and self.about.title) or self.release.name
 
     @model_validator(mode="before")
     @classmethod

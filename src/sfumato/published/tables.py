@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from sfumato.io.write import write_atomically
+from sfumato.io.write import write_atomically, write_csv_parts
 from sfumato.model.time_grid import TimeGrid
+from sfumato.published.about import COMPRESSED, CSV, About, csv_name, licence_named
 from sfumato.published.lines import CITY_TABLE
 from sfumato.published.manifest import Manifest
 from sfumato.published.statement import noise, statement, take_note
@@ -102,8 +102,9 @@ def write_long_tables(
     median: NDArray[np.float64] | None = None,
     lower: NDArray[np.float64] | None = None,
     upper: NDArray[np.float64] | None = None,
+    csv: str | None = CSV,
 ) -> None:
-    """`density.parquet` and `density.csv` of a stream; whole numbers are written as such.
+    """`density.parquet` and the text table of a stream; whole numbers are written as such.
 
     Some places at a time, so that memory is that of the numbers alone. The same bytes for the
     same numbers.
@@ -124,15 +125,18 @@ def write_long_tables(
             for table in tables():
                 writer.write_table(table)
 
-    def csv(path: Path) -> None:
-        options = pa_csv.WriteOptions(quoting_style="needed")
-        schema = with_local_times(next(tables()), grid).schema
-        with pa_csv.CSVWriter(path, schema, write_options=options) as writer:
-            for table in tables():
-                writer.write_table(with_local_times(table, grid))
-
     write_atomically(folder / "density.parquet", parquet)
-    write_atomically(folder / "density.csv", csv)
+    if csv is not None:
+        schema = with_local_times(next(tables()), grid).schema
+        write_csv_parts(
+            folder / csv, schema, lambda: (with_local_times(table, grid) for table in tables())
+        )
+
+
+def csv_of(manifest: Manifest) -> str | None:
+    """The text table of a release, by its manifest's public numbers; `None` where it has none."""
+    form = str(manifest.public_inputs.get("csv", "auto"))
+    return csv_name(form, manifest.released.count, manifest.grid.slots)
 
 
 def _whole_numbers(values: NDArray[np.float64]) -> NDArray[Any]:
@@ -142,7 +146,8 @@ def _whole_numbers(values: NDArray[np.float64]) -> NDArray[Any]:
 
 _FILES = {
     "density.parquet": "the numbers: zone_id, time_start, time_end, count{further}",
-    "density.csv": "the same as text; local times with their offset from UTC",
+    CSV: "the same as text; local times with their offset from UTC",
+    COMPRESSED: "the same as text, compressed (gzip); local times with their offset from UTC",
     "density-districts.parquet": "sums of the zones of each district: district_id, time_start, "
     "time_end, count",
     CITY_TABLE: "sums of all zones: city_id, time_start, time_end, count{ends}",
@@ -165,7 +170,7 @@ _FILES = {
     "places.json": "the zones in the order of the counts in stream.ndjson",
     "stream.json": "the privacy statement for machines, from the first slot on",
 }
-_LATER = ("density.parquet", "density.csv", CITY_TABLE, "manifest.json")
+_LATER = ("density.parquet", CSV, COMPRESSED, CITY_TABLE, "manifest.json")
 """What a stream has from its last slot on; the page too, unless it goes on by the clock."""
 
 
@@ -206,6 +211,8 @@ def readme(manifest: Manifest, files: Iterable[str], promise: str | None = None)
     ]
     if CITY_TABLE in present and manifest.kind == "density":
         parts.append(_section("LEVELS", _levels(manifest)))
+    if manifest.about is not None:
+        parts.insert(1, _section("PUBLISHED BY", _published(manifest.about)))
     parts += [
         "PRIVACY\n\n" + told.removeprefix(f"{note}\n\n").rstrip(),
         _section("HOW TO CITE", _cite(manifest)),
@@ -220,8 +227,24 @@ def promise_in(text: str) -> str:
 
 
 def _title(manifest: Manifest) -> str:
-    name = manifest.release.name
+    name = manifest.title
     return f"{name}\n{'=' * len(name)}"
+
+
+def _published(about: About) -> str:
+    said = []
+    if about.publisher is not None:
+        said.append(f"{about.publisher}.")
+    if about.licence is not None:
+        licence = licence_named(about.licence)
+        said.append(
+            f"Licence: {licence.title} ({licence.address})."
+            if licence.title != licence.address
+            else f"Licence: {licence.address} ."
+        )
+    if about.contact is not None:
+        said.append(f"Contact: {about.contact} .")
+    return " ".join(said)
 
 
 def _section(title: str, *paragraphs: str) -> str:
@@ -345,9 +368,10 @@ def _levels(manifest: Manifest) -> str:
 def _cite(manifest: Manifest) -> str:
     release, privacy = manifest.release, manifest.privacy
     year = release.reserved_at[:4]
+    whose = (manifest.about and manifest.about.publisher) or release.dataset
     version = manifest.software.get("sfumato", "")
     return (
-        f"{release.dataset} ({year}). {release.name}: estimated {privacy.counting} by place and "
+        f"{whose} ({year}). {manifest.title}: estimated {privacy.counting} by place and "
         f"time, {manifest.grid.days()}. Differentially private "
         f"(epsilon {privacy.epsilon:.3g}, delta {privacy.delta:g}, unit {privacy.unit}), made "
         f"with sfumato {version}, scheme {manifest.scheme.name}. Release {release.id}."

@@ -117,6 +117,9 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
     row("date", str(release.get("reserved_at") or "")[:10] or None)
     software = manifest.get("software")
     version = software.get("sfumato") if isinstance(software, dict) else None
+    about = _part(manifest, "about")
+    for term in ("publisher", "licence", "contact"):
+        row(term, about.get(term))
     row("software", f"sfumato {version}" if version else None)
     return {
         "rows": rows,
@@ -125,8 +128,8 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
         "unit": protects,
         "coverage": None if coverage is None else figure(100 * coverage),
         "counting": str(privacy.get("counting") or "visits"),
-        "name": str(release.get("name") or ""),
-        "dataset": str(release.get("dataset") or ""),
+        "name": str(about.get("title") or release.get("name") or ""),
+        "dataset": str(about.get("publisher") or release.get("dataset") or ""),
         "id": str(release.get("id") or ""),
         "year": str(release.get("reserved_at") or "")[:4],
         "version": str(version or ""),

@@ -32,6 +32,7 @@ from sfumato.privacy.events import event_to_json
 from sfumato.privacy.ledger import Charge, Claim, Ledger, Reservation, Status
 from sfumato.privacy.ledger.limits import compose
 from sfumato.privacy.wall import Wall
+from sfumato.published.about import About
 from sfumato.published.statement import check_claim
 from sfumato.streams.facts import StreamFacts, charged_unit
 from sfumato.streams.output import Consistency, Outputs, Steady, line_bytes, table_bytes
@@ -75,6 +76,10 @@ class StreamRequest:
     """Whether they are spread before the noise (`streams.spreading`); `reading` binds it."""
     border: Mapping[str, bool | int | float | str | None] = field(default_factory=dict)
     """What the border of the zones takes, from public geometry; for readers."""
+    csv: str = "auto"
+    """Form of the text table: auto, yes, gz or no."""
+    about: About | None = None
+    """Who publishes it, in the holder's words."""
 
     @property
     def released_ids(self) -> NDArray[np.str_]:
@@ -118,6 +123,8 @@ class StreamRequest:
             "reading": dict(self.reading),
             # Absent where all are at their defaults: what was paid before goes on.
             **({"parameters": later} if later else {}),
+            **({} if self.csv == "auto" else {"csv": self.csv}),
+            **({} if self.about is None else {"about": self.about.given()}),
         }
 
     def claim(self) -> Claim:

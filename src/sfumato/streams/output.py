@@ -20,9 +20,9 @@ and `stream.json`, the statement for machines, are there from the first slot on.
 of when. It is replaced in one step, so whoever loads it sees a whole page. It is made of lines that
 are out, which hold numbers with noise, and of so many at most: it costs the same in the tenth year.
 
-A stream that is complete has the folder of a release: `density.parquet`, `density.csv`, a page of
-the whole, and `manifest.json` with the digest of every file but the partitions. All of it is made
-of the lines, so a run that was killed here makes the same bytes.
+A stream that is complete has the folder of a release: `density.parquet`, the same as text, a page
+of the whole, and `manifest.json` with the digest of every file but the partitions. All of it is
+made of the lines, so a run that was killed here makes the same bytes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from sfumato.published.folder import STATEMENT, TABLE
 from sfumato.published.lines import CITY_TABLE, LINES, PLACES, read_lines
 from sfumato.published.manifest import MANIFEST_NAME, Manifest, manifest_text
 from sfumato.published.release import UNSEALED, Release
-from sfumato.published.tables import write_city_table, write_long_tables
+from sfumato.published.tables import csv_of, write_city_table, write_long_tables
 from sfumato.streams.scheme import Publication, Values
 from sfumato.streams.state import Standing, chained
 
@@ -237,6 +237,7 @@ class Outputs:
                 median=numbers.median,
                 lower=numbers.lower,
                 upper=numbers.upper,
+                csv=csv_of(manifest),
             )
             if manifest.scheme.interval_coverage:
                 none = np.full((numbers.grid.slots, 2), np.nan)
@@ -349,6 +350,8 @@ def shape_names(places: Places | None) -> tuple[str, ...]:
 
 def final_names(manifest: Manifest, places: Places | None) -> set[str]:
     """What a complete stream's folder holds beside its partitions and its manifest."""
-    grown = {PLACES, README, STATEMENT, LINES, TABLE, "density.csv", "index.html"}
+    grown = {PLACES, README, STATEMENT, LINES, TABLE, "index.html"}
+    text = csv_of(manifest)
+    grown |= set() if text is None else {text}
     city = {CITY_TABLE} if manifest.scheme.interval_coverage else set()
     return {*grown, *city, *shape_names(places)}

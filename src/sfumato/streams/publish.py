@@ -27,6 +27,7 @@ from sfumato.model.source import Progress
 from sfumato.model.time_grid import Calendar, TimeGrid, day_of, parse_step
 from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Ledger
+from sfumato.published.about import about, csv_form
 from sfumato.streams.facts import StreamFacts, grid_columns, unit_in_slots
 from sfumato.streams.input import Options, Unfit, ndjson_feed
 from sfumato.streams.kafka import Topic, TopicFeed, client_settings, is_topic
@@ -76,6 +77,11 @@ def stream(
     expected_users: int | None = None,
     delay: str = "0",
     consistency: Consistency | str = Consistency.NONE,
+    csv: str = "auto",
+    title: str | None = None,
+    publisher: str | None = None,
+    licence: str | None = None,
+    contact: str | None = None,
     follow: bool = False,
     resume: bool = False,
     name: str | None = None,
@@ -127,6 +133,11 @@ def stream(
         expected_users: How many people, from public knowledge, rounded.
         delay: How long a slot stays open after its end.
         consistency: none, nearest or random: non-negative whole counts.
+        csv: The text table: yes, gz (compressed), no; auto compresses what no spreadsheet opens.
+        title: What readers call it; default: its name.
+        publisher: Who publishes it.
+        licence: Of the stream: an SPDX identifier such as CC-BY-4.0, or an address.
+        contact: Mail or web address for questions.
         follow: `events` is a folder that fills.
         resume: Go on with a stream begun before.
         name: Name of the stream; default: that of the folder.
@@ -166,6 +177,7 @@ def stream(
         ...     publisher.add([{"user": "7", "time": "2024-03-04T08:00Z", "lon": 2.3, "lat": 48.8}])
         ...     publisher.close(publisher.next_slot)
     """
+    form, told = csv_form(csv), about(title, publisher, licence, contact)
     pipe = events == PIPE if isinstance(events, str) else hasattr(events, "read")
     if end is None and not (unit.startswith("w-event") or unit in ("event", "user-day")):
         raise UsageError(
@@ -255,6 +267,8 @@ def stream(
         shares=places.shares,
         split=split,
         border={} if places.loss is None else places.loss.facts(),
+        csv=form,
+        about=told,
     )
     if request.scheme.finished and coming:
         raise UsageError(

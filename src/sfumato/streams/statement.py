@@ -71,6 +71,7 @@ def stream_manifest(
         kind="stream",
         tainted=False,
         release=release_facts(reservation),
+        about=asked.about,
         privacy=Privacy(
             unit=str(facts.unit),
             neighbours=facts.unit.neighbours,
@@ -99,6 +100,7 @@ def stream_manifest(
             "live": asked.live,
             **asked.border,
             **dict(asked.reading),
+            **({} if asked.csv == "auto" else {"csv": asked.csv}),
         },
         software={"sfumato": __version__},
         ledger=ledger_head(reservation),
