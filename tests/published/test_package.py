@@ -23,7 +23,7 @@ import yaml
 from tests.published.told import Town
 
 import sfumato as door
-from sfumato.errors import InputError, UsageError
+from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.privacy.ledger import Cap
 from sfumato.published import read_release
 from sfumato.published.about import csv_name
@@ -35,8 +35,8 @@ DCAT = rdflib.Namespace("http://www.w3.org/ns/dcat#")
 DCT = rdflib.Namespace("http://purl.org/dc/terms/")
 
 
-def three_zones(folder: Path, **more: Any) -> door.Release:
-    """GPS-like: three zones, two slots, a handful of people."""
+def three_places(folder: Path) -> dict[str, Any]:
+    """GPS-like: three zones, two slots, a handful of people; what a release is asked with."""
     folder.mkdir(parents=True, exist_ok=True)
     squares = [shapely.box(2.0 + 0.1 * k, 48.0, 2.1 + 0.1 * k, 48.1) for k in range(3)]
     features = [
@@ -60,23 +60,14 @@ def three_zones(folder: Path, **more: Any) -> door.Release:
     book = door.Ledger(folder / "ledger.db")
     book.initialise()
     book.add_dataset("taxis", Cap(epsilon=3, delta=1e-4))
-    return door.release(
-        events,
-        zones=zones,
-        zone_id="zone_id",
-        start="2024-03-04",
-        end="2024-03-05",
-        slot="12h",
-        tz="Europe/Paris",
-        dataset="taxis",
-        epsilon=1,
-        delta=1e-5,
-        scheme="gaussian",
-        ledger=book,
-        out=folder / "few",
-        anyway=True,
-        **more,
-    )
+    days = {"start": "2024-03-04", "end": "2024-03-05", "slot": "12h", "tz": "Europe/Paris"}
+    cost = {"dataset": "taxis", "epsilon": 1, "delta": 1e-5, "ledger": book}
+    return {"events": events, "zones": zones, "zone_id": "zone_id", **days, **cost}
+
+
+def three_zones(folder: Path, **more: Any) -> door.Release:
+    asked = three_places(folder) | {"scheme": "gaussian", "out": folder / "few", "anyway": True}
+    return door.release(**asked, **more)
 
 
 @pytest.fixture(scope="module")
@@ -273,3 +264,21 @@ def test_a_release_without_a_text_table(tmp_path: Path) -> None:
     assert made.manifest.public_inputs["csv"] == "no"
     door.export(made, tmp_path / "package", to="package")
     assert frictionless.validate(str(tmp_path / "package/datapackage.json")).valid
+
+
+def test_a_stream_is_packed_when_it_is_complete(tmp_path: Path) -> None:
+    asked = three_places(tmp_path) | {"unit": "user-period", "out": tmp_path / "day", "csv": "gz"}
+    door.stream(**asked, title="A day", **WORDS)
+    with pytest.raises(SfumatoError, match="about"):  # a rerun says the same words
+        door.stream(**asked, title="Another", resume=True, **WORDS)
+    made = read_release(tmp_path / "day")
+    assert made.manifest.title == "A day"
+    assert (tmp_path / "day/README.txt").read_text().startswith("A day\n=====\n")
+    assert "density.csv.gz" in made.manifest.files
+    header = (tmp_path / "day/density.csv.gz").read_bytes()[:10]
+    assert header[3] == 0  # no name
+    assert header[4:8] == bytes(4)  # no time
+    door.export(made, tmp_path / "package", to="package")
+    assert frictionless.validate(str(tmp_path / "package/datapackage.json")).valid
+    entry = yaml.safe_load((tmp_path / "package/registry.yaml").read_text("utf-8"))
+    assert entry["deployment"]["deployment_model"]["release_type"] == "Many releases"
