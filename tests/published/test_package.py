@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -186,7 +187,7 @@ def test_gdal_opens_the_map_and_finds_its_style(package: Path, few: door.Release
         ranges = renderer.findall("ranges/range")
         ends = [(float(str(r.get("lower"))), float(str(r.get("upper")))) for r in ranges]
         assert ends[0][0] <= (few.values.min() / 83) + 1e-6
-        assert all(a[1] == b[0] for a, b in zip(ends, ends[1:], strict=False))
+        assert all(a[1] == b[0] for a, b in itertools.pairwise(ends))
         assert len(renderer.findall("symbols/symbol")) == len(ranges)
     with sqlite3.connect(path) as file:
         assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -204,7 +205,7 @@ def test_classes_hold_every_value() -> None:
 
 
 def test_towers_are_points_and_large_tables_are_compressed(
-    town: Town, tmp_path: Path, sfumato: Callable[..., str]
+    town: Town, sfumato: Callable[..., str]
 ) -> None:
     sfumato("ledger", "init", "--dataset", "d", "--cap-epsilon", "1", "--cap-delta", "1e-6")
     Path("sfumato.toml").write_text(
