@@ -84,6 +84,7 @@ def test_the_folder_is_complete_and_its_digests_are_listed(folder: Path) -> None
     assert set(found) == {
         *("density.parquet", "density.csv", "density-districts.parquet", "density-city.parquet"),
         *("zones.geojson", "zones.parquet", "README.txt", "index.html", "measurements.npz"),
+        "posterior.npz",
     }
     assert manifest["scheme"]["name"] == "bayes"
     assert "totals per place" in manifest["privacy"]["bound"]
