@@ -6,7 +6,7 @@ The door: every verb here is a command of the same name, with the same words (`s
 ==================================  =============================================================
 through the wall, charged           `release`, `stream`, `sanitise`; `plan` says what it will cost
 on the way to a stream              `foreach_batch`, for Spark Structured Streaming
-from what is published              `read_release`, `refine`, `report`, `export`
+from what is published              `read_release`, `ask`, `refine`, `report`, `export`
 for the holder's eyes alone         `inspect`, `evaluate`, `attack`, `audit`
 what was ever released about whom   `Ledger`
 ==================================  =============================================================
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sfumato.density.reanalysis import refine
     from sfumato.io.inspection import inspect
     from sfumato.privacy.ledger import Ledger
+    from sfumato.published.ask import ask
     from sfumato.published.export import export
     from sfumato.published.release import Release, read_release
     from sfumato.reports.page import report
@@ -37,6 +38,7 @@ __all__ = [
     "Ledger",
     "Release",
     "__version__",
+    "ask",
     "attack",
     "audit",
     "evaluate",
@@ -55,6 +57,7 @@ __all__ = [
 _HOMES = {
     "Ledger": "sfumato.privacy.ledger",
     "Release": "sfumato.published.release",
+    "ask": "sfumato.published.ask",
     "attack": "sfumato.attacks.run",
     "audit": "sfumato.audits.audit",
     "evaluate": "sfumato.density.evaluate",

@@ -43,6 +43,7 @@ COMMANDS = {
     "release": Entry("release", "Publish a density of people over places and time.", PUBLISH),
     "stream": Entry("stream", "Publish slot after slot, while people move.", PUBLISH),
     "sanitise": Entry("sanitise", "Publish traces with noise on every location.", PUBLISH),
+    "ask": Entry("ask", "Ask a release: any sum with its ±, rankings, unusual hours, SQL.", USE),
     "refine": Entry("refine", "Read a release's measurements again, by today's method.", USE),
     "report": Entry("report", "Make the offline page of releases again, and figures.", USE),
     "export": Entry("export", "Write a release as multimno or FlowKit would have.", USE),

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.ledger import Ledger
 
 DATA, PLACES, PRIVACY, OUTPUT = "data", "places", "privacy", "output"
-PANELS = ("required", DATA, PLACES, PRIVACY, OUTPUT, "more")
+QUESTION = "question"
+PANELS = ("required", DATA, PLACES, QUESTION, PRIVACY, OUTPUT, "more")
 """Groups of options in a command's help, in this order. What must be given is in the first."""
 
 TABLE: dict[str, set[str]] = {}
@@ -275,11 +276,36 @@ def open_ledger(where: str | None, key: Path | None) -> Ledger:
     return Ledger(where, key)
 
 
+def demand_of(given: list[str] | None) -> dict[str, float] | None:
+    """Hours to how much they matter."""
+    try:
+        found = pairs(given, "A demand", "--demand 7-10=2")
+        return {hours: float(weight) for hours, weight in found.items()} or None
+    except ValueError:
+        raise UsageError("A demand is written as --demand 7-10=2.") from None
+
+
+def words_of(flag: str) -> Callable[[list[str] | None], dict[str, str | list[str]] | None]:
+    """Reader of the words of a second selection; several zones stand between commas."""
+
+    def read(given: list[str] | None) -> dict[str, str | list[str]] | None:
+        found = pairs(given, "A second selection", f"{flag} weekdays=sat-sun")
+        return {
+            name: value.split(",") if name == "zones" and value != "all" else value
+            for name, value in found.items()
+        } or None
+
+    return read
+
+
 T = TypeVar("T")
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "column": columns_of,
     "parameter": parameters_of,
     "spark_conf": spark_settings,
+    "demand": demand_of,
+    "against": words_of("--against"),
+    "share_of": words_of("--share-of"),
 }
 """Options that hold `name=value` and mean a mapping in Python."""
 

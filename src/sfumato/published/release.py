@@ -38,6 +38,7 @@ from sfumato.published.lines import WHOLE, Numbers
 from sfumato.published.manifest import Manifest
 from sfumato.published.notebook import shown
 from sfumato.published.posterior import POSTERIOR, Factors, unpacked
+from sfumato.published.questions import Questions
 from sfumato.published.selection import (
     Hours,
     Moment,
@@ -60,7 +61,7 @@ UNSEALED = "unsealed"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Release:
+class Release(Questions):
     """Something published: where it is, its privacy statement, and how this run ended.
 
     `how` is `new`, `resumed` (an interrupted run was finished), `already` (nothing was done),

@@ -148,6 +148,7 @@ def _answer() -> None:
             _load(engine, tables, str(facts["tz"]))
             _shut(float(facts["seconds"]))
             refused = _why_refused(engine, facts["query"], set(tables))
+            said: dict[str, Any]
             if refused:
                 said, table = {"refused": refused}, None
             else:
@@ -169,7 +170,9 @@ def _load(engine: Any, tables: Mapping[str, pa.Table], tz: str) -> None:
         engine.execute(f'CREATE TABLE "{name}" AS SELECT * FROM given')
         engine.unregister("given")
     engine.execute("SET TimeZone = ?", [tz])
-    engine.execute("SELECT json_serialize_sql('SELECT 1')").fetchall()  # loads what it needs while it can
+    engine.execute(
+        "SELECT json_serialize_sql('SELECT 1')"
+    ).fetchall()  # loads what it needs while it can
     for setting in (
         f"memory_limit = '{_MEMORY >> 20} MiB'",
         "python_enable_replacements = false",

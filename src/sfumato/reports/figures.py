@@ -65,18 +65,18 @@ def write_figures(folder: str | Path | Release, out: str | Path) -> list[Path]:
     written = []
     for kind in kinds:
         drawn = _drawn(release, kind)
-        for suffix, save in (("png", _png), ("svg", _svg)):
+        for suffix, save in (("png", png), ("svg", svg)):
             path = target / f"{kind}.{suffix}"
             write_atomically(path, save(drawn))
             written.append(path)
     return written
 
 
-def _png(drawn: Figure) -> Callable[[Path], None]:
+def png(drawn: Figure) -> Callable[[Path], None]:
     return lambda path: drawn.savefig(path, format="png", dpi=200, metadata={"Software": None})
 
 
-def _svg(drawn: Figure) -> Callable[[Path], None]:
+def svg(drawn: Figure) -> Callable[[Path], None]:
     import matplotlib as mpl
 
     def save(path: Path) -> None:
@@ -104,7 +104,7 @@ def _map(release: Release, slot: int) -> Figure:
     bounds = bounds[bounds > lowest]  # where most zones are empty, most quantiles are zero
     # A quantile near the top may be rounded to above it.
     edges = [lowest, *bounds, max(float(np.nanmax(dense)), *bounds, lowest) + 1]
-    drawn, axes = _new((6.4, 5.6))
+    drawn, axes = new_figure((6.4, 5.6))
     colours = _colours("YlGnBu", len(edges) - 1)
     lon, lat = shapely.get_coordinates(shapely.envelope(shapes)).mean(axis=0)
     collection = PathCollection(
@@ -128,7 +128,7 @@ def _map(release: Release, slot: int) -> Figure:
 
 
 def _series(release: Release, zone: str | None) -> Figure:
-    drawn, axes = _new((7.2, 3.0))
+    drawn, axes = new_figure((7.2, 3.0))
     hours = _hours(release)
     if zone is None:
         axes.plot(hours, np.nansum(release.values, axis=0), color="#c2410c", lw=1.6)
@@ -149,7 +149,7 @@ def _series(release: Release, zone: str | None) -> Figure:
 
 
 def _strip(release: Release) -> Figure:
-    drawn, axes = _new((7.2, 4.2))
+    drawn, axes = new_figure((7.2, 4.2))
     order = np.argsort(-np.nansum(release.values, axis=1), kind="stable")
     hours = _hours(release)
     image = axes.imshow(
@@ -163,7 +163,7 @@ def _strip(release: Release) -> Figure:
     return _signed(drawn, release)
 
 
-def _new(size: tuple[float, float]) -> tuple[Figure, Any]:
+def new_figure(size: tuple[float, float]) -> tuple[Figure, Any]:
     drawn = _shown()(figsize=size, layout="constrained")
     return drawn, drawn.subplots()
 

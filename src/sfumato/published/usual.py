@@ -1,0 +1,343 @@
+"""Moments: is this hour unusual, and who may be there now?
+
+**Unusual.** A slot is held against the slots of the same weekday and hour in this release and in
+earlier ones. What lies between them has three parts: the doubt of the published numbers (from the
+posterior, where what slots of one release share cancels), the chance of who happens to come (the
+variance of a count is at least its mean), and how much weeks differ by nature, a share of the
+usual number that is learnt from all slots at once: the scale at which the median squared deviation
+is what a normal law has (so that a few odd hours do not hide themselves). A slot is unusual where
+such a deviation would be rare even though so many slots were asked about: Benjamini & Hochberg
+(1995), one false alarm in ten alarms. An hour within its own ± is therefore never unusual.
+
+**Now.** In an emergency the upper end matters, so it comes first. A running stream answers with its
+last slot; a release of the past with the same time of the week, which is what is usual then and not
+what is the case today: the answer says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from sfumato.errors import InputError, UsageError
+from sfumato.model.time_grid import MICROSECONDS, TimeGrid, zone
+from sfumato.published.answers import Presence, Usual
+from sfumato.published.asking import estimates
+from sfumato.published.estimate import Estimate
+from sfumato.published.groups import counting, described, places_words, selected, signed
+from sfumato.published.selection import DAYS, Moment
+
+if TYPE_CHECKING:
+    from sfumato.published.posterior import Factors
+    from sfumato.published.release import Release
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+_FALSE = 0.1
+"""Share of alarms that may be false."""
+_FRESH = timedelta(days=1)
+"""So long after its last slot a stream still says who is there now; later its week is typical."""
+_AT_ONCE = 400
+"""Slots that are asked about at once: a year of hours would be gigabytes of weights."""
+_MEDIAN = float(stats.chi2.median(1))
+
+
+class _Series(NamedTuple):
+    """What one release says about the places, slot by slot."""
+
+    release: Release
+    places: Vector
+    keys: list[tuple[int, ...]]
+    values: Vector
+
+
+def unusual(release: Release, earlier: Sequence[Release], words: Mapping[str, Any]) -> Usual:
+    """The slots that are asked about, against the same weekday and hour at other times."""
+    asked = selected(release, words)
+    where = {key: word for key, word in words.items() if key in ("zones", "polygon")}
+    series = [_series(one, where, release) for one in (release, *earlier)]
+    others = _others(series)
+    wanted = [int(k) for k in np.flatnonzero(asked.slots)]
+    if not any(others[0][k] for k in wanted):
+        raise InputError(
+            "There is nothing to hold these hours against: this release has every weekday and "
+            "hour once.",
+            remedy="Give releases of other weeks as `earlier`.",
+        )
+    known = [k for k in wanted if others[0][k]]
+    apart = np.array([_apart(series, others, 0, k) for k in known])
+    difference, usual, many = apart.T
+    noise = _noise(series, others, known)
+    natural = None if noise is None else _natural(series, others)
+    rows: list[dict[str, Any]] = []
+    shown = estimates(release, asked.places, one_each(known, release.grid.slots))
+    starts = release.grid.starts()
+    verdicts: list[bool | None] = [None] * len(known)
+    chance: list[float | None] = [None] * len(known)
+    if noise is not None and natural is not None:
+        own = np.maximum(usual, 0.0) + natural**2 * np.square(usual)
+        spread = np.sqrt(np.maximum(noise + own * (1 + 1 / many), 1e-12))
+        p = 2 * stats.norm.sf(np.abs(difference) / spread)
+        chance = [float(one) for one in p]
+        verdicts = [bool(one) for one in _discoveries(p)]
+    for k, slot in enumerate(known):
+        level = shown[k].coverage
+        doubt = None if noise is None or level is None else _half(noise[k], level)
+        rows.append(
+            {
+                "slot": starts[slot],
+                "count": shown[k],
+                "usual": float(usual[k]),
+                "difference": _around(float(difference[k]), doubt, level),
+                "relative": float(difference[k] / usual[k]) if usual[k] > 0 else None,
+                "chance": chance[k],
+                "unusual": verdicts[k],
+                "weeks": int(many[k]),
+            }
+        )
+    question = f"against the same weekday and hour at other times: {described(release, asked)}"
+    notes, signature = signed(release)
+    if natural is not None:
+        notes.append(f"Weeks differ by about {natural:.1%} of the usual number besides chance.")
+    if len(known) < len(wanted):
+        notes.append(f"{len(wanted) - len(known)} slots have nothing to be held against.")
+    return Usual(question, _verdict(rows), rows, notes, signature)
+
+
+def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
+    odd = [row for row in rows if row["unusual"]]
+    if rows[0]["unusual"] is None:
+        return "without a posterior it cannot be said what is unusual"
+    if not odd:
+        return "nothing unusual" if len(rows) > 1 else f"not unusual: {_said(rows[0])}"
+    most = min(odd, key=lambda row: float(row["chance"]))
+    many = "" if len(rows) == 1 else f"{len(odd)} of {len(rows)} slots unusual; most "
+    return f"{many}{'unusual: ' if not many else ''}{_said(most)}"
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    far = "" if row["relative"] is None else f" ({row['relative']:+.0%})"
+    return f"{row['slot']:%a %Y-%m-%d %H:%M} {row['count']}, usually {row['usual']:,.0f}{far}"
+
+
+def _around(value: float, half: float | None, level: float | None) -> Estimate:
+    return Estimate(value) if half is None else Estimate(value, value - half, value + half, level)
+
+
+def _half(variance: float, level: float) -> float:
+    return float(stats.norm.ppf(0.5 + level / 2) * np.sqrt(variance))
+
+
+def _series(one: Release, where: Mapping[str, Any], asked: Release) -> _Series:
+    """The places of the question in one release, slot by slot.
+
+    Raises:
+        InputError: It cannot be held against the release that is asked.
+    """
+    if one is not asked:
+        same = one.manifest.privacy.counting == asked.manifest.privacy.counting
+        if one.kind == "traces" or not same or not one.manifest.grid.alike(asked.manifest.grid):
+            raise InputError(
+                "it has other slots, another clock or counts something else.",
+                file=str(one.folder),
+                remedy="Give earlier releases of the same kind as `earlier`.",
+            )
+        if not where and one.manifest.released.sha256 != asked.manifest.released.sha256:
+            raise InputError(
+                "it has other places.",
+                file=str(one.folder),
+                remedy="Ask about zones or a polygon that both have.",
+            )
+    places = selected(one, where).places
+    return _Series(one, places, week_keys(one.grid), places @ one.values)
+
+
+def week_keys(grid: TimeGrid) -> list[tuple[int, ...]]:
+    """Weekday and time of day of each slot; the second pass of an hour set back is its own."""
+    found: list[tuple[int, ...]] = []
+    for start in grid.starts():
+        day = 0 if grid.fold == "day" else start.weekday()
+        found.append((day, start.hour, start.minute, start.second, start.fold))
+    return found
+
+
+def _others(series: Sequence[_Series]) -> list[list[list[tuple[int, int]]]]:
+    """For every release and slot: the same weekday and hour elsewhere, as (release, slot)."""
+    at: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    for r, one in enumerate(series):
+        for k, key in enumerate(one.keys):
+            at.setdefault(key, []).append((r, k))
+    return [
+        [[pair for pair in at[key] if pair != (r, k)] for k, key in enumerate(one.keys)]
+        for r, one in enumerate(series)
+    ]
+
+
+def _apart(
+    series: Sequence[_Series], others: list[list[list[tuple[int, int]]]], r: int, k: int
+) -> tuple[float, float, float]:
+    """A slot less the mean of its others, that mean, and how many they are."""
+    beside = others[r][k]
+    mean = float(np.mean([series[a].values[b] for a, b in beside]))
+    return float(series[r].values[k]) - mean, mean, float(len(beside))
+
+
+def _noise(
+    series: Sequence[_Series], others: list[list[list[tuple[int, int]]]], slots: list[int]
+) -> Vector | None:
+    """Variance of the error of each difference: linear questions to every release."""
+    if len(slots) > _AT_ONCE:
+        parts = [
+            _noise(series, others, slots[k : k + _AT_ONCE]) for k in range(0, len(slots), _AT_ONCE)
+        ]
+        return None if parts[0] is None else np.concatenate([p for p in parts if p is not None])
+    found = np.zeros(len(slots))
+    for r, one in enumerate(series):
+        if one.release.posterior is None:
+            return None
+        weights = np.zeros((len(slots), one.values.size))
+        for row, k in enumerate(slots):
+            if r == 0:
+                weights[row, k] = 1.0
+            same = [b for a, b in others[0][k] if a == r]
+            weights[row, same] -= 1 / len(others[0][k])
+        found += one.release.posterior.variances(one.places, weights)
+    return found
+
+
+def _by_slot(factors: Factors, places: Vector) -> Vector:
+    """Variance of the error of every slot's sum."""
+    slots = factors.counts.shape[1]
+    parts = []
+    for first in range(0, slots, _AT_ONCE):
+        some = np.arange(first, min(first + _AT_ONCE, slots))
+        parts.append(factors.variances(places, one_each(some, slots)))
+    return np.concatenate(parts)
+
+
+def one_each(slots: Sequence[int] | NDArray[np.intp], many: int) -> Matrix:
+    """A question for each of some slots."""
+    found = np.zeros((len(slots), many))
+    found[np.arange(len(slots)), slots] = 1.0
+    return found
+
+
+def _natural(series: Sequence[_Series], others: list[list[list[tuple[int, int]]]]) -> float:
+    """By what share of the usual number weeks differ, beyond doubt and chance, from all slots."""
+    rows = []
+    for r, one in enumerate(series):
+        assert one.release.posterior is not None
+        doubt = _by_slot(one.release.posterior, one.places)
+        for k in range(one.values.size):
+            if others[r][k]:
+                difference, usual, many = _apart(series, others, r, k)
+                rows.append((difference**2, doubt[k] * (1 + 1 / many), usual, 1 + 1 / many))
+    squared, noise, usual, more = np.array(rows).T
+    chance = noise + np.maximum(usual, 0.0) * more
+
+    def median(share: float) -> float:
+        spread = np.maximum(chance + np.square(share * usual) * more, 1e-12)
+        return float(np.median(squared / spread))
+
+    low, high = 0.0, 2.0
+    if median(low) <= _MEDIAN:
+        return 0.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if median(middle) > _MEDIAN else (low, middle)
+    return high
+
+
+def _discoveries(p: Vector) -> NDArray[np.bool_]:
+    """Which of many deviations are more than the rare ones among so many."""
+    order = np.argsort(p)
+    bars = _FALSE * np.arange(1, p.size + 1) / p.size
+    passed = np.flatnonzero(p[order] <= bars)
+    found = np.zeros(p.size, dtype=bool)
+    if passed.size:
+        found[order[: passed[-1] + 1]] = True
+    return found
+
+
+def present(release: Release, at: Moment, sure: float, words: Mapping[str, Any]) -> Presence:
+    """How many may be there at a moment: in its slot, or as at that time of the week."""
+    if not 0.5 < sure < 1:
+        raise UsageError("`sure` is a probability.", remedy="Take 0.95 or 0.99, say.")
+    if words.get("start") is not None or words.get("end") is not None:
+        raise UsageError(
+            "A moment and a period were given.", remedy="Leave `start` and `end` out with `at`."
+        )
+    asked = selected(release, words)
+    moment = _moment(at, release.grid.tz)
+    which, how = _slots_at(release, moment)
+    when = one_each(which, release.grid.slots)
+    (found,) = estimates(release, asked.places, when.sum(axis=0), float(which.size))
+    at_most: float | None = None
+    if release.posterior is not None:
+        high = release.posterior.estimates(asked.places, when, 2 * sure - 1)[2]
+        at_most = float(high.max())
+    else:
+        each = estimates(release, asked.places, when)
+        ends = [one.upper for one in each if one.upper is not None]
+        if len(ends) == len(each):
+            at_most, sure = max(ends), 0.5 + (each[0].coverage or 0.0) / 2
+    most = (
+        "no upper end is known"
+        if at_most is None
+        else (f"at most {np.ceil(at_most):,.0f} (sure to {sure:.0%})".replace("%", " %"))
+    )
+    row = {"at": moment, "present": found, "at_most": at_most, "sure": sure, "which": how}
+    return Presence(
+        f"{counting(release)} in {places_words(release, asked)}, {moment:%a %Y-%m-%d %H:%M} "
+        f"({release.grid.tz}): {how}",
+        f"{most}; {found}",
+        [row],
+        *signed(release),
+        estimate=found,
+        at_most=at_most,
+    )
+
+
+def _moment(at: Moment, tz: str) -> datetime:
+    local = zone(tz)
+    if at == "now":
+        return datetime.now(local)
+    try:
+        found = datetime.fromisoformat(at) if isinstance(at, str) else at
+    except ValueError:
+        found = None
+    if not isinstance(found, datetime):
+        raise UsageError(
+            "The moment is no time.", remedy="Write now, or a time such as 2007-09-10T08:00."
+        )
+    return found.astimezone(local) if found.tzinfo else found.replace(tzinfo=local)
+
+
+def _slots_at(release: Release, moment: datetime) -> tuple[NDArray[np.intp], str]:
+    """The slots that speak for a moment, and in which way."""
+    grid = release.grid
+    instant = round(moment.timestamp() * MICROSECONDS)
+    if grid.fold is None and grid.edges[0] <= instant < grid.edges[-1]:
+        return np.array([np.searchsorted(grid.edges, instant, side="right") - 1]), "counted then"
+    age = timedelta(microseconds=instant - int(grid.edges[-1]))
+    if release.kind == "stream" and grid.fold is None and timedelta(0) <= age < _FRESH:
+        ended = grid.ends()[-1]
+        return np.array([grid.slots - 1]), f"the last slot that is out, ended {ended:%a %H:%M}"
+    day = 0 if grid.fold == "day" else moment.weekday()
+    clock = 1440 * day + 60 * moment.hour + moment.minute
+    cycle = 1440 if grid.fold == "day" else 7 * 1440
+    lasts = np.diff(grid.edges) / (60 * MICROSECONDS)
+    begins = np.array([1440 * key[0] + 60 * key[1] + key[2] for key in week_keys(grid)])
+    found = np.flatnonzero((clock - begins) % cycle < lasts)
+    if not found.size:
+        raise InputError(
+            f"The release has no {DAYS[moment.weekday()].capitalize()} at {moment:%H:%M}.",
+            remedy=f"It is about {release.manifest.grid.days()} ({grid.tz}).",
+        )
+    times = "" if grid.fold == "day" else f"{DAYS[moment.weekday()].capitalize()}s "
+    return found, f"as {times}at {moment:%H:%M} in {release.manifest.grid.days()}"
