@@ -97,10 +97,12 @@ class Answer:
         heads = [*self.rows[0]] if self.rows else []
         head = "".join(f"<th>{escape(words_of(name))}</th>" for name in heads)
         body = "".join(
-            "<tr>" + "".join(f"<td>{escape(shown(row[name]))}</td>" for name in heads) + "</tr>"
-            for row in self.rows[:_MOST_SHOWN]
+            "<tr>"
+            + "".join(f"<td>{escape(shown(row[name], name))}</td>" for name in heads)
+            + "</tr>"
+            for row in self.printed()
         )
-        left = len(self.rows) - _MOST_SHOWN
+        left = len(self.rows) - len(self.printed())
         more = f"<div>and {left:,} more rows</div>" if left > 0 else ""
         notes = "".join(f"<div><small>{escape(note)}</small></div>" for note in self.notes)
         return (
@@ -110,9 +112,10 @@ class Answer:
 
     def _text_table(self) -> list[str]:
         """Aligned columns, numbers to the right; cut where it would fill screens."""
-        heads = [*self.rows[0]]
-        cells = [[shown(row[name]) for name in heads] for row in self.rows[:_MOST_SHOWN]]
-        right = [not isinstance(self.rows[0][name], str) for name in heads]
+        rows = self.printed()
+        heads = [*rows[0]]
+        cells = [[shown(row[name], name) for name in heads] for row in rows]
+        right = [not isinstance(rows[0][name], str) for name in heads]
         titles = [words_of(name) for name in heads]
         wide = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
         lines = [
@@ -122,11 +125,16 @@ class Answer:
             ).rstrip()
             for line in (titles, *cells)
         ]
-        left = len(self.rows) - _MOST_SHOWN
+        left = len(self.rows) - len(rows)
         cut = [f"and {left:,} more rows"] if left > 0 else []
         return ["", *lines, *cut, ""]
 
+    def printed(self) -> Sequence[Row]:
+        """The rows that are worth a terminal's lines."""
+        return self.rows[:_MOST_SHOWN]
 
+
+_FEW = 12
 _MOST_SHOWN = 200
 """Rows that are printed: a week of hours. Tables and JSON have all of them."""
 
@@ -177,6 +185,14 @@ class Usual(Answer):
         """The rows that are unusual."""
         return [row for row in self.rows if row["unusual"]]
 
+    def printed(self) -> Sequence[Row]:
+        """Those that are unusual, and a few that come next."""
+        odd = len(self.unusual)
+        if len(self.rows) <= _FEW or self.rows[0]["chance"] is None:
+            return self.rows[:_MOST_SHOWN]
+        rarest = sorted(self.rows, key=lambda row: float(row["chance"]))[: max(odd + 3, _FEW)]
+        return rarest[:_MOST_SHOWN]
+
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Presence(Answer):
@@ -201,7 +217,11 @@ def words_of(column: str) -> str:
     return column.replace("_", " ")
 
 
-def shown(value: object) -> str:
+_SHARES = frozenset({"chance", "chance_below", "chance_in_top", "relative", "sure"})
+"""Columns of probabilities and shares, which are shown in per cent."""
+
+
+def shown(value: object, column: str = "") -> str:
     """A cell as text."""
     if value is None:
         return "–"
@@ -209,6 +229,9 @@ def shown(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, datetime):
         return value.strftime("%a %Y-%m-%d %H:%M")
+    if isinstance(value, float) and column in _SHARES:
+        sign = "+" if column == "relative" else ""
+        return f"{100 * value:{sign}.{1 if abs(value) < 0.1 else 0}f} %"
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
     return str(value)

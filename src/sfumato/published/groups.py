@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 TIMES = ("hour", "weekday", "day", "slot")
+_VISITS = "A visit is a person in a place and slot: who is seen in two slots counts in both."
 BY = (*TIMES, "zone", "district")
 """What profiles and rankings go by."""
 
@@ -147,26 +148,21 @@ def windows(release: Release, asked: Selection, by: str, length: timedelta) -> G
 
 
 def counting(release: Release) -> str:
-    """What a number is a number of."""
-    what = release.manifest.privacy.counting
-    return f"{what} (a person counts once in every place and slot)" if what == "visits" else what
+    """What a number is a number of: visits, or people."""
+    return release.manifest.privacy.counting
 
 
 def described(release: Release, asked: Selection) -> str:
     """A selection in words."""
-    slots = np.flatnonzero(asked.slots)
-    starts, ends = release.grid.starts(), release.grid.ends()
-    form = "%a %H:%M" if release.grid.fold else "%a %Y-%m-%d %H:%M"
-    when = f"{starts[slots[0]].strftime(form)} to {ends[slots[-1]].strftime(form)}"
-    fold = release.grid.fold
-    typical = f" of a typical {fold}" if fold else ""
-    some = slots.size < release.grid.slots
-    gaps = slots.size < slots[-1] - slots[0] + 1
-    many = f"{slots.size} of {release.grid.slots}" if some else f"all {slots.size}"
-    within = "in " if gaps else ""
+    slots, grid = np.flatnonzero(asked.slots), release.grid
+    form = "%a %H:%M" if grid.fold else "%a %Y-%m-%d %H:%M"
+    first, last = grid.starts()[slots[0]].strftime(form), grid.ends()[slots[-1]].strftime(form)
+    typical = f" of a typical {grid.fold}" if grid.fold else ""
+    some = f"{slots.size} of {grid.slots}" if slots.size < grid.slots else f"all {slots.size}"
+    many = f"{some} slot{'' if grid.slots == 1 else 's'}"
     return (
-        f"{counting(release)} in {places_words(release, asked)}, {within}{when}{typical} "
-        f"({release.grid.tz}): {many} slots"
+        f"{counting(release)} in {places_words(release, asked)}, {many}{typical} between {first} "
+        f"and {last} ({grid.tz})"
     )
 
 
@@ -190,6 +186,8 @@ def signed(release: Release) -> tuple[list[str], str]:
         notes.append("Not sealed: no digest vouches for these numbers yet.")
     if release.posterior is None:
         notes.append(NO_INTERVAL)
+    if manifest.privacy.counting == "visits":
+        notes.append(_VISITS)
     if manifest.grid.fold is not None:
         notes.append(manifest.grid.fold.words())
     return notes, f"{release.label}, {manifest.grid.days()}"

@@ -289,7 +289,7 @@ def present(release: Release, at: Moment, sure: float, words: Mapping[str, Any])
     most = (
         "no upper end is known"
         if at_most is None
-        else (f"at most {np.ceil(at_most):,.0f} (sure to {sure:.0%})".replace("%", " %"))
+        else (f"at most {np.ceil(at_most):,.0f} ({100 * sure:g} % sure)")
     )
     row = {"at": moment, "present": found, "at_most": at_most, "sure": sure, "which": how}
     return Presence(
