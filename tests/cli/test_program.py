@@ -122,6 +122,11 @@ def test_an_option_that_several_commands_have_is_declared_once() -> None:
             if flag in TABLE and one.help not in TABLE[flag]:
                 homonyms.add((" ".join(names), flag))
     assert homonyms == {
+        ("ask", "--earlier"),
+        ("ask", "--from"),
+        ("ask", "--out"),
+        ("ask", "--to"),
+        ("ask", "--zones"),
         ("city", "--from"),
         ("city", "--towers"),
         ("city", "--tz"),

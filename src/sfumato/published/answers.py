@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Row = Mapping[str, Any]
-NO_INTERVAL = (
-    "No intervals: this release keeps no posterior (its scheme states none, or an earlier version "
-    "made it)."
-)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -237,10 +237,9 @@ def profile(release: Release, by: str, below: float | None, words: Mapping[str, 
         rows.append(row)
     most = max(range(len(rows)), key=lambda k: found[k].value)
     least = min(range(len(rows)), key=lambda k: found[k].value)
-    headline = (
-        f"most {name_of(release, by, groups.keys[most])} with {found[most]}, "
-        f"least {name_of(release, by, groups.keys[least])} with {found[least]}"
-    )
+    headline = f"most {name_of(release, by, groups.keys[most])} with {found[most]}"
+    if most != least:
+        headline += f", least {name_of(release, by, groups.keys[least])} with {found[least]}"
     if below is not None:
         sure = sum(bool(row["surely_below"]) for row in rows)
         headline = f"{sure} of {len(rows)} surely below {below:,g}; {headline}"

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, UsageError
 from sfumato.model.time_grid import MICROSECONDS, TimeGrid
-from sfumato.published.answers import NO_INTERVAL
 from sfumato.published.selection import (
     DAYS,
     Hours,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 TIMES = ("hour", "weekday", "day", "slot")
+NO_POSTERIOR = "this release keeps no posterior; its numbers stand alone."
 _VISITS = "A visit is a person in a place and slot: who is seen in two slots counts in both."
 BY = (*TIMES, "zone", "district")
 """What profiles and rankings go by."""
@@ -185,7 +185,8 @@ def signed(release: Release) -> tuple[list[str], str]:
     if not release.sealed:
         notes.append("Not sealed: no digest vouches for these numbers yet.")
     if release.posterior is None:
-        notes.append(NO_INTERVAL)
+        said = manifest.posterior.why_not if manifest.posterior is not None else ""
+        notes.append(f"No intervals of sums: {said or NO_POSTERIOR}")
     if manifest.privacy.counting == "visits":
         notes.append(_VISITS)
     if manifest.grid.fold is not None:

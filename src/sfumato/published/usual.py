@@ -42,6 +42,8 @@ _FALSE = 0.1
 """Share of alarms that may be false."""
 _FRESH = timedelta(days=1)
 """So long after its last slot a stream still says who is there now; later its week is typical."""
+_MEDIAN_OF_MANY = float(np.sqrt(np.pi / 2))
+"""Standard deviation of a median over that of a mean."""
 _AT_ONCE = 400
 """Slots that are asked about at once: a year of hours would be gigabytes of weights."""
 _MEDIAN = float(stats.chi2.median(1))
@@ -97,15 +99,15 @@ def unusual(release: Release, earlier: Sequence[Release], words: Mapping[str, An
                 "relative": float(difference[k] / usual[k]) if usual[k] > 0 else None,
                 "chance": chance[k],
                 "unusual": verdicts[k],
-                "weeks": int(many[k]),
+                "weeks": len(others[0][slot]),
             }
         )
     question = f"against the same weekday and hour at other times: {described(release, asked)}"
     notes, signature = signed(release)
     if natural is not None:
-        notes.append(f"Weeks differ by about {natural:.1%} of the usual number besides chance.")
+        notes.append(f"Besides doubt and chance, weeks differ by about {100 * natural:.1f} % here.")
     if len(known) < len(wanted):
-        notes.append(f"{len(wanted) - len(known)} slots have nothing to be held against.")
+        notes.append(f"{len(wanted) - len(known)} of the slots have nothing to be held against.")
     return Usual(question, _verdict(rows), rows, notes, signature)
 
 
@@ -181,16 +183,24 @@ def _others(series: Sequence[_Series]) -> list[list[list[tuple[int, int]]]]:
 def _apart(
     series: Sequence[_Series], others: list[list[list[tuple[int, int]]]], r: int, k: int
 ) -> tuple[float, float, float]:
-    """A slot less the mean of its others, that mean, and how many they are."""
+    """A slot less the median of its others, that median, and as many as a mean would need.
+
+    With a mean, one odd week would make all the others look unusual. A median of three and more
+    is as far off as the mean of two thirds as many (2 / pi of them, for normal numbers).
+    """
     beside = others[r][k]
-    mean = float(np.mean([series[a].values[b] for a, b in beside]))
-    return float(series[r].values[k]) - mean, mean, float(len(beside))
+    usual = float(np.median([series[a].values[b] for a, b in beside]))
+    many = len(beside) if len(beside) < 3 else len(beside) * 2 / np.pi
+    return float(series[r].values[k]) - usual, usual, many
 
 
 def _noise(
     series: Sequence[_Series], others: list[list[list[tuple[int, int]]]], slots: list[int]
 ) -> Vector | None:
-    """Variance of the error of each difference: linear questions to every release."""
+    """Variance of the error of each difference: linear questions to every release.
+
+    Those to the others are weighed so that their variance is that of the median.
+    """
     if len(slots) > _AT_ONCE:
         parts = [
             _noise(series, others, slots[k : k + _AT_ONCE]) for k in range(0, len(slots), _AT_ONCE)
@@ -205,7 +215,8 @@ def _noise(
             if r == 0:
                 weights[row, k] = 1.0
             same = [b for a, b in others[0][k] if a == r]
-            weights[row, same] -= 1 / len(others[0][k])
+            beside = len(others[0][k])
+            weights[row, same] -= (1.0 if beside < 3 else _MEDIAN_OF_MANY) / beside
         found += one.release.posterior.variances(one.places, weights)
     return found
 
