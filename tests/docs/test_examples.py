@@ -35,7 +35,10 @@ def test_from_records_to_a_page(here: Path) -> None:
     run(ROOT / "README.md")
     run(DOCS / "commands" / "evaluate.md")
     run(DOCS / "commands" / "refine.md")
-    shutil.copytree(here / "releases" / "week-37", here / "releases" / "week-38")
+    for copied in ("week-35", "week-36", "week-38"):
+        shutil.copytree(here / "releases" / "week-37", here / "releases" / copied)
+    run(DOCS / "asking.md")
+    run(DOCS / "commands" / "ask.md")
     run(DOCS / "commands" / "report.md")
     assert (here / "weeks.html").is_file()
     assert any((here / "figures").iterdir())

@@ -191,7 +191,7 @@ def signed(release: Release) -> tuple[list[str], str]:
         notes.append(_VISITS)
     if manifest.grid.fold is not None:
         notes.append(manifest.grid.fold.words())
-    return notes, f"{release.label}, {manifest.grid.days()}"
+    return notes, f"{release.label}, {manifest.grid.days()}, unit {manifest.privacy.unit}"
 
 
 def labelled(release: Release, by: str, key: Any) -> dict[str, Any]:

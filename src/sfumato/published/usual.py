@@ -4,10 +4,13 @@
 earlier ones. What lies between them has three parts: the doubt of the published numbers (from the
 posterior, where what slots of one release share cancels), the chance of who happens to come (the
 variance of a count is at least its mean), and how much weeks differ by nature, a share of the
-usual number that is learnt from all slots at once: the scale at which the median squared deviation
-is what a normal law has (so that a few odd hours do not hide themselves). A slot is unusual where
-such a deviation would be rare even though so many slots were asked about: Benjamini & Hochberg
-(1995), one false alarm in ten alarms. An hour within its own ± is therefore never unusual.
+usual number. That share is learnt from all slots at once, as the scale at which the median squared
+deviation is what a normal law has: an empirical null (Efron 2004), in which a few odd hours do not
+hide themselves. Where deviations are smaller than doubt and chance alone, as those of a scheme that
+pulls numbers towards a rhythm are, the null is narrower by as much. A slot is unusual where such a
+deviation would be rare even though so many slots were asked about (Benjamini & Hochberg 1995, one
+false alarm in ten) and the interval of the difference leaves zero out. An hour within its own ± is
+never unusual.
 
 **Now.** In an emergency the upper end matters, so it comes first. A running stream answers with its
 last slot; a release of the past with the same time of the week, which is what is usual then and not
@@ -26,7 +29,7 @@ from scipy import stats
 
 from sfumato.errors import InputError, UsageError
 from sfumato.model.time_grid import MICROSECONDS, TimeGrid, zone
-from sfumato.published.answers import Presence, Usual
+from sfumato.published.answers import Presence, Usual, shown
 from sfumato.published.asking import estimates
 from sfumato.published.estimate import Estimate
 from sfumato.published.groups import counting, described, places_words, selected, signed
@@ -44,9 +47,20 @@ _FRESH = timedelta(days=1)
 """So long after its last slot a stream still says who is there now; later its week is typical."""
 _MEDIAN_OF_MANY = float(np.sqrt(np.pi / 2))
 """Standard deviation of a median over that of a mean."""
+_LEAST_SCALE = 0.2
+"""Narrower nulls are those of weeks that were published together, or twice."""
 _AT_ONCE = 400
 """Slots that are asked about at once: a year of hours would be gigabytes of weights."""
 _MEDIAN = float(stats.chi2.median(1))
+
+
+class _Null(NamedTuple):
+    """What deviations of common weeks look like."""
+
+    share: float
+    """Of the usual number, by which weeks differ beyond doubt and chance."""
+    scale: float
+    """Of the deviations, where doubt and chance are more than they show."""
 
 
 class _Series(NamedTuple):
@@ -75,25 +89,26 @@ def unusual(release: Release, earlier: Sequence[Release], words: Mapping[str, An
     apart = np.array([_apart(series, others, 0, k) for k in known])
     difference, usual, many = apart.T
     noise = _noise(series, others, known)
-    natural = None if noise is None else _natural(series, others)
+    null = None if noise is None else _null(series, others)
     rows: list[dict[str, Any]] = []
-    shown = estimates(release, asked.places, one_each(known, release.grid.slots))
+    each = estimates(release, asked.places, one_each(known, release.grid.slots))
     starts = release.grid.starts()
     verdicts: list[bool | None] = [None] * len(known)
     chance: list[float | None] = [None] * len(known)
-    if noise is not None and natural is not None:
-        own = np.maximum(usual, 0.0) + natural**2 * np.square(usual)
-        spread = np.sqrt(np.maximum(noise + own * (1 + 1 / many), 1e-12))
+    if noise is not None and null is not None:
+        own = np.maximum(usual, 0.0) + np.square(null.share * usual)
+        spread = null.scale * np.sqrt(np.maximum(noise + own * (1 + 1 / many), 1e-12))
         p = 2 * stats.norm.sf(np.abs(difference) / spread)
+        sure = np.abs(difference) > _half(1.0, each[0].coverage or 0.9) * np.sqrt(noise)
         chance = [float(one) for one in p]
-        verdicts = [bool(one) for one in _discoveries(p)]
+        verdicts = [bool(one) for one in _discoveries(p) & sure]
     for k, slot in enumerate(known):
-        level = shown[k].coverage
+        level = each[k].coverage
         doubt = None if noise is None or level is None else _half(noise[k], level)
         rows.append(
             {
                 "slot": starts[slot],
-                "count": shown[k],
+                "count": each[k],
                 "usual": float(usual[k]),
                 "difference": _around(float(difference[k]), doubt, level),
                 "relative": float(difference[k] / usual[k]) if usual[k] > 0 else None,
@@ -104,8 +119,8 @@ def unusual(release: Release, earlier: Sequence[Release], words: Mapping[str, An
         )
     question = f"against the same weekday and hour at other times: {described(release, asked)}"
     notes, signature = signed(release)
-    if natural is not None:
-        notes.append(f"Besides doubt and chance, weeks differ by about {100 * natural:.1f} % here.")
+    if null is not None and null.share > 0:
+        notes.append(f"Besides doubt and chance, weeks differ by {100 * null.share:.1f} % here.")
     if len(known) < len(wanted):
         notes.append(f"{len(wanted) - len(known)} of the slots have nothing to be held against.")
     return Usual(question, _verdict(rows), rows, notes, signature)
@@ -123,7 +138,7 @@ def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _said(row: Mapping[str, Any]) -> str:
-    far = "" if row["relative"] is None else f" ({row['relative']:+.0%})"
+    far = "" if row["relative"] is None else f" ({shown(row['relative'], 'relative')})"
     return f"{row['slot']:%a %Y-%m-%d %H:%M} {row['count']}, usually {row['usual']:,.0f}{far}"
 
 
@@ -238,8 +253,8 @@ def one_each(slots: Sequence[int] | NDArray[np.intp], many: int) -> Matrix:
     return found
 
 
-def _natural(series: Sequence[_Series], others: list[list[list[tuple[int, int]]]]) -> float:
-    """By what share of the usual number weeks differ, beyond doubt and chance, from all slots."""
+def _null(series: Sequence[_Series], others: list[list[list[tuple[int, int]]]]) -> _Null:
+    """How far apart the same hours of common weeks are, from all slots of all releases."""
     rows = []
     for r, one in enumerate(series):
         assert one.release.posterior is not None
@@ -257,11 +272,11 @@ def _natural(series: Sequence[_Series], others: list[list[list[tuple[int, int]]]
 
     low, high = 0.0, 2.0
     if median(low) <= _MEDIAN:
-        return 0.0
+        return _Null(0.0, max(np.sqrt(median(low) / _MEDIAN), _LEAST_SCALE))
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if median(middle) > _MEDIAN else (low, middle)
-    return high
+    return _Null(high, 1.0)
 
 
 def _discoveries(p: Vector) -> NDArray[np.bool_]:

@@ -54,11 +54,10 @@ def draw(answer: Answer) -> Figure:
         drawn = _line(rows, key, value)
     else:
         drawn = _bars(rows, key, value)
-    axes = drawn.axes[0]
-    title = textwrap.fill(answer.headline, 88)
-    axes.set_title(f"{title}\n", fontsize=10, loc="left")
-    axes.text(0, 1.02, textwrap.shorten(answer.question, 118), fontsize=7.5, color=_GREY,
-              transform=axes.transAxes)  # fmt: skip
+    said = textwrap.fill(answer.headline.replace(" %", "\N{NO-BREAK SPACE}%"), 92)
+    drawn.suptitle(said, fontsize=10, x=0.01, ha="left")
+    asked = textwrap.fill(answer.question, 88)
+    drawn.axes[0].set_title(asked, fontsize=7.5, color=_GREY, loc="left")
     warned = [note for note in answer.notes if note.startswith("Not ")]
     text = " ".join([*warned, answer.signature])
     drawn.supxlabel(text, fontsize=7, color=_GREY, x=0.01, ha="left")
@@ -93,9 +92,9 @@ def _line(rows: Sequence[Row], key: str, value: str) -> Figure:
         if odd:
             axes.plot(odd, [found[k].value for k in odd], "o", color=_ODD, label="unusual")
         axes.legend(frameon=False, fontsize=8)
-    step = max(1, len(rows) // 12)
-    axes.set_xticks(at[::step], [_tick(rows[k].get(key)) for k in at[::step]], fontsize=8,
-                    rotation=30 if len(rows) > 12 else 0)  # fmt: skip
+    marks = _marks(rows, key)
+    axes.set_xticks(marks, [_tick(rows[k].get(key)) for k in marks], fontsize=8,
+                    rotation=30 if len(marks) > 8 else 0)  # fmt: skip
     return _finished(drawn, axes, value)
 
 
@@ -117,6 +116,14 @@ def _bars(rows: Sequence[Row], key: str, value: str) -> Figure:
     return drawn
 
 
+def _marks(rows: Sequence[Row], key: str) -> list[int]:
+    """Rows that are named below the axis: midnights, where there are some days of them."""
+    times = [row.get(key) for row in rows]
+    nights = [k for k, time in enumerate(times) if isinstance(time, datetime) and time.hour == 0]
+    some = nights if len(nights) > 2 else list(range(len(rows)))
+    return some[:: max(1, -(-len(some) // 12))]
+
+
 def _finished(drawn: Figure, axes: Any, value: str) -> Figure:
     axes.set_ylabel(_axis(value), fontsize=8)
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
@@ -129,4 +136,4 @@ def _axis(value: str) -> str:
 
 
 def _tick(key: object) -> str:
-    return key.strftime("%a %d %H:%M") if isinstance(key, datetime) else shown(key)
+    return key.strftime("%a %d, %H:%M") if isinstance(key, datetime) else shown(key)
