@@ -16,10 +16,11 @@ import shapely
 from tests.statements import seal
 
 from sfumato.city import CityPlan, build_city
-from sfumato.io.write import write_parquet
+from sfumato.io.write import write_arrays, write_parquet
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.manifest import GridFacts
+from sfumato.published.posterior import POSTERIOR, packed
 from sfumato.published.tables import long_table
 
 LIFETIME = {"releases": 3, "rho": None, "epsilon": 0.52, "delta": 1e-6, "method": "zcdp"}
@@ -64,6 +65,24 @@ def week(zones: int, grid: TimeGrid, seed: int) -> np.ndarray:
     return np.asarray(level * (0.08 + 1.2 * office * day + (1 - office) * evening))
 
 
+def made_posterior(counts: np.ndarray, sd: float, rng: np.random.Generator) -> dict[str, Any]:
+    """Errors of the level, of places, of slots and of six rhythms, and chance, out of thin air."""
+    (zones, slots), pairs, fields = counts.shape, 16, 6
+    hours = np.arange(slots)[:, None] * np.arange(1, fields + 1)
+    return packed(
+        0.01 * rng.standard_normal(pairs),
+        0.05 * rng.standard_normal((pairs, zones)),
+        0.03 * rng.standard_normal((pairs, slots)),
+        (0.4 * sd * rng.standard_normal((pairs, zones, fields)) / np.arange(1, fields + 1)).astype(
+            np.float32
+        ),
+        np.cos(2 * np.pi * hours / slots),
+        0.5 * counts + 0.1 * sd**2,
+        np.ones(zones),
+        0.9,
+    )
+
+
 def write_release(
     folder: Path,
     places: Places,
@@ -80,6 +99,7 @@ def write_release(
     counts: np.ndarray | None = None,
     intervals: bool = True,
     medians: bool = False,
+    sums: bool = False,
 ) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     grid = TimeGrid.between(start, start + timedelta(days=days), step, tz)
@@ -93,6 +113,8 @@ def write_release(
     if medians:
         further["median"] = np.maximum(counts - 0.1 * half, 0)
     write_parquet(folder / "density.parquet", long_table(places.ids, grid, counts, **further))
+    if sums:
+        write_arrays(folder / POSTERIOR, made_posterior(counts, sd, rng))
     if with_zones:
         features = [
             {

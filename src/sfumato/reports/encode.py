@@ -92,11 +92,11 @@ def encode_numbers(
     plain: dict[str, Any] = {
         "step": step,
         "shape": list(count.shape),
-        "count": _layer(whole),
+        "count": layer(whole),
         "missing": missing.tolist(),
     }
     if median is not None:  # absent otherwise: pages without one are as they always were
-        plain["median"] = _layer(quantise(median, step)[0] - whole)
+        plain["median"] = layer(quantise(median, step)[0] - whole)
     if lower is None or upper is None:
         return plain | {"floor": False, "up": None, "low": None, "no_interval": []}
     low, _ = quantise(np.where(np.isfinite(lower), lower, count), step)
@@ -107,8 +107,8 @@ def encode_numbers(
     rest = low - predicted_low(whole, up, floor)
     return plain | {
         "floor": floor,
-        "up": _layer(up),
-        "low": _layer(rest),
+        "up": layer(up),
+        "low": layer(rest),
         "no_interval": no_interval.tolist(),
     }
 
@@ -117,11 +117,11 @@ def decode_numbers(data: dict[str, Any]) -> tuple[Table, Table, Table]:
     """What the page's own script reads back, NaN where a number is missing. For tests."""
     shape = tuple(data["shape"])
     if data["up"] is None:
-        count = _unlayer(data["count"], shape) / round(1 / data["step"])
+        count = unlayer(data["count"], shape) / round(1 / data["step"])
         count.ravel()[data["missing"]] = np.nan
         nothing = np.full(shape, np.nan)
         return count, nothing, nothing
-    whole, up, rest = (_unlayer(data[name], shape) for name in ("count", "up", "low"))
+    whole, up, rest = (unlayer(data[name], shape) for name in ("count", "up", "low"))
     low = rest + predicted_low(whole, up, data["floor"])
     tables = [table / round(1 / data["step"]) for table in (whole, low, whole + up)]
     tables[0].ravel()[data["missing"]] = np.nan
@@ -147,7 +147,8 @@ def inflated(text: str) -> bytes:
     return zlib.decompress(base64.b64decode(text), -15)
 
 
-def _layer(whole: Integers) -> dict[str, Any]:
+def layer(whole: Integers) -> dict[str, Any]:
+    """Whole numbers, row by row: as they are or from column to column, whichever is smaller."""
     before = np.concatenate([np.zeros((whole.shape[0], 1), np.int64), whole[:, :-1]], axis=1)
     forms = [_planes(whole - before, True), _planes(whole, False)]
     return min(forms, key=lambda form: len(form["data"]))
@@ -160,7 +161,8 @@ def _planes(residual: Integers, delta: bool) -> dict[str, Any]:
     return {"delta": delta, "bytes": width, "data": deflated(planes.tobytes())}
 
 
-def _unlayer(form: dict[str, Any], shape: tuple[int, ...]) -> Integers:
+def unlayer(form: dict[str, Any], shape: tuple[int, ...]) -> Integers:
+    """What `layer` wrote."""
     planes = np.frombuffer(inflated(form["data"]), np.uint8).reshape(form["bytes"], -1)
     zigzag = np.zeros(planes.shape[1], np.int64)
     for k, plane in enumerate(planes):

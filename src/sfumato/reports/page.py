@@ -40,6 +40,7 @@ from sfumato.model.source import Progress
 from sfumato.published.release import Release, as_release
 from sfumato.reports.encode import encode_numbers, encode_outlines
 from sfumato.reports.privacy_label import Words, encode_clock, fill, label_facts, load_words
+from sfumato.reports.sums import encode_factors
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)
@@ -219,6 +220,8 @@ def encode_releases(releases: Sequence[Release], words: Words) -> dict[str, Any]
                 | _how_far(release, words),
             }
         )
+        if release.posterior is not None:
+            entries[-1]["sums"] = encode_factors(release.posterior)
         if release.total_interval is not None:
             entries[-1]["city_ends"] = [
                 [round(float(end), 2) if np.isfinite(end) else None for end in ends]

@@ -72,11 +72,11 @@ export function wirePrint(repaint, flatten) {
 /**
  * Keys that work wherever no field is being typed in.
  * @param {{play: () => void, back: () => void, forward: () => void, dayBack: () => void,
- *   dayForward: () => void, search: () => void, compare: () => void, clear: () => void}} acts
+ *   dayForward: () => void, search: () => void, compare: () => void, select: () => void, clear: () => void}} acts
  */
 export function wireKeys(acts) {
   /** @type {Record<string, () => void>} */
-  const keys = { " ": acts.play, ",": acts.back, ".": acts.forward, "<": acts.dayBack, ">": acts.dayForward, "/": acts.search, c: acts.compare, Escape: acts.clear };
+  const keys = { " ": acts.play, ",": acts.back, ".": acts.forward, "<": acts.dayBack, ">": acts.dayForward, "/": acts.search, c: acts.compare, s: acts.select, Escape: acts.clear };
   document.addEventListener("keydown", (e) => {
     const target = /** @type {HTMLElement} */ (e.target);
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName) && target.getAttribute("type") !== "range";

@@ -221,7 +221,7 @@ const data = JSON.parse(byId("data").textContent ?? "");
 /** @param {import("./numbers.js").NumbersData} numbers */
 async function table(numbers) {
   const facts = { counting: data.counting, epsilon: null };
-  return new Release({ map: 0, clock: data.clock, numbers, city: [], facts }, data.map, await shapes, await decodeNumbers(numbers), data.words);
+  return new Release({ map: 0, clock: data.clock, numbers, city: [], facts }, data.map, await shapes, await decodeNumbers(numbers), null, data.words);
 }
 
 const shapes = data.map.outlines ? decodeOutlines(data.map.outlines) : Promise.resolve(null);

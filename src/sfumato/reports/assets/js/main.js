@@ -9,6 +9,7 @@ import { loadReleases } from "./model.js";
 import { Panel } from "./panel.js";
 import { changeBreaks, changeScene, coloursFor, sharedBreaks, stripOrder, valueScene } from "./scene.js";
 import { Search } from "./search.js";
+import { drawLasso, Selection } from "./selection.js";
 import { HeatStrip } from "./strip.js";
 import { Player, wireKeys, wirePrint, wireTheme } from "./controls.js";
 
@@ -33,8 +34,12 @@ class Page {
     this.legend = "";
     this.map = new MapView(byId("map"), {
       hover: (zone, x, y) => this.tip(byId("map-tip"), byId("map"), zone, this.slot, x, y),
-      pick: (zone) => this.choose(zone === this.chosen ? -1 : zone),
+      pick: (zone) => (this.selection.mode === "look" ? this.choose(zone === this.chosen ? -1 : zone) : this.selection.toggle(zone)),
+      draws: () => this.selection.draws(),
+      drawn: (path, map) => this.selection.drawn(path, map),
+      over: (ctx) => this.map.path.length > 1 && drawLasso(ctx, this.selection.corners(this.map.path), this.inks),
     });
+    this.selection = new Selection(words, { changed: () => this.selected(), slot: () => this.slot });
     this.strip = new HeatStrip(canvasById("heat"), {
       hover: (zone, slot, x, y) => this.tip(byId("heat-tip"), byId("heat-frame"), zone, slot, x, y),
       pick: (zone, slot) => {
@@ -65,6 +70,7 @@ class Page {
     on("marks", "change", () => this.paint());
     on("compare", "click", () => this.pin(this.pinned < 0 ? this.slot : -1));
     on("zone-clear", "click", () => this.choose(-1));
+    on("zone-select", "click", () => this.selection.toggle(this.chosen));
     on("order", "change", () => this.compose());
     on("zoom-in", "click", () => this.map.zoomBy(1.5));
     on("zoom-out", "click", () => this.map.zoomBy(1 / 1.5));
@@ -83,7 +89,7 @@ class Page {
     wireKeys({
       play: () => this.player.toggle(), back: () => this.go(this.slot - 1), forward: () => this.go(this.slot + 1),
       dayBack: () => this.day(-1), dayForward: () => this.day(1), search: () => byId("search").focus(),
-      compare: () => this.pin(this.pinned < 0 ? this.slot : -1), clear: () => this.choose(-1),
+      compare: () => this.pin(this.pinned < 0 ? this.slot : -1), select: () => this.selection.toggle(this.chosen), clear: () => this.choose(-1),
     });
     new ResizeObserver(() => this.marksOfTime()).observe(byId("heat-frame"));
     new ResizeObserver(() => this.drawPanel()).observe(byId("series-frame"));
@@ -109,8 +115,18 @@ class Page {
     this.dayMarks();
     drawFacts(release, words);
     this.map.ink(this.inks);
+    this.selection.show(release);
+    this.selected();
     this.choose(this.chosen);
     this.rescale();
+  }
+
+  /** After other zones were selected. */
+  selected() {
+    this.map.select(this.selection.zones);
+    const button = byId("zone-select");
+    button.hidden = this.chosen < 0;
+    button.textContent = this.selection.zones.has(this.chosen) ? this.words.sum.remove : this.words.sum.add;
   }
 
   dayMarks() {
@@ -211,6 +227,7 @@ class Page {
   choose(zone) {
     this.chosen = zone;
     this.map.choose(zone);
+    this.selected();
     this.panel.choose(this.release, this.releases, zone);
     this.drawPanel();
     this.marksOfTime();

@@ -112,7 +112,7 @@ function hatch(ctx, colour, ratio, falling) {
  * Borders, labels, scale bar and the marks of the chosen zones.
  * @param {CanvasRenderingContext2D} ctx
  * @param {{map: Outlines, paths: Paths, view: View, inks: Inks, ratio: number, width: number,
- *   height: number, hover: number, chosen: number, even: boolean, labels: import("./labels.js").Candidate[]}} scene
+ *   height: number, hover: number, chosen: number, selected: Set<number>, even: boolean, labels: import("./labels.js").Candidate[]}} scene
  */
 export function drawOver(ctx, scene) {
   const { map, paths, view, inks, ratio } = scene;
@@ -125,6 +125,7 @@ export function drawOver(ctx, scene) {
   ctx.lineWidth = Math.min(1, Math.max(0.3, across / 45)) / view.scale; // fine where zones are small
   ctx.strokeStyle = scene.even ? inks.borderEven : inks.border;
   ctx.stroke(paths.borders);
+  drawSelected(ctx, scene);
   for (const [zone, colour, width] of /** @type {[number, string, number][]} */ ([
     [scene.chosen, inks.accent, 3],
     [scene.hover, inks.ink, 1.75],
@@ -141,6 +142,29 @@ export function drawOver(ctx, scene) {
   ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
   drawLabels(ctx, scene);
   drawBar(ctx, scene);
+}
+
+/**
+ * Zones that are added up: their outlines, and stripes that leave the colours readable.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {{map: Outlines, paths: Paths, view: View, inks: Inks, ratio: number, selected: Set<number>}} scene
+ */
+function drawSelected(ctx, { map, paths, view, inks, ratio, selected }) {
+  if (!selected.size) return;
+  const all = new Path2D();
+  for (const zone of selected) all.addPath(paths.dots[zone] ? dot(map, zone, view.scale) : paths.zones[zone]);
+  for (const [colour, width] of /** @type {[string, number][]} */ ([[inks.halo, 3.5], [inks.accent, 1.75]])) {
+    ctx.lineWidth = width / view.scale;
+    ctx.strokeStyle = colour;
+    ctx.stroke(all);
+  }
+  ctx.save();
+  ctx.clip(all, "evenodd");
+  ctx.setTransform(1, 0, 0, 1, 0, 0);
+  ctx.globalAlpha = 0.45;
+  ctx.fillStyle = hatch(ctx, inks.accent, ratio, true);
+  ctx.fillRect(0, 0, ctx.canvas.width, ctx.canvas.height);
+  ctx.restore();
 }
 
 /**

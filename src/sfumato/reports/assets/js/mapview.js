@@ -5,6 +5,7 @@ import { fit, pan, zoom } from "./view.js";
 /**
  * @typedef {import("./outlines.js").Outlines} Outlines
  * @typedef {{names: string[], districts: string[]}} Names
+ * @typedef {{x: number, y: number}} Point
  */
 
 /** A map on two canvases: colours below, which change with the hour, and lines above. */
@@ -13,7 +14,9 @@ export class MapView {
    * @param {HTMLElement} frame
    * @param {{hover: (zone: number, x: number, y: number) => void, pick: (zone: number) => void,
    *   moved?: (view: import("./view.js").View) => void,
-   *   over?: (ctx: CanvasRenderingContext2D, view: import("./view.js").View) => void}} tell
+   *   over?: (ctx: CanvasRenderingContext2D, view: import("./view.js").View) => void,
+   *   draws?: () => boolean, drawn?: (path: Point[], map: Outlines) => void}} tell
+   *   draws: whether a pointer that goes down draws a shape; drawn: its points on the lattice
    */
   constructor(frame, tell) {
     this.frame = frame;
@@ -28,6 +31,11 @@ export class MapView {
     this.least = 1;
     this.hover = -1;
     this.chosen = -1;
+    /** @type {Set<number>} */
+    this.selected = new Set();
+    /** What is being drawn, in pixels of the frame.
+     * @type {Point[]} */
+    this.path = [];
     this.fresh = true;
     this.even = false;
     /** @type {{classes: Int8Array, colours: string[], marked: Uint8Array | null}} */
@@ -74,6 +82,12 @@ export class MapView {
     this.drawAbove();
   }
 
+  /** @param {Set<number>} zones */
+  select(zones) {
+    this.selected = zones;
+    this.drawAbove();
+  }
+
   /** @param {import("./mapdraw.js").Inks} inks */
   ink(inks) {
     this.inks = inks;
@@ -115,9 +129,9 @@ export class MapView {
   drawAbove() {
     const ctx = this.above.getContext("2d");
     if (!ctx || !this.map || !this.paths || !this.inks) return;
-    const { map, paths, view, inks, hover, chosen, even } = this;
+    const { map, paths, view, inks, hover, chosen, selected, even } = this;
     const { width, height } = this.size();
-    drawOver(ctx, { map, paths, view, inks, ratio: this.ratio ?? 1, width, height, hover, chosen, even, labels: this.labels() });
+    drawOver(ctx, { map, paths, view, inks, ratio: this.ratio ?? 1, width, height, hover, chosen, selected, even, labels: this.labels() });
     this.tell.over?.(ctx, view);
   }
 
@@ -223,6 +237,7 @@ export class MapView {
       this.above.setPointerCapture(e.pointerId);
       fingers.set(e.pointerId, spot(e));
       if (fingers.size === 1) travelled = 0;
+      this.path = fingers.size === 1 && this.tell.draws?.() ? [spot(e)] : []; // two fingers move the map
     });
     this.above.addEventListener("pointermove", (e) => {
       const now = spot(e);
@@ -236,7 +251,11 @@ export class MapView {
       travelled += Math.hypot(now.x - before.x, now.y - before.y);
       const other = [...fingers].find(([id]) => id !== e.pointerId)?.[1];
       fingers.set(e.pointerId, now);
-      if (other) {
+      if (this.path.length) {
+        this.path.push(now);
+        this.tell.hover(-1, 0, 0);
+        this.drawAbove();
+      } else if (other) {
         const ratio = Math.hypot(now.x - other.x, now.y - other.y) / Math.max(1, Math.hypot(before.x - other.x, before.y - other.y));
         this.zoomBy(ratio, other.x, other.y);
       } else if (travelled > 4) {
@@ -247,7 +266,14 @@ export class MapView {
     for (const name of /** @type {const} */ (["pointerup", "pointercancel"])) {
       this.above.addEventListener(name, (e) => {
         const at = spot(e);
+        const path = this.path;
+        this.path = [];
         if (name === "pointerup" && fingers.size === 1 && travelled <= 4) this.tell.pick(this.at(at.x, at.y));
+        else if (name === "pointerup" && path.length > 1 && this.map) {
+          const { x, y, scale } = this.view;
+          this.tell.drawn?.(path.map((p) => ({ x: (p.x - x) / scale, y: (p.y - y) / scale })), this.map);
+        }
+        if (path.length) this.drawAbove();
         fingers.delete(e.pointerId);
       });
     }
@@ -258,9 +284,11 @@ export class MapView {
     this.above.addEventListener("wheel", (e) => {
       e.preventDefault();
       const at = spot(e);
+      if (this.path.length) return; // what is drawn stays where it is
       this.zoomBy(Math.exp(-Math.sign(e.deltaY) * Math.min(0.35, Math.abs(e.deltaY) / 300)), at.x, at.y);
     }, { passive: false });
     this.above.addEventListener("dblclick", (e) => {
+      if (this.tell.draws?.()) return;
       const at = spot(e);
       this.zoomBy(2, at.x, at.y);
     });

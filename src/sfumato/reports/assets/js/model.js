@@ -1,4 +1,5 @@
 import { Figures, plain } from "./format.js";
+import { decodeFactors } from "./factors.js";
 import { decodeNumbers } from "./numbers.js";
 import { decodeOutlines } from "./outlines.js";
 import { Clock } from "./times.js";
@@ -10,7 +11,7 @@ import { Clock } from "./times.js";
  *   outlines: import("./outlines.js").OutlinesData | null}} MapData
  * @typedef {{map: number, clock: import("./times.js").ClockData,
  *   numbers: import("./numbers.js").NumbersData, city: number[],
- *   city_ends?: number[][], facts: Record<string, any>}} ReleaseData
+ *   city_ends?: number[][], sums?: import("./factors.js").FactorsData, facts: Record<string, any>}} ReleaseData
  * @typedef {{words: Words, maps: MapData[], releases: ReleaseData[]}} PageData
  * @typedef {{count: number, median: number, lower: number, upper: number}} Cell
  */
@@ -22,9 +23,11 @@ export class Release {
    * @param {MapData} map
    * @param {import("./outlines.js").Outlines | null} outlines
    * @param {import("./numbers.js").Numbers} numbers
+   * @param {import("./factors.js").Factors | null} factors how errors hang together, where it is known
    * @param {Words} words
    */
-  constructor(data, map, outlines, numbers, words) {
+  constructor(data, map, outlines, numbers, factors, words) {
+    this.factors = factors;
     this.map = map;
     this.outlines = outlines;
     this.numbers = numbers;
@@ -82,6 +85,22 @@ export class Release {
   /** @param {number} zone */
   total(zone) {
     return this.row(zone, "count").reduce((sum, v) => (v === v ? sum + v : sum), 0);
+  }
+
+  /**
+   * All counts of some zones from one slot to another.
+   * @param {number[]} chosen
+   * @param {number} first
+   * @param {number} last part of it
+   * @returns {import("./factors.js").Sum}
+   */
+  sum(chosen, first, last) {
+    let value = 0;
+    for (const z of chosen) {
+      const row = this.row(z, "count");
+      for (let t = first; t <= last; t += 1) if (row[t] === row[t]) value += row[t];
+    }
+    return { value, ...(this.factors?.ends(chosen, first, last, this.numbers.count) ?? { lower: NaN, upper: NaN }) };
   }
 
   /** @param {number} slot */
@@ -171,6 +190,10 @@ export function cityLike(release, zone) {
 export async function loadReleases(data) {
   const outlines = await Promise.all(data.maps.map((m) => (m.outlines ? decodeOutlines(m.outlines) : null)));
   return Promise.all(
-    data.releases.map(async (r) => new Release(r, data.maps[r.map], outlines[r.map], await decodeNumbers(r.numbers), data.words)),
+    data.releases.map(async (r) => {
+      const [zones, slots] = r.numbers.shape;
+      const [numbers, factors] = await Promise.all([decodeNumbers(r.numbers), r.sums ? decodeFactors(r.sums, zones, slots) : null]);
+      return new Release(r, data.maps[r.map], outlines[r.map], numbers, factors, data.words);
+    }),
   );
 }

@@ -38,12 +38,13 @@ export async function decodeNumbers(data) {
 }
 
 /**
+ * Whole numbers, row by row.
  * @param {Layer} layer
  * @param {number} zones
  * @param {number} slots
  * @returns {Promise<Int32Array>}
  */
-async function integers(layer, zones, slots) {
+export async function integers(layer, zones, slots) {
   const bytes = await inflate(layer.data);
   const size = zones * slots;
   if (bytes.length !== layer.bytes * size) throw new Error("the numbers are damaged");

@@ -110,7 +110,7 @@ export function zoneAt(map, x, y, reach) {
     if (x < map.boxes[b] || y < map.boxes[b + 1] || x > map.boxes[b + 2] || y > map.boxes[b + 3]) continue;
     let inside = false;
     for (const ring of map.rings[z]) {
-      if (crosses(ringPoints(map.arcs, ring), x, y)) inside = !inside;
+      if (within(ringPoints(map.arcs, ring), x, y)) inside = !inside;
     }
     if (inside) return z;
   }
@@ -128,11 +128,12 @@ export function zoneAt(map, x, y, reach) {
 }
 
 /**
- * @param {number[]} points
+ * Whether a point lies inside a ring.
+ * @param {number[]} points x, y, x, y, …
  * @param {number} x
  * @param {number} y
  */
-function crosses(points, x, y) {
+export function within(points, x, y) {
   let inside = false;
   for (let k = 0, j = points.length - 2; k < points.length; j = k, k += 2) {
     const [ax, ay, bx, by] = [points[k], points[k + 1], points[j], points[j + 1]];

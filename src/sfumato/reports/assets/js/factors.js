@@ -1,0 +1,110 @@
+import { quantile } from "./estimate.js";
+import { integers } from "./numbers.js";
+
+/**
+ * @typedef {{scale: number[], data: import("./numbers.js").Layer}} Rows
+ * @typedef {{coverage: number, pairs: number, fields: number, level: number[], piece: number[],
+ *   places: Rows, slots: Rows, chance: import("./numbers.js").Layer, strengths?: Rows,
+ *   rhythms?: import("./numbers.js").Layer}} FactorsData
+ * @typedef {{value: number, lower: number, upper: number}} Sum lower, upper: NaN where unknown
+ */
+
+const RHYTHM = 1 / 512;
+const CHANCE_STEP = 0.125;
+const CHANCE_LEAST = Math.log(1e-6);
+
+/**
+ * How errors of cells hang together: what a draw adds to the counts, in factors, and the chance
+ * of every cell. A sum's interval comes from products of these alone.
+ */
+export class Factors {
+  /**
+   * @param {FactorsData} data
+   * @param {number} zones
+   * @param {number} slots
+   * @param {Float32Array[]} tables places, slots, strengths, rhythms
+   * @param {Float32Array} chance
+   */
+  constructor(data, zones, slots, [places, times, strengths, rhythms], chance) {
+    this.data = data;
+    this.zones = zones;
+    this.slots = slots;
+    this.places = places;
+    this.times = times;
+    this.strengths = strengths;
+    this.rhythms = rhythms;
+    this.chance = chance;
+  }
+
+  /**
+   * Ends of the interval of a sum.
+   * @param {number[]} chosen zones
+   * @param {number} first slot
+   * @param {number} last slot, part of it
+   * @param {Float64Array} counts of the release, zone by zone
+   * @returns {{lower: number, upper: number}}
+   */
+  ends(chosen, first, last, counts) {
+    const { pairs, fields, level, piece, coverage } = this.data;
+    const bySlot = new Float64Array(this.slots);
+    const strength = new Float64Array(pairs * fields);
+    const apart = new Float64Array(pairs);
+    let [value, variance, weighed] = [0, 0, 0];
+    for (const z of chosen) {
+      let own = 0;
+      for (let t = first; t <= last; t += 1) {
+        const count = counts[z * this.slots + t];
+        if (count === count) {
+          own += count;
+          bySlot[t] += count;
+        }
+        variance += this.chance[z * this.slots + t];
+      }
+      value += own;
+      weighed += own * (piece.length > 1 ? piece[z] : piece[0]);
+      for (let k = 0; k < pairs; k += 1) apart[k] += own * this.places[z * pairs + k];
+      const row = z * strength.length;
+      for (let k = 0; k < strength.length; k += 1) strength[k] += this.strengths[row + k];
+    }
+    const rhythm = new Float64Array(fields);
+    for (let t = first; t <= last; t += 1) {
+      for (let k = 0; k < pairs; k += 1) apart[k] += bySlot[t] * this.times[t * pairs + k];
+      for (let r = 0; r < fields; r += 1) rhythm[r] += this.rhythms[t * fields + r];
+    }
+    for (let k = 0; k < pairs; k += 1) {
+      apart[k] += level[k] * value;
+      for (let r = 0; r < fields; r += 1) apart[k] += strength[k * fields + r] * rhythm[r];
+      variance += apart[k] ** 2 / pairs;
+    }
+    const size = weighed / Math.max(value, 1e-9);
+    return { lower: quantile(value, variance, size, 0.5 - coverage / 2), upper: quantile(value, variance, size, 0.5 + coverage / 2) };
+  }
+}
+
+/**
+ * @param {FactorsData} data
+ * @param {number} zones
+ * @param {number} slots
+ */
+export async function decodeFactors(data, zones, slots) {
+  const { pairs, fields } = data;
+  const [places, times, strengths, rhythms, code] = await Promise.all([
+    rows(data.places, zones, pairs),
+    rows(data.slots, slots, pairs),
+    data.strengths ? rows(data.strengths, zones, pairs * fields) : new Float32Array(0),
+    data.rhythms ? integers(data.rhythms, slots, fields).then((whole) => Float32Array.from(whole, (v) => v * RHYTHM)) : new Float32Array(0),
+    integers(data.chance, zones, slots),
+  ]);
+  const chance = Float32Array.from(code, (v) => (v > 0 ? Math.exp(CHANCE_LEAST + CHANCE_STEP * (v - 1)) : 0));
+  return new Factors(data, zones, slots, [places, times, strengths, rhythms], chance);
+}
+
+/**
+ * @param {Rows} data each row in steps of its own
+ * @param {number} height
+ * @param {number} width
+ */
+async function rows(data, height, width) {
+  const whole = await integers(data.data, height, width);
+  return Float32Array.from(whole, (v, k) => v * 2 ** (data.scale[Math.floor(k / width)] / 8));
+}
