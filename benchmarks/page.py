@@ -51,7 +51,7 @@ new MutationObserver(() => requestAnimationFrame(() => requestAnimationFrame(() 
 
 
 def _helper(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tests" / "report" / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tests" / "reports" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -61,7 +61,7 @@ def _helper(name: str) -> ModuleType:
 
 def measure(zones: int, home: Path, browsing: ModuleType) -> dict[str, Any]:
     """Size, first paint and slider steps of a week of so many zones."""
-    folder = _helper("conftest").city_release(home / str(zones), zones)
+    folder = _helper("conftest").city_release(home / str(zones), zones, sums=True)
     page = write_page(folder)
     result: dict[str, Any] = {"zones": zones, "slots": 168, "bytes": page.stat().st_size}
     reason = browsing.missing()

@@ -1,7 +1,7 @@
 """Pictures of the pages for the documentation: python tools/page_images.py RELEASE OUT.
 
-RELEASE is a release folder. Light, dark, phone width, print and, from made-up numbers, the
-internal page are taken in headless Chromium and kept small.
+RELEASE is a release folder. Light, dark, a selection with its sum, phone width, print and, from
+made-up numbers, the internal page are taken in headless Chromium and kept small.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import importlib.util
 import io
+import math
 import shutil
 import subprocess
 import sys
@@ -59,6 +60,31 @@ def paper(browser: Any, path: Path) -> None:
     both.save(path, optimize=True)
 
 
+def outlined(browser: Any) -> None:
+    """Zones that were drawn around in the middle of the map, and their sum over a day."""
+    browser.size(1400, 1150)
+    browser.js("sfumato.page.choose(-1); window.scrollTo(0, 0)")
+    browser.find("#tool-outline").click()
+    browser.settle()
+    left, top, right, bottom = browser.js(
+        "const b = sfumato.page.map.frame.getBoundingClientRect();"
+        "return [b.left, b.top, b.right, b.bottom]"
+    )
+    path = []
+    for k in range(40):
+        turn = 2 * math.pi * k / 40
+        far = (bottom - top) * (0.2 + 0.05 * math.sin(3 * turn))
+        path.append(
+            ((left + right) / 2 + far * math.cos(turn), (top + bottom) / 2 + far * math.sin(turn))
+        )
+    browser.mouse("mousePressed", *path[0], button="left", clickCount=1)
+    for x, y in path[1:]:
+        browser.mouse("mouseMoved", x, y, button="left", buttons=1)
+    browser.mouse("mouseReleased", *path[-1], button="left", clickCount=1)
+    browser.find("#sum-day").click()
+    browser.js("window.scrollTo(0, document.getElementById('map-box').offsetTop - 50)")
+
+
 def main(release: Path, out: Path) -> None:
     browsing = helper("browsing")
     reason = browsing.missing()
@@ -80,6 +106,10 @@ def main(release: Path, out: Path) -> None:
             keep(browser, out / "page-dark.png")
             browser.js("sfumato.page.pin(-1); document.getElementById('marks').click()")
             browser.js("document.getElementById('theme').click()")
+            outlined(browser)
+            keep(browser, out / "page-sum.png")
+            browser.open(page, 1400, 1000)
+            browser.js("sfumato.page.go(36); sfumato.page.choose(sfumato.page.release.busiest(36))")
             browser.size(390, 1500, mobile=True)
             keep(browser, out / "page-phone.png")
             browser.size(1280, 900)

@@ -67,7 +67,7 @@ def week(zones: int, grid: TimeGrid, seed: int) -> np.ndarray:
 
 def made_posterior(counts: np.ndarray, sd: float, rng: np.random.Generator) -> dict[str, Any]:
     """Errors of the level, of places, of slots and of six rhythms, and chance, out of thin air."""
-    (zones, slots), pairs, fields = counts.shape, 16, 6
+    (zones, slots), pairs, fields = counts.shape, 32, 6
     hours = np.arange(slots)[:, None] * np.arange(1, fields + 1)
     return packed(
         0.01 * rng.standard_normal(pairs),

@@ -77,6 +77,11 @@ def test_a_live_page_says_as_of_when_and_is_whole_when_it_is_loaded_again(
     assert "6 time slots" in browser.text("#subtitle")
     assert "stream.ndjson" in browser.text("#precision")
     assert "A slot closes" in browser.text("#caveats")
+    browser.js("sfumato.page.selection.set([1, 2, 3])")
+    browser.find("#sum-slot").click()
+    summed = float(browser.text("#sum-value strong").split(" ")[0].replace(",", ""))
+    assert summed == pytest.approx(publisher.release().values[1:4, -1].sum(), abs=1)
+    browser.js("sfumato.page.selection.set([])")
     shown = browser.text("#zone-value")
     low, high = (float(end) for end in publisher.release().total_interval[-1])
     ends = [float(text.replace(",", "")) for text in re.findall(r"[\d,]+", shown)[1:3]]

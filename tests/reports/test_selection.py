@@ -97,9 +97,20 @@ def inside(browser: Browser, shape: shapely.Geometry) -> list[int]:
 
 def test_without_a_selection_it_is_the_sum_of_everything(opened: Browser, week: Release) -> None:
     assert_like_python(opened, week, None)
-    assert "all 60 zones" in opened.text("#sum-of")
+    assert (
+        opened.text("#sum-of")
+        == "In all 60 zones, Mon 10, 00:00 to Sun 16, 24:00 (time slots: 168)."
+    )
     assert "90 % interval of the sum" in opened.text("#sum-sure")
     assert opened.complaints() == []
+
+
+def test_the_total_of_every_hour_has_its_interval(opened: Browser, week: Release) -> None:
+    assert week.posterior is not None
+    _, low, high = week.posterior.estimates(np.ones((1, 60)), np.eye(168))
+    ends = np.array(opened.js("return sfumato.page.release.cityEnds.map((e) => [...e])"))
+    assert np.allclose(ends[1] - ends[0], high - low, rtol=0.05)
+    assert re.search("± |–", opened.text("#zone-value"))
 
 
 def test_zones_are_picked_by_clicks(opened: Browser, week: Release) -> None:
@@ -108,7 +119,7 @@ def test_zones_are_picked_by_clicks(opened: Browser, week: Release) -> None:
         opened.click_at(*opened.at_zone(zone))
     assert selected(opened) == [5, 17, 30]
     assert_like_python(opened, week, [5, 17, 30])
-    assert opened.text("#tool-sum").startswith("3 of 60 zones: ")
+    assert opened.text("#tool-sum").startswith("3 zones: ")
     opened.click_at(*opened.at_zone(17))
     assert selected(opened) == [5, 30]
     opened.find("#sum-zones button").click()
@@ -151,7 +162,7 @@ def test_an_outline_by_finger_and_a_stretch_of_hours(opened: Browser, week: Rele
     opened.js("sfumato.page.go(32)")
     opened.find("#sum-day").click()
     assert_like_python(opened, week, wanted, 24, 47)
-    assert "24 time slots" in opened.text("#sum-of")
+    assert "time slots: 24" in opened.text("#sum-of")
     opened.find("#sum-slot").click()
     assert_like_python(opened, week, wanted, 32, 32)
     assert opened.text("#sum-mean") == ""

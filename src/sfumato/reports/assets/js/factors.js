@@ -37,17 +37,36 @@ export class Factors {
   }
 
   /**
+   * Ends of the interval of every slot's total.
+   * @param {Float64Array} counts
+   * @returns {Float64Array[]} lower, upper
+   */
+  totals(counts) {
+    const all = Array.from({ length: this.zones }, (_, z) => z);
+    const found = [new Float64Array(this.slots), new Float64Array(this.slots)];
+    const { pairs, fields } = this.data;
+    const strength = new Float64Array(pairs * fields); // the same in every slot
+    for (let k = 0; k < this.strengths.length; k += 1) strength[k % strength.length] += this.strengths[k];
+    for (let t = 0; t < this.slots; t += 1) {
+      const { lower, upper } = this.ends(all, t, t, counts, strength);
+      [found[0][t], found[1][t]] = [lower, upper];
+    }
+    return found;
+  }
+
+  /**
    * Ends of the interval of a sum.
    * @param {number[]} chosen zones
    * @param {number} first slot
    * @param {number} last slot, part of it
    * @param {Float64Array} counts of the release, zone by zone
+   * @param {Float64Array} [known] the strengths of these zones together
    * @returns {{lower: number, upper: number}}
    */
-  ends(chosen, first, last, counts) {
+  ends(chosen, first, last, counts, known) {
     const { pairs, fields, level, piece, coverage } = this.data;
     const bySlot = new Float64Array(this.slots);
-    const strength = new Float64Array(pairs * fields);
+    const strength = known ?? new Float64Array(pairs * fields);
     const apart = new Float64Array(pairs);
     let [value, variance, weighed] = [0, 0, 0];
     for (const z of chosen) {
@@ -64,7 +83,7 @@ export class Factors {
       weighed += own * (piece.length > 1 ? piece[z] : piece[0]);
       for (let k = 0; k < pairs; k += 1) apart[k] += own * this.places[z * pairs + k];
       const row = z * strength.length;
-      for (let k = 0; k < strength.length; k += 1) strength[k] += this.strengths[row + k];
+      if (!known) for (let k = 0; k < strength.length; k += 1) strength[k] += this.strengths[row + k];
     }
     const rhythm = new Float64Array(fields);
     for (let t = first; t <= last; t += 1) {

@@ -34,7 +34,7 @@ export class Release {
     this.clock = new Clock(data.clock, words);
     this.city = Float64Array.from(data.city);
     /** Ends of the interval of each hour's total, where they are stated. */
-    this.cityEnds = data.city_ends ? data.city_ends.map((ends) => Float64Array.from(ends, (v) => v ?? NaN)) : null;
+    this.cityEnds = data.city_ends ? data.city_ends.map((ends) => Float64Array.from(ends, (v) => v ?? NaN)) : (factors?.totals(numbers.count) ?? null);
     this.facts = data.facts;
     this.zones = numbers.zones;
     this.slots = numbers.slots;

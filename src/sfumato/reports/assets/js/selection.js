@@ -138,17 +138,17 @@ export class Selection {
       ? fill(this.zones.size === 1 ? words.one : words.some, { n: figures.whole.format(chosen.length), all: figures.whole.format(release.zones) })
       : fill(words.all, { all: figures.whole.format(release.zones) });
     byId("sum-value").replaceChildren(make("strong", {}, text), ` ${unit}`);
-    byId("sum-of").textContent = fill(words.of, { zones, from: `${clock.shortDay(first)}, ${clock.hours(first)}`, to: `${clock.shortDay(last)}, ${clock.hours(last)}`, slots: figures.whole.format(slots) });
+    byId("sum-of").textContent = fill(words.of, { zones, from: clock.short(first), to: clock.until(last), slots: figures.whole.format(slots) });
     const mean = { value: sum.value / slots, lower: sum.lower / slots, upper: sum.upper / slots };
     byId("sum-mean").textContent = slots > 1 ? fill(words.mean, { n: estimateText(mean, this.all), unit }) : "";
     const percent = figures.about(100 * (release.factors?.data.coverage ?? 0));
     byId("sum-sure").textContent = release.factors ? fill(words.sure, { percent }) : words.unsure;
-    byId("tool-sum").textContent = this.zones.size ? `${zones}: ${text}` : "";
+    byId("tool-sum").textContent = `${figures.whole.format(chosen.length)} ${words.short}: ${text}`;
     byId("sum-clear").hidden = byId("tool-sum").hidden = !this.zones.size;
     for (const [id, slot] of /** @type {[string, number][]} */ ([["sum-from", first], ["sum-to", last]])) {
       inputById(id).value = String(slot);
       inputById(id).setAttribute("aria-valuetext", `${clock.day(slot)}, ${clock.hours(slot)}`);
-      byId(`${id}-text`).textContent = `${clock.shortDay(slot)}, ${clock.hours(slot)}`;
+      byId(`${id}-text`).textContent = id === "sum-from" ? clock.short(slot) : clock.until(slot);
     }
     this.list(chosen);
   }

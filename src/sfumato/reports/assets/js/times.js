@@ -85,6 +85,13 @@ export class Clock {
     return this.lengths[slot] >= 86400 ? this.shortDay(slot) : `${this.shortDay(slot)}, ${this.moments[slot].time}`;
   }
 
+  /** @param {number} slot when it ends; midnight belongs to the day before */
+  until(slot) {
+    if (this.lengths[slot] >= 86400) return this.shortDay(slot);
+    const end = this.moment(this.starts[slot] + this.lengths[slot], slot + 1 < this.slots ? slot + 1 : slot);
+    return `${this.shortDay(slot)}, ${end.time === "00:00" ? "24:00" : end.time}`;
+  }
+
   /** @param {number} slot */
   iso(slot) {
     return this.isoText(this.starts[slot], slot);
