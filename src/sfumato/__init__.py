@@ -7,6 +7,7 @@ The door: every verb here is a command of the same name, with the same words (`s
 through the wall, charged           `release`, `stream`, `sanitise`; `plan` says what it will cost
 on the way to a stream              `foreach_batch`, for Spark Structured Streaming
 from what is published              `read_release`, `ask`, `refine`, `report`, `export`
+free, too: from customers to all    `weigh`, `combine`
 for the holder's eyes alone         `inspect`, `evaluate`, `attack`, `audit`
 what was ever released about whom   `Ledger`
 ==================================  =============================================================
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from sfumato.density.publish import release
     from sfumato.density.reanalysis import refine
     from sfumato.io.inspection import inspect
+    from sfumato.people.combine import combine
+    from sfumato.people.weigh import weigh
     from sfumato.privacy.ledger import Ledger
     from sfumato.published.ask import ask
     from sfumato.published.export import export
@@ -41,6 +44,7 @@ __all__ = [
     "ask",
     "attack",
     "audit",
+    "combine",
     "evaluate",
     "export",
     "foreach_batch",
@@ -52,6 +56,7 @@ __all__ = [
     "report",
     "sanitise",
     "stream",
+    "weigh",
 ]
 
 _HOMES = {
@@ -60,6 +65,7 @@ _HOMES = {
     "ask": "sfumato.published.ask",
     "attack": "sfumato.attacks.run",
     "audit": "sfumato.audits.audit",
+    "combine": "sfumato.people.combine",
     "evaluate": "sfumato.density.evaluate",
     "export": "sfumato.published.export",
     "foreach_batch": "sfumato.streams.spark",
@@ -71,6 +77,7 @@ _HOMES = {
     "report": "sfumato.reports.page",
     "sanitise": "sfumato.traces.publish",
     "stream": "sfumato.streams.publish",
+    "weigh": "sfumato.people.weigh",
 }
 """Loaded by name when they are asked for: a verb brings every engine with it."""
 

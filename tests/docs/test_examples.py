@@ -7,12 +7,16 @@ from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from tests.docs.pages import PAGES, ROOT, blocks, named, run
 
+import sfumato
 from sfumato.city import CityPlan, write_city
 from sfumato.city.plan import Fixes
+from sfumato.privacy.ledger import Cap, Ledger
 
 DOCS = ROOT / "docs"
 ELSEWHERE = {
@@ -82,6 +86,32 @@ def test_a_stream(here: Path) -> None:
     (here / "events.parquet").rename(here / "history.parquet")
     run(DOCS / "commands" / "stream.md")
     assert len(list((here / "streams" / "week-10" / "slots").iterdir())) == 7 * 24
+
+
+def test_people_of_one_operator_and_of_two(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Released once for each page; whether it is of use is not asked."""
+    monkeypatch.setattr("sfumato.density.publish.checked_fitness", lambda *_: None)
+    people = CityPlan(users=400, towers=24, zones=16, area_km2=8, seed=5, days=2)
+    write_city(people, here)
+    events = pq.read_table(here / "events.parquet")
+    half = pc.equal(pc.bit_wise_and(events["user_id"], 1), 0)
+    ledger = Ledger(here / "ledger.sqlite")
+    ledger.initialise()
+    for name, rows in (("red", half), ("blue", pc.invert(half))):
+        ledger.add_dataset(name, Cap(epsilon=8, delta=1e-4))
+        sfumato.release(
+            events.filter(rows), dataset=name, expected_users=200, epsilon=2, delta=1e-6,
+            start="2007-09-10", end="2007-09-12", tz="Europe/Paris", count="people", ledger=ledger,
+            towers=here / "towers.csv", zones=here / "zones.geojson", out=here / name / "week-37",
+        )  # fmt: skip
+    shutil.copytree(here / "red" / "week-37", here / "releases" / "week-37")
+    ids = sfumato.read_release("red/week-37").ids.tolist()
+    pa_csv.write_csv(pa.table({"area": ids, "people": [90] * len(ids)}), here / "census.csv")
+    pa_csv.write_csv(pa.table({"area": ids, "share": [0.3] * len(ids)}), here / "red.csv")
+    run(DOCS / "commands" / "weigh.md")
+    run(DOCS / "commands" / "combine.md")
+    assert (here / "releases" / "week-37-people" / "weights.csv").is_file()
+    assert (here / "city" / "week-37" / "index.html").is_file()
 
 
 def test_traces(here: Path) -> None:

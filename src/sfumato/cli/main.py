@@ -45,6 +45,8 @@ COMMANDS = {
     "sanitise": Entry("sanitise", "Publish traces with noise on every location.", PUBLISH),
     "ask": Entry("ask", "Ask a release: any sum with its ±, rankings, unusual hours, SQL.", USE),
     "refine": Entry("refine", "Read a release's measurements again, by today's method.", USE),
+    "weigh": Entry("weigh", "From an operator's customers to all people.", USE),
+    "combine": Entry("combine", "Put releases of several operators together.", USE),
     "report": Entry("report", "Make the offline page of releases again, and figures.", USE),
     "export": Entry("export", "Write a release as multimno or FlowKit would have.", USE),
     "evaluate": Entry("evaluate", "How good is a release? Compares with the truth.", INTERNAL),

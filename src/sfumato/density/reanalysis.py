@@ -16,7 +16,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -34,7 +33,7 @@ from sfumato.density.folder import (
 )
 from sfumato.density.registry import scheme_named
 from sfumato.errors import InputError, UsageError
-from sfumato.io.write import write_bytes, write_folder
+from sfumato.io.write import not_there_yet, write_bytes, write_folder
 from sfumato.model.counts import Counting
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid
@@ -75,9 +74,7 @@ def refine(
         >>> sfumato.refine("releases/week-37", out="releases/week-37-again")  # doctest: +SKIP
     """
     tell = progress or (lambda *_: None)
-    folder = Path(out).absolute()
-    if folder.exists() or folder.is_symlink():
-        raise UsageError(f"{folder} exists.", remedy="Choose another `out`, or remove it.")
+    folder = not_there_yet(out)
     first = vouched(as_release(release), "It cannot be refined")
     own = measurements_of(first)
     others = earlier_of(earlier, first.manifest.released.sha256, first.grid, own.facts.counting)
@@ -88,7 +85,7 @@ def refine(
     with threadpool_limits(1):  # as in the release itself: the same bytes
         density = reread(own.measured, facts)
     inputs = {k: v for k, v in first.manifest.public_inputs.items() if k != "earlier"}
-    inputs |= earlier_inputs(others) | {"refined_from": _digest(first)}
+    inputs |= earlier_inputs(others) | {"refined_from": manifest_digest(first)}
     finish = _finish(first)
     remarks = caveats(facts, scheme_named(first.manifest.scheme.name).plan(facts), density, inputs)
 
@@ -207,7 +204,8 @@ def twice(release: Release) -> UsageError:
     )
 
 
-def _digest(release: Release) -> str:
+def manifest_digest(release: Release) -> str:
+    """What names a release in those that are made from it: SHA-256 of its manifest."""
     return hashlib.sha256((release.folder / MANIFEST_NAME).read_bytes()).hexdigest()
 
 

@@ -123,7 +123,7 @@ def overlay(cells: Cells, zones: Places) -> Overlay:
                 known[key] = len(polygons)
                 polygons.append(epoch.polygons[row])
             member[e, row] = known[key]
-    unique = _area_shares(np.array(polygons, dtype=object), zone_shapes, tree)
+    unique = area_shares(np.array(polygons, dtype=object), zone_shapes, tree)
     for e, epoch in enumerate(cells.epochs):
         rows = np.flatnonzero(member[e] >= 0)
         pick = sp.csr_array(
@@ -136,9 +136,10 @@ def overlay(cells: Cells, zones: Places) -> Overlay:
     return Overlay(cells.towers.ids, zones.ids, exact_shares(sp.csr_array(scale @ total)))
 
 
-def _area_shares(
+def area_shares(
     polygons: NDArray[np.object_], zones: NDArray[np.object_], tree: shapely.STRtree
 ) -> sp.csr_array:
+    """Polygons x zones on one plane: the share of each polygon's area that lies in each zone."""
     cell, zone = tree.query(polygons, predicate="intersects")
     areas = shapely.area(polygons)
     common = shapely.area(shapely.intersection(polygons[cell], zones[zone]))

@@ -58,7 +58,10 @@ def load_places(
     `columns` are the holder's choices for its `roles`: a header may be known by these names
     alone, and numbers among them say that there is none.
     """
-    table = _load(source, layer, list((columns or {}).values()), [role.key for role in roles])
+    chosen = list((columns or {}).values())
+    if not by_position(chosen):  # names of these roles make a first line a header, too
+        chosen += sorted(name for role in roles for name in role.plain)
+    table = _load(source, layer, chosen, [role.key for role in roles])
     for name in table.names:
         try:
             table.attributes[name].validate(full=True)

@@ -203,6 +203,18 @@ def sweep_temporaries(folder: str | Path) -> int:
     return removed
 
 
+def not_there_yet(out: str | os.PathLike[str]) -> Path:
+    """A folder to make.
+
+    Raises:
+        UsageError: Something is there.
+    """
+    folder = Path(out).absolute()
+    if folder.exists() or folder.is_symlink():
+        raise UsageError(f"{folder} exists.", remedy="Choose another `out`, or remove it.")
+    return folder
+
+
 def _fill(path: Path, content: bytes) -> None:
     with path.open("wb") as stream:
         stream.write(content)

@@ -26,6 +26,8 @@ from sfumato.model.time_grid import TimeGrid
 from sfumato.published.about import About
 
 MANIFEST_NAME = "manifest.json"
+ADDED, LARGEST = "added", "largest"
+"""How losses of several operators amount to one: people may be in several, or nobody is."""
 Kind = Literal["density", "stream", "traces"]
 """What is published: a table of places and slots, one that grew slot by slot, moved locations."""
 
@@ -132,7 +134,10 @@ class Privacy(_Part):
     rho: float | None
     epsilon: float
     delta: float
-    method: str = Field(description="The theorem behind epsilon: pure, zcdp, gaussian, numerical.")
+    method: str = Field(
+        description="The theorem behind epsilon: pure, zcdp, gaussian, numerical; of several "
+        "releases together added (basic composition) or largest (nobody is in two of them)."
+    )
     cumulative: Cumulative
 
 
@@ -284,6 +289,37 @@ class LedgerHead(_Part):
     hash: str
 
 
+class Source(_Part):
+    """A release that another one was made from, and what it had promised."""
+
+    id: str
+    name: str
+    dataset: str
+    manifest: str = Field(description="SHA-256 of its manifest.json.")
+    scheme: str
+    unit: str
+    rho: float | None
+    epsilon: float
+    delta: float
+    method: str
+    ledger: LedgerHead
+    measurements: list[str] = Field(
+        description="Labels of its own among the measurements of this manifest."
+    )
+
+
+class MadeFrom(_Part):
+    """Releases that this one was computed from: nothing was measured anew, nothing charged."""
+
+    how: Literal["weigh", "combine"]
+    estimates: str = Field(description="What a count estimates, in words.")
+    overlap: float | None = Field(
+        description="Of several operators: the share of the smaller one's people who are at "
+        "another one, too, as stated; null where there is one."
+    )
+    sources: list[Source]
+
+
 class Manifest(_Part):
     """The privacy statement of one release."""
 
@@ -321,6 +357,11 @@ class Manifest(_Part):
         description="Whether sums have an interval; null in folders of earlier versions, whose "
         "sums have none.",
     )
+    made_from: MadeFrom | None = Field(
+        default=None,
+        description="Where it was computed from finished releases: weighed to people, or several "
+        "operators put together; null for a release of its own.",
+    )
     software: dict[str, str]
     ledger: LedgerHead
     files: dict[str, str] = Field(
@@ -332,9 +373,11 @@ class Manifest(_Part):
 
     @model_serializer(mode="wrap")
     def _without_about(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Manifests of releases about whose publisher nothing was said stay as they were."""
+        """Manifests of releases about whose publisher nothing was said, and of those that were
+        made from no other, stay as they were."""
         data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key != "about" or value is not None}
+        new = ("about", "made_from")
+        return {key: value for key, value in data.items() if key not in new or value is not None}
 
     @property
     def title(self) -> str:

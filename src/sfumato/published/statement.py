@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfumato.errors import SfumatoError
@@ -26,9 +27,10 @@ from sfumato.privacy.accounting import (
     zcdp_epsilon,
 )
 from sfumato.privacy.events import MetricEvent, PrivacyEvent, event_from_json
-from sfumato.privacy.exact import decimal_up
+from sfumato.privacy.exact import decimal_up, exact
+from sfumato.privacy.exact import total as exact_sum
 from sfumato.privacy.ledger.limits import PER_METRE
-from sfumato.published.manifest import Manifest, Privacy
+from sfumato.published.manifest import ADDED, LARGEST, Manifest, Privacy, Source
 
 _SAME = 1e-9
 """Far below any published digit, far above what a processor's last bits can do."""
@@ -42,12 +44,16 @@ class Recomputed:
     epsilon: float
 
 
-def recomputed_claim(privacy: Privacy) -> Recomputed:
+def recomputed_claim(privacy: Privacy, sources: Sequence[Source] = ()) -> Recomputed:
     """The loss that the manifest's measurements add up to, by the method that it names.
 
     Unit and neighbours: those of the manifest. `pure` and `zcdp` are sums, valid however the
-    events were chosen; `gaussian` and `numerical` are the curves of events fixed beforehand.
+    events were chosen; `gaussian` and `numerical` are the curves of events fixed beforehand. Of
+    several `sources` each has a list, a delta and a method of its own; `together` says what they
+    amount to.
     """
+    if privacy.method in (ADDED, LARGEST):
+        return _of_several(privacy, sources)
     events = [event_from_json(measured.event) for measured in privacy.measurements]
     if privacy.method == PER_METRE:
         return Recomputed(None, decimal_up(total_per_metre(events)))
@@ -55,6 +61,54 @@ def recomputed_claim(privacy: Privacy) -> Recomputed:
         return Recomputed(None, math.inf)  # a loss per metre beside others has no one number
     rho = decimal_up(total_rho(events)) if events else 0.0
     return Recomputed(rho, _epsilon(events, rho, privacy.delta, Method(privacy.method)))
+
+
+def _of_several(privacy: Privacy, sources: Sequence[Source]) -> Recomputed:
+    """Every source's own list, by its own method; then all of them. Each paid for stands once."""
+    lists = {measured.label: measured for measured in privacy.measurements}
+    labels = [label for source in sources for label in source.measurements]
+    if sorted(labels) != sorted(lists):
+        return Recomputed(None, math.inf)
+    found = []
+    for source in sources:
+        own = privacy.model_copy(
+            update={
+                "measurements": [lists[label] for label in source.measurements],
+                "delta": source.delta,
+                "method": source.method,
+            }
+        )
+        one = recomputed_claim(own)
+        if not (_equal(one.epsilon, source.epsilon) and _equal(one.rho, source.rho)):
+            return Recomputed(None, math.inf)
+        found.append(one)
+    every = together(found, [source.delta for source in sources], privacy.method)
+    return every[0] if every[1] == privacy.delta else Recomputed(None, math.inf)
+
+
+def together(
+    losses: Sequence[Recomputed], deltas: Sequence[float], method: str
+) -> tuple[Recomputed, float]:
+    """What releases of several operators lose together, and the delta of it.
+
+    Claim: **added**, for the unit and neighbours that all of them have, taken over every operator
+    at once (one person's records at all of them): each is (epsilon_i, delta_i) for that person,
+    whatever the others published, so together they are (sum, sum) by basic composition. rho adds
+    likewise. **largest**: where nobody is at two operators, one person's records are at one of
+    them, the others' releases do not change at all, and the loss is the largest one's (parallel
+    composition). Everything made from the releases is post-processing.
+    """
+    known = [one.rho for one in losses if one.rho is not None]
+    rho = _all_of(known, method) if len(known) == len(losses) else None
+    epsilon = _all_of([one.epsilon for one in losses], method)
+    return Recomputed(rho, epsilon), _all_of(deltas, method)
+
+
+def _all_of(parts: Sequence[float], method: str) -> float:
+    """The sum, rounded up, or the largest."""
+    if method == LARGEST or not all(map(math.isfinite, parts)):
+        return max(parts)
+    return decimal_up(exact_sum(map(exact, parts)))
 
 
 def _epsilon(events: list[PrivacyEvent], rho: float, delta: float, method: Method) -> float:
@@ -77,7 +131,7 @@ def adds_up_to_claim(manifest: Manifest) -> bool:
     write one.
     """
     try:
-        found = recomputed_claim(manifest.privacy)
+        found = recomputed_claim(manifest.privacy, sources_of(manifest))
     except (KeyError, TypeError, ValueError):
         return True
     return _equal(found.epsilon, manifest.privacy.epsilon) and _equal(
@@ -85,12 +139,17 @@ def adds_up_to_claim(manifest: Manifest) -> bool:
     )
 
 
+def sources_of(manifest: Manifest) -> list[Source]:
+    """The releases that this one was made from; none where it measured itself."""
+    return [] if manifest.made_from is None else manifest.made_from.sources
+
+
 def check_claim(manifest: Manifest) -> None:
     """Refuse to publish a manifest whose list does not give its claim."""
     if adds_up_to_claim(manifest):
         return
     privacy = manifest.privacy
-    found = recomputed_claim(privacy)
+    found = recomputed_claim(privacy, sources_of(manifest))
     raise SfumatoError(
         "The measurements in the manifest do not add up to its claim (rho "
         f"{_said(found.rho)} against {_said(privacy.rho)}, epsilon {_said(found.epsilon)} against "
@@ -209,13 +268,24 @@ def _wrapped(paragraph: str) -> str:
 
 
 def _what(manifest: Manifest) -> str:
-    grid = manifest.grid
+    grid, made = manifest.grid, manifest.made_from
+    if made is not None:
+        return (
+            f"estimated numbers of {made.estimates} for {manifest.released.count} "
+            f"{manifest.released.kind} and {grid.slots} time slots {_period(manifest)}, computed "
+            f"from {_releases(manifest)}."
+        )
     unit = "people" if manifest.privacy.counting == "people" else "visits"
     return (
         f"estimated numbers of {unit} for {manifest.released.count} {manifest.released.kind} and "
         f"{grid.slots} time slots {_period(manifest)}, computed from records about "
         f"people ({manifest.release.dataset})."
     )
+
+
+def _releases(manifest: Manifest) -> str:
+    named = [f"{one.name} ({one.dataset}, {one.id})" for one in sources_of(manifest)]
+    return f"the release {named[0]}" if len(named) == 1 else f"the releases {'; '.join(named)}"
 
 
 def _period(manifest: Manifest) -> str:
@@ -255,6 +325,8 @@ def noise(manifest: Manifest) -> str:
 
 def _together(manifest: Manifest) -> str:
     total = manifest.privacy.cumulative
+    if manifest.privacy.method in (ADDED, LARGEST):
+        return _operators(manifest)
     if not total.datasets:  # a stream of the first version, whose statement does not tell
         return (
             "Together with other releases. What others about the same people add to it is not "
@@ -276,6 +348,27 @@ def _together(manifest: Manifest) -> str:
         f"releases were planned beforehand; what is said about any single stretch of time amounts "
         f"to {odds(total.worst_period.epsilon)} at most. However they were chosen, the ledger "
         f"refuses what would pass its limit ({'; '.join(total.caps)})."
+    )
+
+
+def _operators(manifest: Manifest) -> str:
+    privacy = manifest.privacy
+    each = "; ".join(
+        f"{one.dataset} epsilon {rounded_up(one.epsilon)}" for one in sources_of(manifest)
+    )
+    if privacy.method == LARGEST:
+        claim = (
+            "Nobody is said to be in the records of two of them, so the promise is that of the "
+            "weakest; for somebody who is, their losses add up."
+        )
+    else:
+        claim = "The same person may be in the records of several of them, so their losses add up."
+    life = privacy.cumulative.lifetime
+    return (
+        f"Together with other releases. Several operators published ({each}). {claim} Nothing was "
+        "measured or charged to put them together. With all earlier releases in their ledgers the "
+        f"change is at most {odds(life.epsilon)} (epsilon {rounded_up(life.epsilon)} at delta "
+        f"{life.delta:g})."
     )
 
 

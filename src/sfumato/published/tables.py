@@ -160,6 +160,7 @@ _FILES = {
     "refine, and for the releases of later weeks (--earlier)",
     "posterior.npz": "how errors of places and time slots hang together, from which the interval "
     "of any sum, difference or ratio follows: for sfumato ask, and Release.sum in Python",
+    "weights.csv": "people for one person counted, by area, with an interval and what to distrust",
     "index.html": "the numbers to look at: open it in a browser, it needs no network",
     "manifest.json": "the privacy statement for machines, and the digest of every other file",
     "README.txt": "this text",
@@ -292,6 +293,13 @@ def _length(seconds: float) -> str:
 
 
 def _unit(manifest: Manifest) -> str:
+    if manifest.made_from is not None:
+        text = (
+            f"count estimates {manifest.made_from.estimates}, not only those in the records: "
+            "numbers of a release were multiplied by weights. weights.csv has them, with what to "
+            "distrust."
+        )
+        return text if manifest.grid.fold is None else f"{text} {manifest.grid.fold.words()}"
     if manifest.kind == "stream":
         text = (
             "count estimates people: in every slot a person counts once, in one place, so a "

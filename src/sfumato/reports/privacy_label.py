@@ -102,7 +102,8 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
     how = "stream" if manifest.get("kind") == "stream" else str(counting)
     fold = {key: str(value)[:10] for key, value in _part(grid, "fold").items()}
     folded = fill(label["fold_note"], **fold) if fold else ""
-    row("counting", words["counting"].get(how, counting), folded)
+    estimates = _part(manifest, "made_from").get("estimates")
+    row("counting", estimates or words["counting"].get(how, counting), folded)
     row("bound", privacy.get("bound"))
     row("scheme", scheme.get("name"))
     coverage = _number(scheme.get("interval_coverage")) or None  # 0: none is stated
