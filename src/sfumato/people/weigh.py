@@ -265,6 +265,6 @@ def _above(people: Table, weights: AreaWeights, census: bool) -> list[str]:
         return []
     return [
         f"The busiest slot has {most:.1f} times the people of the census: visitors, or people "
-        "whose phones are not seen at night. For records that phones leave only when used, give "
-        "`shares` instead of a census."
+        "whose phones are not seen at night. For records that phones leave only when used, take "
+        "market shares instead of a census."
     ]

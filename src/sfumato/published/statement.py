@@ -249,9 +249,8 @@ def statement(
     if total.per_unit:
         paragraphs.append(per_unit_words(manifest))
     paragraphs.append(
-        f"For checking. Unit: {privacy.unit}; neighbours: {privacy.neighbours}. Ledger row "
-        f"{manifest.ledger.length} of {manifest.ledger.id}, {len(total.datasets)} data set(s). "
-        f"{figures} every figure."
+        f"For checking. Unit: {privacy.unit}; neighbours: {privacy.neighbours}. "
+        f"{_rows(manifest)}, {len(total.datasets)} data set(s). {figures} every figure."
     )
     return "\n\n".join(map(_wrapped, paragraphs)) + "\n"
 
@@ -281,6 +280,13 @@ def _what(manifest: Manifest) -> str:
         f"{grid.slots} time slots {_period(manifest)}, computed from records about "
         f"people ({manifest.release.dataset})."
     )
+
+
+def _rows(manifest: Manifest) -> str:
+    if manifest.privacy.method not in (ADDED, LARGEST):
+        return f"Ledger row {manifest.ledger.length} of {manifest.ledger.id}"
+    heads = [f"{one.ledger.length} of {one.ledger.id}" for one in sources_of(manifest)]
+    return f"Ledger rows {', '.join(heads)}"
 
 
 def _releases(manifest: Manifest) -> str:

@@ -355,12 +355,21 @@ def _interval(manifest: Manifest) -> str:
         "lower and upper are meant to hold the count in "
         f"{manifest.scheme.interval_coverage:.0%} of cases: they are about the noise that was "
         "added, about what merging or smoothing may have cost and, as far as noisy numbers show "
-        "it, about what the limit on each person's share left out. They are not about people who "
-        "are missing from the records. Small counts are uncertain: look at the interval "
+        "it, about what the limit on each person's share left out. "
+        f"{_missing_people(manifest)} Small counts are uncertain: look at the interval "
         "before you rank places. The interval of a sum or a difference is not the sum of "
         "intervals, because errors of neighbouring places and hours hang together."
         + (f" That of each slot's sum is in {CITY_TABLE}." if manifest.kind == "stream" else "")
         + ("" if manifest.total is None else f" The counts are {manifest.total.words()}.")
+    )
+
+
+def _missing_people(manifest: Manifest) -> str:
+    if manifest.made_from is None:
+        return "They are not about people who are missing from the records."
+    return (
+        "They are also about the weights, about where those live who are in a place, and about "
+        "people who are missing from the records by chance."
     )
 
 
