@@ -283,3 +283,26 @@ def test_a_stream_is_packed_when_it_is_complete(tmp_path: Path) -> None:
     assert frictionless.validate(str(tmp_path / "package/datapackage.json")).valid
     entry = yaml.safe_load((tmp_path / "package/registry.yaml").read_text("utf-8"))
     assert entry["deployment"]["deployment_model"]["release_type"] == "Many releases"
+
+
+@pytest.mark.privacy
+def test_what_protects_nobody_is_not_packed(few: door.Release, tmp_path: Path) -> None:
+    folder = tmp_path / "few"
+    shutil.copytree(few.folder, folder)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"tainted": True}))
+    with pytest.raises(InputError, match="protects nobody"):
+        door.export(folder, tmp_path / "package", to="package")
+    assert not (tmp_path / "package").exists()
+
+
+@pytest.mark.privacy
+def test_a_package_tells_nothing_that_the_release_does_not(package: Path, tmp_path: Path) -> None:
+    """Made again from the published files alone, without ledger or events, it is the same."""
+    published = json.loads((package / "manifest.json").read_text())["files"]
+    for name in (*published, "manifest.json"):
+        (tmp_path / "alone").mkdir(exist_ok=True)
+        shutil.copy(package / name, tmp_path / "alone" / name)
+    door.export(tmp_path / "alone", tmp_path / "again", to="package")
+    for path in package.iterdir():
+        assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes(), path.name
