@@ -35,6 +35,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,10 @@ class Head:
     hash: str
 
 
+START = Head(0, ORIGIN)
+"""The head of a chain without rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One row as stored. `payload` is canonical JSON."""
@@ -116,6 +121,11 @@ def subkey(key: bytes, purpose: str) -> bytes:
     return hmac.new(key, f"sfumato ledger/1|{purpose}".encode(), hashlib.sha256).digest()
 
 
+@lru_cache(maxsize=8)
+def _chain_key(key: bytes) -> bytes:
+    return subkey(key, "chain")
+
+
 def key_id(key: bytes) -> str:
     """A name for the key that tells nothing about it: shows that another key was given."""
     return subkey(key, "key id").hex()[:16]
@@ -124,20 +134,28 @@ def key_id(key: bytes) -> str:
 def seal(key: bytes, seq: int, kind: str, time: str, payload: str, previous: str) -> Entry:
     """The row, sealed."""
     text = canonical(["entry/1", seq, kind, time, payload, previous])
-    mark = hmac.new(subkey(key, "chain"), text.encode(), hashlib.sha256).hexdigest()
+    mark = hmac.digest(_chain_key(key), text.encode(), "sha256").hex()
     return Entry(seq, kind, time, payload, previous, mark)
 
 
-def first_break(key: bytes, entries: Sequence[Entry]) -> str | None:
-    """What is wrong with the first row that does not belong, or `None` for a whole chain."""
-    previous = ORIGIN
-    for place, entry in enumerate(entries, start=1):
+def is_sealed(key: bytes, entry: Entry) -> bool:
+    """Whether the row is as it was when it was sealed."""
+    right = seal(key, entry.seq, entry.kind, entry.time, entry.payload, entry.previous)
+    return hmac.compare_digest(right.hash, entry.hash)
+
+
+def first_break(key: bytes, entries: Sequence[Entry], after: Head = START) -> str | None:
+    """What is wrong with the first row that does not belong, or `None` for a whole chain.
+
+    `after` is the head that the rows must follow: where the chain begins, if not told.
+    """
+    previous = after.hash
+    for place, entry in enumerate(entries, start=after.length + 1):
         if entry.seq != place:
             return f"row {place} is missing: the next row found is number {entry.seq}"
         if entry.previous != previous:
             return f"row {place} does not follow row {place - 1}: rows were removed or reordered"
-        right = seal(key, entry.seq, entry.kind, entry.time, entry.payload, entry.previous)
-        if not hmac.compare_digest(right.hash, entry.hash):
+        if not is_sealed(key, entry):
             return f"row {place} was edited, or sealed with another key"
         previous = entry.hash
     return None

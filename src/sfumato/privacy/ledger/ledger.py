@@ -1,8 +1,8 @@
 """`Ledger`: the durable record of every event ever charged against a data set.
 
 A release reserves, draws, persists and commits (see `sfumato.privacy.transaction`). Each
-step here is one transaction that holds the ledger alone: it reads all rows, checks the
-chain, decides, and appends. Nothing is ever changed or removed.
+step here is one transaction that holds the ledger alone: it checks the chain as far as this
+process has not (`remembered`), decides, and appends. Nothing is ever changed or removed.
 
 A `Reservation` is budget that is set aside, the key that goes with it, and what it allows. It is
 the `Charger` of a release: each planned measurement may be taken once, exactly as planned.
@@ -17,20 +17,19 @@ import os
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import insert
 
-from sfumato.errors import LedgerBroken, LedgerError, ReservationRefused, UsageError
+from sfumato.errors import LedgerBroken, ReservationRefused, UsageError
 from sfumato.privacy.events import USER_PERIOD, PrivacyEvent, Unit, UnitKind
-from sfumato.privacy.ledger import chain, limits, records
+from sfumato.privacy.ledger import chain, limits, records, remembered
 from sfumato.privacy.ledger import database as tables
-from sfumato.privacy.ledger.chain import ORIGIN, Entry, Head, Keyring, canonical
+from sfumato.privacy.ledger.chain import START, Entry, Head, Keyring
 from sfumato.privacy.ledger.database import Database, data_folder, default_location
 from sfumato.privacy.ledger.limits import Standing
 from sfumato.privacy.ledger.records import ACCOUNTING, Book, Cap, Charge, Claim, Kind, Status
+from sfumato.privacy.ledger.remembered import Change
 
 
 @dataclass(slots=True)
@@ -101,16 +100,16 @@ class Ledger:
             }
             rows = [{"name": name, "value": value} for name, value in facts.items()]
             connection.execute(insert(tables.about), rows)
-            entry = _append(connection, key, [], Kind.GENESIS, dict(facts))
+            entry = remembered.append(connection, key, START, Kind.GENESIS, dict(facts))
         self.keyring.note(entry.head)
 
     def entries(self) -> list[Entry]:
-        """All rows, checked."""
-        return self._look()[1]
+        """All rows, read and checked now."""
+        return remembered.all_rows(self.database, self.keyring)
 
     def book(self) -> Book:
         """What the rows add up to."""
-        return records.read(self.entries())
+        return remembered.look(self.database, self.keyring)
 
     def require_dataset(self, dataset: str) -> None:
         """Refuse a data set that nobody has named, before hours of reading rather than after."""
@@ -126,7 +125,7 @@ class Ledger:
         unit = unit.for_cap()
         if not dataset.strip() or len(dataset) > 200 or not dataset.isprintable():
             raise UsageError("A data set needs a printable name.", remedy="Name whose people.")
-        with _Change(self) as change:
+        with Change(self.database, self.keyring) as change:
             if dataset in change.book.caps:
                 if str(unit) in change.book.caps[dataset]:
                     raise UsageError(
@@ -146,7 +145,7 @@ class Ledger:
         """
         if str(unit) not in self.book().caps.get(dataset, {}):
             unit = unit.for_cap()
-        with _Change(self) as change:
+        with Change(self.database, self.keyring) as change:
             _known(change.book, [dataset])
             change.append(Kind.CAP, {"dataset": dataset, "unit": str(unit), "cap": cap.to_json()})
 
@@ -155,7 +154,7 @@ class Ledger:
         names = sorted(set(datasets))
         if len(names) < 2:
             raise UsageError("Linking needs at least two different data sets.")
-        with _Change(self) as change:
+        with Change(self.database, self.keyring) as change:
             _known(change.book, names)
             change.append(Kind.LINK, {"datasets": names})
 
@@ -166,13 +165,9 @@ class Ledger:
         Refuses a rerun whose configuration or input changed, since the same noise must
         never meet two different inputs.
         """
-        with _Change(self) as change:
+        with Change(self.database, self.keyring) as change:
             _known(change.book, [claim.dataset])
-            self.keyring.sweep(
-                c.id
-                for c in change.book.charges.values()
-                if c.status is Status.RESERVED or (c.status is Status.COMMITTED and c.key_kept)
-            )
+            self.keyring.sweep(change.book.keyed)
             known = change.book.find(claim.dataset, claim.name)
             if known is not None:
                 _same_release(known, claim)
@@ -193,17 +188,22 @@ class Ledger:
                 content = {"release": release, "claim": claim.to_json(), "accounting": ACCOUNTING}
                 change.append(Kind.RESERVE, content)
         row = change.book.charges[release]
-        then = records.read(change.entries[: row.head.length])
-        # What a later migration found about rows that were there already.
-        then.units = {name: u for name, u in change.book.units.items() if name in then.charges}
+        then = self._as_of(row, change.book) if resumed else change.book
         state = limits.standing(
             then, row.claim.dataset, row.claim.unit, row.claim.delta, row.accounting
         )
         return Reservation(row, key, change.book.ledger_id, state, resumed)
 
+    def _as_of(self, row: Charge, now: Book) -> Book:
+        """The book right after the reservation: its rerun quotes the same spend."""
+        then = records.read(self.entries()[: row.head.length])
+        # What a later migration found about rows that were there already.
+        then.units = {name: u for name, u in now.units.items() if name in then.charges}
+        return then
+
     def commit(self, release: str, files: Mapping[str, str], *, keep_key: bool = False) -> None:
         """Record that the output (name to SHA-256) is in place, and destroy the key."""
-        with _Change(self) as change:
+        with Change(self.database, self.keyring) as change:
             row = _charge(change.book, release)
             if row.status is Status.ABANDONED:
                 raise ReservationRefused("This release was abandoned and cannot be committed.")
@@ -216,7 +216,7 @@ class Ledger:
 
     def abandon(self, release: str) -> Charge:
         """Give up an open reservation. It stays charged, and its key is destroyed."""
-        with _Change(self) as change:
+        with Change(self.database, self.keyring) as change:
             row = _charge(change.book, release)
             if row.status is Status.COMMITTED:
                 raise UsageError("This release is published: it cannot be abandoned.")
@@ -238,144 +238,10 @@ class Ledger:
                 remedy="Run sfumato ledger verify. A ledger that is shorter than its note must be "
                 "restored, not trusted.",
             )
-        with _Change(self, trusting=True) as change:
-            found = change.entries[-1].head
+        with Change(self.database, self.keyring, trusting=True) as change:
+            found = change.head
             change.append(Kind.TRUST, {"rows": found.length})
         return found
-
-    def _look(self) -> tuple[bytes, list[Entry]]:
-        self.database.require()
-        noted = self.keyring.noted()  # before the rows: they may grow meanwhile, never shrink
-        key = self.keyring.load()
-        with self.database.reading() as connection:
-            rows = load(connection, self.database)
-        check(key, rows, noted, self.keyring)
-        return key, rows
-
-
-class _Change:
-    """One transaction alone with the ledger: its checked rows, its book, and an append."""
-
-    def __init__(self, ledger: Ledger, *, trusting: bool = False) -> None:
-        self._ledger = ledger
-        self._trusting = trusting
-        self._transaction = ledger.database.writing()
-        self.entries: list[Entry] = []
-        self.book = Book()
-
-    def __enter__(self) -> _Change:
-        keyring = self._ledger.keyring
-        self._ledger.database.require()
-        noted = keyring.noted()
-        self._key = keyring.load()
-        self._connection = self._transaction.__enter__()
-        try:
-            self.entries = load(self._connection, self._ledger.database)
-            check(self._key, self.entries, noted, None if self._trusting else keyring)
-            self.book = records.read(self.entries)
-            if noted is None and len(self.entries) == 1:
-                # Before a second row: from then on a missing note is a fault.
-                keyring.note(self.entries[0].head)
-            if self.book.schema < tables.SCHEMA_VERSION:
-                self._migrate()
-        except BaseException as error:
-            self._transaction.__exit__(type(error), error, error.__traceback__)
-            raise
-        return self
-
-    def _migrate(self) -> None:
-        """Append the row from which on the ledger is of today's schema.
-
-        It holds, sealed, what older rows left unsaid and could be found again: clocks of days,
-        lengths of windows. Older programs refuse the ledger from here on.
-        """
-        said = {c.id: self.book.unit_of(c) for c in self.book.charges.values()}
-        units = {
-            name: str(unit)
-            for name, unit in said.items()
-            if unit != self.book.charges[name].claim.unit
-        }
-        step = {"from": self.book.schema, "to": tables.SCHEMA_VERSION, "units": units}
-        self.append(Kind.MIGRATE, step)
-        self._connection.execute(
-            update(tables.about)
-            .where(tables.about.c.name == "schema")
-            .values(value=str(tables.SCHEMA_VERSION))
-        )
-
-    def append(self, kind: Kind, payload: dict[str, Any]) -> None:
-        self.entries.append(_append(self._connection, self._key, self.entries, kind, payload))
-        self.book = records.read(self.entries)
-
-    def __exit__(self, *error: Any) -> None:
-        self._transaction.__exit__(*error)
-        if error[0] is None:
-            self._ledger.keyring.note(self.entries[-1].head)
-
-
-def load(connection: Connection, database: Database) -> list[Entry]:
-    """All rows as they stand, unchecked."""
-    if not tables.present(connection):
-        raise LedgerError(
-            f"There is no ledger in {database} yet.",
-            remedy="Make one with sfumato ledger init, or with `Ledger.initialise`.",
-        )
-    facts = {row.name: row.value for row in connection.execute(select(tables.about))}
-    if facts.get("schema") not in {str(n) for n in range(1, tables.SCHEMA_VERSION + 1)}:
-        raise LedgerError(
-            f"The ledger {database} has schema version {facts.get('schema')}; this version of "
-            f"sfumato knows {tables.SCHEMA_VERSION}.",
-            remedy="Use the version of sfumato that wrote it, or a newer one.",
-        )
-    rows = connection.execute(select(tables.entries).order_by(tables.entries.c.seq))
-    return [Entry(**row._mapping) for row in rows]
-
-
-def check(
-    key: bytes, entries: list[Entry], noted: Head | None, keyring: Keyring | None = None
-) -> None:
-    """Refuse to work with rows that were tampered with.
-
-    Without `keyring` a missing note of the head is not looked for.
-    """
-    broken = chain.first_break(key, entries) if entries else "there are no rows at all"
-    if broken is None and noted is not None and not chain.is_prefix(noted, entries):
-        broken = (
-            f"it has {len(entries)} rows, but {noted.length} were seen before: rows were cut off"
-        )
-    if broken is not None:
-        raise LedgerBroken(
-            f"The ledger does not hold together: {broken}.",
-            remedy="Restore it from its newest copy, with the key that belongs to it, and run "
-            "sfumato ledger verify. Nothing can be released until then.",
-        )
-    if keyring is not None and not introduced(noted, entries, keyring):
-        raise LedgerBroken(
-            f"There is no note of this ledger's head beside {keyring.path}, and the ledger has "
-            f"{len(entries)} rows: an older copy of it could not be told from it.",
-            remedy="Put the file back from a copy. On a machine that is new to this ledger, or if "
-            "the file is lost for good, compare the ledger with the newest manifests (sfumato "
-            "ledger verify, with their folders) and then accept it with sfumato ledger trust.",
-        )
-
-
-def introduced(noted: Head | None, entries: list[Entry], keyring: Keyring) -> bool:
-    """Whether this machine has a note of the head, which only a first row may lack.
-
-    Asked again because the first note may have come between the two looks.
-    """
-    return noted is not None or len(entries) <= 1 or keyring.noted() is not None
-
-
-def _append(
-    connection: Connection, key: bytes, before: list[Entry], kind: Kind, payload: dict[str, Any]
-) -> Entry:
-    previous = before[-1].hash if before else ORIGIN
-    time = datetime.now(UTC).isoformat(timespec="seconds")
-    entry = chain.seal(key, len(before) + 1, kind.value, time, canonical(payload), previous)
-    names = tables.entries.c.keys()
-    connection.execute(insert(tables.entries).values({n: getattr(entry, n) for n in names}))
-    return entry
 
 
 def _same_release(known: Charge, claim: Claim) -> None:
@@ -396,7 +262,7 @@ def _same_release(known: Charge, claim: Claim) -> None:
     )
 
 
-def _bind(change: _Change, known: Charge, claim: Claim) -> None:
+def _bind(change: Change, known: Charge, claim: Claim) -> None:
     """An earlier version's name of the input may fit several readings: the first one is kept to."""
     if claim.read is None or claim.read == known.claim.fingerprint:
         return

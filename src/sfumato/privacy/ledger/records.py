@@ -15,12 +15,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NoReturn
 
 from sfumato.errors import LedgerBroken, UsageError
 from sfumato.privacy.events import PrivacyEvent, Unit, UnitKind, event_from_json, event_to_json
 from sfumato.privacy.ledger.accounts import Item, distance_as_charged, unit_as_charged
-from sfumato.privacy.ledger.chain import Entry, Head
+from sfumato.privacy.ledger.chain import Entry, Head, canonical
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Claim:
             "delta": self.delta,
             "period": list(self.period),
             "events": [[label, event_to_json(event)] for label, event in self.events],
-            "config": self.config,
+            "config": json.loads(canonical(self.config)),  # whoever gets it may change it
             "fingerprint": self.fingerprint,
             "out": self.out,
             "sums": list(self.sums),
@@ -194,6 +194,16 @@ class Claim:
         )
 
 
+class ReadOnly(dict[str, Any]):
+    """Settings as they stand in a row. The process remembers them, so nobody may change them."""
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("What stands in the ledger cannot be changed.")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    update = pop = popitem = clear = setdefault = _refuse
+
+
 @dataclass(frozen=True, slots=True)
 class Charge:
     """One release in the ledger: what it claimed, and how it ended. Charged in every state."""
@@ -225,17 +235,32 @@ class Book:
     """Release to its unit, where a migration found what its own row left unsaid."""
     bound: dict[str, str] = field(default_factory=dict)
     """Release of an earlier version to the fingerprint with which it was taken up."""
+    named: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Data set and name to the last release that took the name."""
+    keyed: set[str] = field(default_factory=set)
+    """Releases that need their key: open ones, and those of which it was to be kept."""
+    tallies: dict[frozenset[str], Any] = field(default_factory=dict)
+    """What `tally` has added up for data sets that are linked. Never changed, only replaced."""
+
+    def copy(self) -> Book:
+        """A book that rows can be added to while this one stays as it is."""
+        return Book(
+            self.ledger_id,
+            {dataset: dict(caps) for dataset, caps in self.caps.items()},
+            dict(self.linked),
+            dict(self.charges),
+            self.schema,
+            dict(self.units),
+            dict(self.bound),
+            dict(self.named),
+            set(self.keyed),
+            dict(self.tallies),
+        )
 
     def find(self, dataset: str, name: str) -> Charge | None:
         """The release of that name that is reserved or committed; abandoned names are free."""
-        for charge in self.charges.values():
-            if (
-                charge.claim.dataset == dataset
-                and charge.claim.name == name
-                and charge.status is not Status.ABANDONED
-            ):
-                return charge
-        return None
+        charge = self.charges.get(self.named.get((dataset, name), ""))
+        return None if charge is None or charge.status is Status.ABANDONED else charge
 
     def about(self, dataset: str) -> list[Charge]:
         """Everything ever charged about these people, for whatever unit, linked data sets too."""
@@ -282,6 +307,7 @@ def _apply(book: Book, entry: Entry, data: dict[str, Any]) -> None:
         case Kind.MIGRATE:
             book.schema = int(data["to"])
             book.units |= {name: Unit.parse(unit) for name, unit in data["units"].items()}
+            book.tallies.clear()
         case Kind.BIND:
             book.bound[data["release"]] = data["fingerprint"]
         case Kind.TRUST:
@@ -301,6 +327,8 @@ def _apply(book: Book, entry: Entry, data: dict[str, Any]) -> None:
             book.charges[data["release"]] = Charge(
                 data["release"], claim, entry.time, entry.head, accounting=rule
             )
+            book.named[claim.dataset, claim.name] = data["release"]
+            book.keyed.add(data["release"])
         case Kind.COMMIT:
             book.charges[data["release"]] = replace(
                 book.charges[data["release"]],
@@ -308,21 +336,29 @@ def _apply(book: Book, entry: Entry, data: dict[str, Any]) -> None:
                 files=data["files"],
                 key_kept=data["key_kept"],
             )
+            if not data["key_kept"]:
+                book.keyed.discard(data["release"])
         case Kind.ABANDON:
             book.charges[data["release"]] = replace(
                 book.charges[data["release"]], status=Status.ABANDONED
             )
+            book.keyed.discard(data["release"])
 
 
-def read(entries: Sequence[Entry]) -> Book:
-    """The book after these rows. The chain was checked before."""
-    book = Book()
+def extend(book: Book, entries: Sequence[Entry]) -> None:
+    """Add rows to the book. The chain was checked before."""
     for entry in entries:
         try:
-            _apply(book, entry, json.loads(entry.payload))
+            _apply(book, entry, json.loads(entry.payload, object_hook=ReadOnly))
         except (KeyError, ValueError) as error:
             raise LedgerBroken(
                 f"Row {entry.seq} of the ledger cannot be read by this version.",
                 remedy="Use the version of sfumato that wrote it, or a newer one.",
             ) from error
+
+
+def read(entries: Sequence[Entry]) -> Book:
+    """The book after these rows."""
+    book = Book()
+    extend(book, entries)
     return book

@@ -26,7 +26,7 @@ from sfumato.privacy.events import GaussianEvent, PrivacyEvent, Unit, UnitKind
 from sfumato.privacy.exact import rounded_up
 from sfumato.privacy.ledger import chain, records
 from sfumato.privacy.ledger.chain import Entry, Head
-from sfumato.privacy.ledger.ledger import Ledger, Reservation, introduced, load
+from sfumato.privacy.ledger.ledger import Ledger, Reservation
 from sfumato.privacy.ledger.limits import (
     Loss,
     Room,
@@ -41,6 +41,7 @@ from sfumato.privacy.ledger.limits import (
     view_delta,
 )
 from sfumato.privacy.ledger.records import Book, Charge, Status
+from sfumato.privacy.ledger.remembered import introduced, load
 from sfumato.privacy.transaction import TEMPORARY, digests
 from sfumato.published.manifest import (
     MANIFEST_NAME,
@@ -299,7 +300,7 @@ def verify(ledger: Ledger, manifests: Path | None = None) -> Report:
             f"the ledger: {noted.length} rows were seen from this machine, and the ledger does not "
             "begin with them: rows were cut off or replaced"
         )
-    if not introduced(noted, rows, ledger.keyring):
+    if not introduced(noted, len(rows), ledger.keyring):
         findings.append(
             f"the ledger: there is no note of its head beside {ledger.keyring.path}: an older copy "
             "could not be told from it. Put the note back; on a machine that is new to this "
