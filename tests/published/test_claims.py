@@ -18,7 +18,7 @@ from sfumato.privacy.events import (
     PureEvent,
     event_to_json,
 )
-from sfumato.privacy.ledger.limits import compose
+from sfumato.privacy.ledger.totals import compose
 from sfumato.published.manifest import Manifest, Measured
 from sfumato.published.statement import check_claim, recomputed_claim
 

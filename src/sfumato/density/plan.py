@@ -32,7 +32,7 @@ from sfumato.model.places import Places
 from sfumato.model.source import RecallingSource, Source
 from sfumato.model.time_grid import TimeGrid, period_of
 from sfumato.privacy.events import PrivacyEvent, Unit
-from sfumato.privacy.ledger.limits import Spend, compose
+from sfumato.privacy.ledger.totals import Spend, compose
 from sfumato.utility.density import relative_error
 
 _LIKE_CALLS = "tower-hours per person with mean 13.55 and standard deviation 18.33 a week"

@@ -34,7 +34,8 @@ from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid, period_of
 from sfumato.privacy.events import PrivacyEvent
 from sfumato.privacy.ledger import Ledger, Reservation
-from sfumato.privacy.ledger.limits import Spend, check, compose
+from sfumato.privacy.ledger.limits import check
+from sfumato.privacy.ledger.totals import Spend, compose
 from sfumato.privacy.transaction import names_of_input, publish
 from sfumato.privacy.wall import Wall
 from sfumato.published.export import open_pipeline

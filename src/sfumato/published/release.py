@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, UsageError
 from sfumato.model.time_grid import TimeGrid
-from sfumato.privacy.ledger.limits import PER_METRE
+from sfumato.privacy.ledger.totals import PER_METRE
 from sfumato.published.estimate import Estimate
 from sfumato.published.folder import (
     TABLE,

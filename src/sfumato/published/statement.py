@@ -29,7 +29,7 @@ from sfumato.privacy.accounting import (
 from sfumato.privacy.events import MetricEvent, PrivacyEvent, event_from_json
 from sfumato.privacy.exact import decimal_up, exact
 from sfumato.privacy.exact import total as exact_sum
-from sfumato.privacy.ledger.limits import PER_METRE
+from sfumato.privacy.ledger.totals import PER_METRE
 from sfumato.published.manifest import ADDED, LARGEST, Manifest, Privacy, Source
 
 _SAME = 1e-9

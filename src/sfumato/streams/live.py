@@ -30,7 +30,7 @@ from sfumato.model.private import Private
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.events import event_to_json
 from sfumato.privacy.ledger import Charge, Claim, Ledger, Reservation, Status
-from sfumato.privacy.ledger.limits import compose
+from sfumato.privacy.ledger.totals import compose
 from sfumato.privacy.wall import Wall
 from sfumato.published.about import About
 from sfumato.published.statement import check_claim

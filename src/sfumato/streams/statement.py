@@ -15,7 +15,7 @@ from sfumato import __version__
 from sfumato.geography.border import border_lines
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, event_to_json
 from sfumato.privacy.ledger.ledger import Reservation
-from sfumato.privacy.ledger.limits import compose
+from sfumato.privacy.ledger.totals import compose
 from sfumato.privacy.ledger.views import cumulative, ledger_head, release_facts
 from sfumato.privacy.mechanisms.additive import gaussian_variance, laplace_variance
 from sfumato.published.manifest import (

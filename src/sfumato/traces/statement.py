@@ -9,7 +9,7 @@ from sfumato import __version__
 from sfumato.model.traces import MICROSECONDS
 from sfumato.privacy.events import MetricEvent, PrivacyEvent, event_to_json
 from sfumato.privacy.ledger import Reservation
-from sfumato.privacy.ledger.limits import compose
+from sfumato.privacy.ledger.totals import compose
 from sfumato.privacy.ledger.views import cumulative, instant, ledger_head, release_facts
 from sfumato.privacy.noise.planar import ELLIPSOID_FACTOR
 from sfumato.published.manifest import (

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.privacy.ledger.plain import columns
 
 from sfumato.privacy.accounting import event_epsilon, event_rho
 from sfumato.privacy.events import (
@@ -33,7 +34,7 @@ from sfumato.privacy.events import (
     Unit,
     UnitKind,
 )
-from sfumato.privacy.ledger.accounts import Account, Item, accounts_of, columns
+from sfumato.privacy.ledger.accounts import Account, Item, View, accounts_of
 from sfumato.privacy.ledger.nesting import ALWAYS, UNBOUNDED, scaled, steps, within_radius
 
 pytestmark = pytest.mark.privacy
@@ -345,7 +346,7 @@ def test_the_whole_record_is_shown_with_its_days_and_not_capped() -> None:
     week = [item("user-day@UTC", 0, 7)]
     account = Account(Unit())
     assert sum(columns(account, week)[0].counts) == 0
-    assert sum(columns(account, week, whole=True)[0].counts) == 7
+    assert sum(columns(Account(Unit(), view=View.WHOLE), week)[0].counts) == 7
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)

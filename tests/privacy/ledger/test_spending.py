@@ -17,14 +17,8 @@ from sfumato.privacy.accounting import gaussian_mu, guarantee, zcdp_epsilon, zcd
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, MetricEvent, PrivacyEvent
 from sfumato.privacy.exact import exact
 from sfumato.privacy.ledger import Cap
-from sfumato.privacy.ledger.limits import (
-    PER_METRE,
-    Room,
-    compose,
-    fits_caps,
-    how_many_more,
-    largest_fit,
-)
+from sfumato.privacy.ledger.limits import Room, how_many_more, largest_fit
+from sfumato.privacy.ledger.totals import PER_METRE, compose, fits_caps
 
 pytestmark = pytest.mark.privacy
 

@@ -31,6 +31,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -44,7 +45,6 @@ from sfumato.model.time_grid import MICROSECONDS
 from sfumato.privacy.events import PrivacyEvent, Unit, UnitKind
 from sfumato.privacy.ledger.nesting import (
     ALWAYS,
-    UNBOUNDED,
     Ints,
     day_edges,
     scaled,
@@ -164,32 +164,24 @@ class Item:
         return [scaled(e, n, sums=flag) for e, flag in zip(self.events, flags, strict=True)]
 
 
+class View(Enum):
+    """Which charges an account holds, where its unit does not say it."""
+
+    CAPPED = "capped"
+    """Those that a cap holds."""
+    WHOLE = "whole"
+    """A person's whole record, with the days and windows that no cap holds."""
+    PERIOD = "period"
+    """Charges for whole records, at the instants that their periods cover."""
+
+
 @dataclass(frozen=True, slots=True)
 class Account:
     """A unit with nothing left open. `phase_us` is where rows of slots begin."""
 
     unit: Unit
     phase_us: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One step of the account's unit that no other outdoes: where, and the n of every charge."""
-
-    where: tuple[int, int]
-    counts: tuple[int, ...]
-
-    def events(self, account: Account, items: Sequence[Item]) -> list[PrivacyEvent]:
-        """All that this step loses."""
-        return [
-            event
-            for item, n in zip(items, self.counts, strict=True)
-            for event in item.counted(account.unit, n)
-        ]
-
-    @property
-    def charges(self) -> int:
-        return sum(n > 0 for n in self.counts)
+    view: View = View.CAPPED
 
 
 def accounts_of(unit: Unit, items: Iterable[Item]) -> list[Account]:
@@ -225,64 +217,44 @@ def accounts_of(unit: Unit, items: Iterable[Item]) -> list[Account]:
     return [Account(replace(unit, slot_s=slot), phase) for slot, phase in sorted(rows)]
 
 
-def columns(account: Account, items: Sequence[Item], *, whole: bool = False) -> list[Column]:
-    """The steps of the account's unit that may be the worst.
-
-    `whole` also counts what is only shown: days and windows in a person's whole record.
-    """
-    if not items:
-        return []
-    begin, end = _changes(account, items)
-    rows = np.stack([_row(account, item, begin, end, whole) for item in items])
-    rows = np.where(rows == UNBOUNDED, 0, rows)
-    first: dict[bytes, int] = {}
-    for k, column in enumerate(np.ascontiguousarray(rows.T)):
-        first.setdefault(column.tobytes(), k)
-    at = np.fromiter(first.values(), dtype=np.int64)
-    at = at[np.argsort(-rows[:, at].sum(axis=0), kind="stable")]
-    kept: list[int] = []
-    for k in at:
-        if not kept or not (rows[:, kept] >= rows[:, [k]]).all(axis=0).any():
-            kept.append(int(k))
-    return [Column((int(begin[k]), int(end[k])), tuple(int(n) for n in rows[:, k])) for k in kept]
-
-
-def unbounded(account: Account, items: Sequence[Item]) -> int:
-    """How many charges say nothing about this unit, however often they are counted."""
-    begin, end = (np.array([edge], dtype=np.int64) for edge in ALWAYS)
-    rows = [steps(i.unit, i.period, account.unit.kind, begin, end) for i in items]
-    return sum(bool((row == UNBOUNDED).any()) for row in rows)
-
-
-def _row(account: Account, item: Item, begin: Ints, end: Ints, whole: bool) -> Ints:
+def row_of(account: Account, item: Item, begin: Ints, end: Ints) -> Ints:
+    """How often a charge counts in each stretch, what is only said and not counted being 0."""
     kind = account.unit.kind
-    if kind is UnitKind.USER_PERIOD and item.unit.kind is not kind and not whole:
+    if account.view is View.PERIOD:
+        covers = (item.period[0] <= begin) & (end <= item.period[1]) & (item.unit.kind is kind)
+        return covers.astype(np.int64)
+    if kind is UnitKind.USER_PERIOD and item.unit.kind is not kind and account.view is View.CAPPED:
         return np.zeros(begin.size, dtype=np.int64)
     windows = kind is UnitKind.W_EVENT and item.unit.kind is UnitKind.W_EVENT
-    anywhere = windows and not _fits(account, item)
-    return steps(item.unit, item.period, kind, begin, end, anywhere=anywhere)
+    anywhere = windows and not fits(account, item.unit, item.period[0])
+    return np.maximum(steps(item.unit, item.period, kind, begin, end, anywhere=anywhere), 0)
 
 
-def _fits(account: Account, item: Item) -> bool:
-    """Whether all windows of the account begin and end on slot edges of the charge."""
-    own, slot = account.unit, item.unit.slot_s
+def fits(account: Account, charge: Unit, begin: int) -> bool:
+    """Whether all windows of the account begin and end on slot edges of a charge from then on."""
+    own, slot = account.unit, charge.slot_s
     if slot is None or own.slot_s is None or own.span_s is None:
         return False
-    phase = (account.phase_us - item.period[0]) % (slot * MICROSECONDS)
+    phase = (account.phase_us - begin) % (slot * MICROSECONDS)
     return phase == 0 and own.slot_s % slot == 0 and own.span_s % slot == 0
 
 
-def _changes(account: Account, items: Sequence[Item]) -> tuple[Ints, Ints]:
+def changes(account: Account, items: Sequence[Item]) -> tuple[Ints, Ints]:
     """Stretches that stand for all that one step of the account's unit can remove.
 
     Between two of the marks that a row of n can change at, it does not; so one stretch on each
     side of every mark is enough.
     """
     kind = account.unit.kind
-    if kind is UnitKind.USER_PERIOD:
+    instants = account.view is View.PERIOD or kind in (UnitKind.EVENT, UnitKind.POINT)
+    if account.view is View.PERIOD:
+        items = [item for item in items if item.unit.kind is kind]
+    elif kind is UnitKind.USER_PERIOD:
         return np.array([ALWAYS[0]]), np.array([ALWAYS[1]])
+    if not items:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     marks = np.unique([edge for item in items for edge in item.period])
-    if kind in (UnitKind.EVENT, UnitKind.POINT):
+    if instants:
         return marks[:-1], marks[1:]
     if kind is UnitKind.USER_DAY:
         assert account.unit.clock is not None

@@ -39,43 +39,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import pairwise
+
+import numpy as np
 
 from sfumato.errors import BudgetRefused, UsageError
-from sfumato.privacy.accounting import (
-    Method,
-    guarantee,
-    total_epsilon,
-    total_per_metre,
-    total_rho,
-    zcdp_epsilon,
-)
-from sfumato.privacy.events import (
-    USER_PERIOD,
-    GaussianEvent,
-    MetricEvent,
-    PrivacyEvent,
-    Unit,
-    UnitKind,
-)
-from sfumato.privacy.exact import decimal_up, exact
-from sfumato.privacy.ledger.accounts import Account, Item, accounts_of, columns, unbounded
+from sfumato.privacy.events import USER_PERIOD, PrivacyEvent, Unit, UnitKind
+from sfumato.privacy.ledger.accounts import Account, Item, View, accounts_of
+from sfumato.privacy.ledger.nesting import Ints
 from sfumato.privacy.ledger.records import Book, Cap, Charge, Claim
-
-PER_METRE = "per metre"
-"""Method of location noise: its epsilon is per metre, and there is no rho."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spend:
-    """The composition of some releases: rho, and epsilon at a delta by the named method."""
-
-    releases: int
-    rho: float | None
-    epsilon: float
-    delta: float
-    method: str
+from sfumato.privacy.ledger.tally import CHARGES, Columns, Tally, tally_of, tally_of_items
+from sfumato.privacy.ledger.totals import Spend, Totals, compose
+from sfumato.privacy.ledger.worst import Choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,50 +81,25 @@ class Standing:
     """All charges about these people, for whatever unit and period."""
 
 
-def compose(events: Sequence[PrivacyEvent], delta: float, releases: int = 1) -> Spend:
-    """The smallest statement about all events together.
-
-    Events of several releases may have been chosen in the light of each other's answers;
-    those of one release are fixed beforehand.
-    """
-    return _composed(tuple(events), delta, releases)
-
-
-@lru_cache(maxsize=4096)  # days of one account often bear the same charges
-def _composed(events: tuple[PrivacyEvent, ...], delta: float, releases: int) -> Spend:
-    if events and all(isinstance(event, MetricEvent) for event in events):
-        return Spend(releases, None, decimal_up(total_per_metre(events)), delta, PER_METRE)
-    if releases <= 1 and all(isinstance(event, GaussianEvent) for event in events):
-        found = guarantee(events, delta)
-        return Spend(releases, found.rho, found.epsilon, delta, found.method.value)
-    rho, pure = decimal_up(total_rho(events)), total_epsilon(events)
-    epsilon, method = zcdp_epsilon(rho, delta), Method.ZCDP
-    if pure is not None and decimal_up(pure) <= epsilon:
-        epsilon, method = decimal_up(pure), Method.PURE
-    return Spend(releases, rho, epsilon, delta, method.value)
-
-
 def events_of(charges: Sequence[Charge]) -> list[PrivacyEvent]:
     """Every event of the releases, in the order of the ledger."""
     return [event for charge in charges for _, event in charge.claim.events]
 
 
-def worst_period(
-    periods: Sequence[tuple[int, int]], events: Sequence[Sequence[PrivacyEvent]], delta: float
-) -> tuple[tuple[int, int] | None, Spend]:
+def worst_period(tally: Tally, delta: float) -> tuple[tuple[int, int] | None, Spend]:
     """The stretch of time about which most was released, by epsilon, and what it bears."""
-    marks = sorted({instant for period in periods for instant in period})
-    where, worst = None, compose([], delta, 0)
-    seen: set[tuple[int, ...]] = set()
-    for start, end in pairwise(marks):
-        over = tuple(k for k, (a, b) in enumerate(periods) if a <= start and end <= b)
-        if over in seen:
-            continue
-        seen.add(over)
-        borne = compose([event for k in over for event in events[k]], delta, len(over))
-        if over and (where is None or borne.epsilon > worst.epsilon):
-            where, worst = (start, end), borne
-    return where, worst
+    columns = tally.columns(_PERIODS)
+    covered = np.flatnonzero(columns.small[:, CHARGES])
+    borne = columns.taken(covered, columns.begin[covered], columns.end[covered])
+    found = Choice(tally, _PERIODS, borne).worst(delta, earliest=True)
+    if found is None:
+        return None, compose([], delta, 0)
+    k, spend = found
+    return (int(borne.begin[k]), int(borne.end[k])), spend
+
+
+_PERIODS = Account(USER_PERIOD, view=View.PERIOD)
+_WHOLE = Account(USER_PERIOD, view=View.WHOLE)
 
 
 def view_delta(caps: Sequence[Cap], fallback: float) -> float:
@@ -158,27 +107,33 @@ def view_delta(caps: Sequence[Cap], fallback: float) -> float:
     return min((cap.delta for cap in caps if cap.delta is not None), default=fallback)
 
 
-def loss_of(unit: Unit, items: Sequence[Item], delta: float) -> Loss:
+def loss_of(unit: Unit, tally: Tally, delta: float) -> Loss:
     """The account of a unit: the worst of all its days, windows or instants, by epsilon."""
     found: Loss | None = None
-    for account in accounts_of(unit, items):
-        missed = unbounded(account, items)
-        for column in columns(account, items):
-            spend = compose(column.events(account, items), delta, column.charges)
-            if found is None or spend.epsilon > found.spend.epsilon:
-                where = None if unit.kind is UnitKind.USER_PERIOD else column.where
-                found = Loss(account.unit, spend, where, missed, _whole(account, items, delta))
+    for account in accounts_of(unit, tally.kinds.values()):
+        columns = tally.columns(account)
+        worst = Choice(tally, account, columns).worst(delta)
+        if worst is None:
+            continue
+        k, spend = worst
+        if found is None or spend.epsilon > found.spend.epsilon:
+            where = (int(columns.begin[k]), int(columns.end[k]))
+            whole = unit.kind is UnitKind.USER_PERIOD
+            found = Loss(
+                account.unit,
+                spend,
+                None if whole else where,
+                tally.unbounded(account),
+                _whole(tally, delta) if whole else None,
+            )
     return Loss(unit, compose([], delta, 0), None) if found is None else found
 
 
-def _whole(account: Account, items: Sequence[Item], delta: float) -> Spend | None:
+def _whole(tally: Tally, delta: float) -> Spend | None:
     """A person's whole record, days and windows included, where there are any."""
-    if account.unit.kind is not UnitKind.USER_PERIOD:
+    if not any(u.kind in (UnitKind.USER_DAY, UnitKind.W_EVENT) for u in tally.periods):
         return None
-    if not any(i.unit.kind in (UnitKind.USER_DAY, UnitKind.W_EVENT) for i in items):
-        return None
-    (column,) = columns(account, items, whole=True)
-    return compose(column.events(account, items), delta, column.charges)
+    return tally.totals(_WHOLE, tally.columns(_WHOLE), 0).spend(delta)
 
 
 def losses(book: Book, dataset: str, delta: float) -> tuple[Loss, ...]:
@@ -187,12 +142,23 @@ def losses(book: Book, dataset: str, delta: float) -> tuple[Loss, ...]:
     For every unit with a cap or a charge, and always for a day and a single record: what is
     charged for a whole record is lost by its parts as well.
     """
-    items = book.items(dataset)
-    units = book.units_of(dataset)
+    tally = tally_of(book, dataset)
+    units = units_of(book, dataset)
     for kind in (UnitKind.USER_PERIOD, UnitKind.USER_DAY, UnitKind.EVENT):
         if not any(unit.kind is kind for unit in units):
             units.append(Unit(kind))
-    return tuple(loss_of(unit, items, delta) for unit in units)
+    return tuple(loss_of(unit, tally, delta) for unit in units)
+
+
+def units_of(book: Book, dataset: str) -> list[Unit]:
+    """Units with a cap or a charge, in a fixed order."""
+    found = {str(unit): unit for unit, _ in book.caps_of(dataset)}
+    for unit in tally_of(book, dataset).periods:
+        # Where a cap names the kind, its accounts hold the charge; a name of its own is not
+        # needed then.
+        if not any(known.kind is unit.kind for known in found.values()):
+            found[str(unit)] = unit
+    return [found[name] for name in sorted(found)]
 
 
 def standing(book: Book, dataset: str, unit: Unit, delta: float, accounting: int = 2) -> Standing:
@@ -201,34 +167,34 @@ def standing(book: Book, dataset: str, unit: Unit, delta: float, accounting: int
     Under accounting 1, by which reservations of the first version were admitted and are
     finished, the account of a unit is the sum of the charges that bear its name.
     """
-    named = book.caps_of(dataset, unit)
+    named, tally = book.caps_of(dataset, unit), tally_of(book, dataset)
     caps = [cap for _, cap in named]
-    everything = book.about(dataset)
     # Location noise asks for no delta, but what it adds to may have one.
-    known = min((c.claim.delta for c in everything if c.claim.delta > 0), default=0.0)
-    shown = view_delta(caps, delta or known)
-    charges = [c for c in everything if c.claim.unit.kind is unit.kind]
+    shown = view_delta(caps, delta or tally.least_delta)
     group, per_unit = tuple(sorted(book.linked[dataset])), losses(book, dataset, shown)
     if accounting == 1:
-        own = [c for c in charges if c.claim.unit == unit]
         caps = [cap for name, cap in named if name == unit]
-        lifetime = compose(events_of(own), shown, len(own))
-        periods = [charge.claim.period for charge in own]
-        where, worst = worst_period(periods, [events_of([c]) for c in own], shown)
-        return Standing(lifetime, worst, where, tuple(caps), group, per_unit, len(everything))
-    if unit.kind is UnitKind.USER_PERIOD:
-        lifetime = compose(events_of(charges), shown, len(charges))
-        periods = [charge.claim.period for charge in charges]
-        where, worst = worst_period(periods, [events_of([c]) for c in charges], shown)
-        return Standing(lifetime, worst, where, tuple(caps), group, per_unit, len(everything))
-    items = book.items(dataset)
-    found = max(
-        (loss_of(of, items, shown) for of in [name for name, _ in named] or [unit]),
-        key=lambda loss: loss.spend.epsilon,
-    )
-    return Standing(
-        found.spend, found.spend, found.where, tuple(caps), group, per_unit, len(everything)
-    )
+        own = [c.claim for c in book.about(dataset) if c.claim.unit == unit]
+        # By its name alone, and as it was charged: no unit counts otherwise than once.
+        tally_1 = tally_of_items([replace(claim.item(), unit=USER_PERIOD) for claim in own])
+        (lifetime, worst, where) = _records(tally_1, shown)
+    elif unit.kind is UnitKind.USER_PERIOD:
+        (lifetime, worst, where) = _records(tally, shown)
+    else:
+        found = max(
+            (loss_of(of, tally, shown) for of in [name for name, _ in named] or [unit]),
+            key=lambda loss: loss.spend.epsilon,
+        )
+        lifetime, worst, where = found.spend, found.spend, found.where
+    return Standing(lifetime, worst, where, tuple(caps), group, per_unit, len(tally.items))
+
+
+def _records(tally: Tally, delta: float) -> tuple[Spend, Spend, tuple[int, int] | None]:
+    """Charges for whole records: over a life, and in the worst period."""
+    account = Account(USER_PERIOD)
+    lifetime = tally.totals(account, tally.columns(account), 0).spend(delta)
+    where, worst = worst_period(tally, delta)
+    return lifetime, worst, where
 
 
 Replan = Callable[[float], Sequence[PrivacyEvent]]
@@ -241,35 +207,13 @@ MOST_RELEASES = 1000
 """Further ahead than this nobody plans, and counting would take long."""
 
 
-def fits_caps(events: Sequence[PrivacyEvent], caps: Sequence[Cap], releases: int = 2) -> bool:
-    """Whether the composition of the events keeps every cap.
-
-    `releases` is 1 where all events belong to one release, fixed before its first answer; any
-    larger number stands for several.
-    """
-    for cap in caps:
-        if cap.rho is not None and (
-            any(isinstance(event, MetricEvent) for event in events)
-            or total_rho(events) > exact(cap.rho)
-        ):
-            return False
-        if (
-            cap.epsilon is not None
-            and cap.delta is not None
-            and not compose(events, cap.delta, releases).epsilon <= cap.epsilon
-        ):
-            return False
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class Limit:
     """One cap at one day, window, instant or whole record: what is spent, and what comes."""
 
     cap: Cap
     unit: Unit
-    spent: tuple[PrivacyEvent, ...]
-    releases: int
+    spent: Totals
     n: int
     """How often the new release counts here."""
     where: tuple[int, int] | None = None
@@ -277,7 +221,7 @@ class Limit:
     @property
     def kept(self) -> bool:
         """Whether the cap holds without the new release."""
-        return fits_caps(self.spent, [self.cap], self.releases)
+        return self.spent.fits(self.cap)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,38 +234,32 @@ class Room:
     @classmethod
     def under(cls, book: Book, claim: Claim) -> Room:
         """The room for a claim."""
-        known, item = book.items(claim.dataset), claim.item()
-        items, limits = [*known, item], []
+        tally, item, limits = tally_of(book, claim.dataset), claim.item(), []
+        kinds = [*tally.kinds.values(), item]
         for unit, cap in book.caps_of(claim.dataset):
-            for account in accounts_of(unit, items):
-                for column in columns(account, items):
-                    spent = [
-                        event
-                        for one, n in zip(known, column.counts, strict=False)
-                        for event in one.counted(account.unit, n)
-                    ]
-                    n = column.counts[-1]
-                    releases = column.charges - (n > 0)
-                    limits.append(Limit(cap, account.unit, tuple(spent), releases, n, column.where))
+            for account in accounts_of(unit, kinds):
+                columns, row = tally.ahead(account, item)
+                limits += _binding(tally, account, cap, columns, row)
         return cls(item, tuple(limits))
 
     @classmethod
     def at_once(cls, book: Book, dataset: str, unit: Unit) -> Room:
         """The room for releases of a unit that all meet the worst of its days or windows."""
-        items, limits = book.items(dataset), []
+        tally, limits = tally_of(book, dataset), []
         for name, cap in book.caps_of(dataset, unit):
-            for account in accounts_of(name, items):
-                found = columns(account, items)
-                limits += [
-                    Limit(cap, account.unit, tuple(c.events(account, items)), c.charges, 1)
-                    for c in found
-                ] or [Limit(cap, account.unit, (), 0, 1)]
+            for account in accounts_of(name, tally.kinds.values()):
+                columns = tally.columns(account)
+                once = np.ones(columns.begin.size, np.int64)
+                limits += _binding(tally, account, cap, columns, once) or [
+                    Limit(cap, account.unit, Totals.of((), 0), 1)
+                ]
         return cls(Item(unit, (0, 1), ()), tuple(limits))
 
     @classmethod
     def flat(cls, spent: Sequence[PrivacyEvent], caps: Sequence[Cap]) -> Room:
         """One account in which everything counts once."""
-        limits = (Limit(cap, USER_PERIOD, tuple(spent), int(bool(spent)), 1) for cap in caps)
+        totals = Totals.of(tuple(spent), int(bool(spent)))
+        limits = (Limit(cap, USER_PERIOD, totals, 1) for cap in caps)
         return cls(Item(USER_PERIOD, (0, 1), ()), tuple(limits))
 
     def passed(self, events: Sequence[PrivacyEvent], releases: int = 1) -> Limit | None:
@@ -330,14 +268,29 @@ class Room:
         item = replace(self.item, events=tuple(events), sums=sums)
         for limit in self.limits:
             planned = item.counted(limit.unit, limit.n)
-            together = limit.releases + (releases if limit.n > 0 else 0)
-            if not fits_caps([*limit.spent, *planned], [limit.cap], together):
+            together = limit.spent.plus(planned, releases if limit.n > 0 else 0)
+            if not together.fits(limit.cap):
                 return limit
         return None
 
     def fits(self, events: Sequence[PrivacyEvent], releases: int = 1) -> bool:
         """Whether releases with these events keep every cap."""
         return self.passed(events, releases) is None
+
+
+def _binding(tally: Tally, account: Account, cap: Cap, columns: Columns, row: Ints) -> list[Limit]:
+    """The cap at every day, window or instant at which it may be passed."""
+    choice = Choice(tally, account, columns)
+    return [
+        Limit(
+            cap,
+            account.unit,
+            choice.totals(k),
+            int(row[k]),
+            (int(columns.begin[k]), int(columns.end[k])),
+        )
+        for k in choice.binding(cap, row)
+    ]
 
 
 def largest_fit(room: Room, replan: Replan, releases: int = 1) -> float:
@@ -389,7 +342,7 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
     if limit is None:
         return
     delta = view_delta([limit.cap], claim.delta)
-    so_far = compose(limit.spent, delta, limit.releases)
+    so_far = limit.spent.spend(delta)
     counted = replace(room.item, events=tuple(planned)).counted(limit.unit, limit.n)
     asked = compose(counted, delta)
     left = None

@@ -82,9 +82,13 @@ _SHORTEST_DAY = 20 * 3600 * MICROSECONDS
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+Period = tuple[int, int] | tuple[Ints, Ints]
+"""First instant and first instant after; arrays where a rule is asked of many charges at once."""
+
+
 def steps(
     charge: Unit,
-    period: tuple[int, int],
+    period: Period,
     account: UnitKind,
     begin: Ints,
     end: Ints,
@@ -95,7 +99,8 @@ def steps(
 
     For the accounts `event` and `point` the stretch is where the one record lies. `UNBOUNDED`
     where no number of steps is enough. `anywhere`: a stretch stands for all of its length that
-    begin near it, not only for itself, so that no window may be taken to fit it.
+    begin near it, not only for itself, so that no window may be taken to fit it. Of many charges
+    for one unit, `period` has the edges as columns, and the answer one row for each.
     """
     first, last = np.maximum(begin, period[0]), np.minimum(end, period[1])
     met = first < last
@@ -174,32 +179,31 @@ def day_edges(clock: str, begin: int, end: int) -> Ints:
     return np.asarray(near[max(low, 0) : high], dtype=np.int64)
 
 
-def _days(clock: str | None, period: tuple[int, int], first: Ints, last: Ints) -> Ints:
+def _days(clock: str | None, period: Period, first: Ints, last: Ints) -> Ints:
     """Days removed whole count 1, days that are cut 2. A period may begin or end within a day."""
     if clock is None:
         whole = -(-(period[1] - period[0]) // _SHORTEST_DAY)
         met = (last - first) // _SHORTEST_DAY + 2
         inside = (first == period[0]) & (last == period[1])
         return np.where(inside, whole, np.minimum(met + 2, 2 * whole)).astype(np.int64)
-    edges = np.clip(day_edges(clock, *period), *period)
-    return _cells(edges, first, last)
+    edges = day_edges(clock, int(np.min(period[0])), int(np.max(period[1])))
+    return _cells(edges, period, first, last)
 
 
-def _cells(edges: Ints, first: Ints, last: Ints) -> Ints:
+def _cells(edges: Ints, period: Period, first: Ints, last: Ints) -> Ints:
     """For cells that part a period: those in [first, last) once, those that are cut twice."""
     low = np.searchsorted(edges, first, side="right") - 1
     high = np.searchsorted(edges, last, side="left")
     inside = (low >= 0) & (high < edges.size) & (low < high)
     low, high = np.where(inside, low, 0), np.where(inside, high, 1)
-    cut_first, cut_last = edges[low] < first, edges[high] > last
+    cut_first = np.maximum(edges[low], period[0]) < first
+    cut_last = np.minimum(edges[high], period[1]) > last
     met = high - low
     count = met + cut_first + np.where(met > 1, cut_last, cut_last & ~cut_first)
     return np.where(inside, count, 0).astype(np.int64)
 
 
-def _windows(
-    charge: Unit, period: tuple[int, int], first: Ints, last: Ints, anywhere: bool
-) -> Ints:
+def _windows(charge: Unit, period: Period, first: Ints, last: Ints, anywhere: bool) -> Ints:
     """Windows that cover [first, last), cut at most at its two ends: see the module.
 
     Where slots are not all of one length the span is no whole number of them (`streams.facts`).

@@ -274,10 +274,6 @@ class Book:
         claim = charge.claim
         return unit_as_charged(claim.unit, claim.period, claim.config)
 
-    def items(self, dataset: str) -> list[Item]:
-        """The same as the accounts see it."""
-        return [charge.claim.item(self.unit_of(charge)) for charge in self.about(dataset)]
-
     def caps_of(self, dataset: str, unit: Unit | None = None) -> list[tuple[Unit, Cap]]:
         """Every cap that binds, with its unit; of one kind of unit where one is given."""
         return [
@@ -286,17 +282,6 @@ class Book:
             for name, cap in self.caps[one].items()
             if unit is None or Unit.parse(name).kind is unit.kind
         ]
-
-    def units_of(self, dataset: str) -> list[Unit]:
-        """Units with a cap or a charge, in a fixed order."""
-        found = {str(unit): unit for unit, _ in self.caps_of(dataset)}
-        for charge in self.about(dataset):
-            # Where a cap names the kind, its accounts hold the charge; a name of its own is not
-            # needed then.
-            unit = self.unit_of(charge)
-            if not any(known.kind is unit.kind for known in found.values()):
-                found[str(unit)] = unit
-        return [found[name] for name in sorted(found)]
 
 
 def _apply(book: Book, entry: Entry, data: dict[str, Any]) -> None:

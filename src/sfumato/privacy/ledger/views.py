@@ -30,18 +30,19 @@ from sfumato.privacy.ledger.ledger import Ledger, Reservation
 from sfumato.privacy.ledger.limits import (
     Loss,
     Room,
-    Spend,
-    compose,
     events_of,
     how_many_more,
     largest_fit,
     loss_of,
     losses,
     standing,
+    units_of,
     view_delta,
 )
 from sfumato.privacy.ledger.records import Book, Charge, Status
 from sfumato.privacy.ledger.remembered import introduced, load
+from sfumato.privacy.ledger.tally import tally_of
+from sfumato.privacy.ledger.totals import Spend, Totals, compose
 from sfumato.privacy.transaction import TEMPORARY, digests
 from sfumato.published.manifest import (
     MANIFEST_NAME,
@@ -83,7 +84,7 @@ def show(book: Book, dataset: str | None = None) -> dict[str, Any]:
             {
                 "dataset": name,
                 "linked": sorted(book.linked[name] - {name}),
-                "units": [_unit(book, name, unit) for unit in book.units_of(name)],
+                "units": [_unit(book, name, unit) for unit in units_of(book, name)],
                 "losses": [
                     loss_view(loss) for loss in losses(book, name, _delta(book, name, None))
                 ],
@@ -103,7 +104,7 @@ def _delta(book: Book, dataset: str, unit: Unit | None) -> float:
 def _unit(book: Book, dataset: str, unit: Unit) -> dict[str, Any]:
     caps = [cap for name, cap in book.caps_of(dataset) if name == unit]
     delta = view_delta(caps, _delta(book, dataset, unit))
-    found = loss_of(unit, book.items(dataset), delta)
+    found = loss_of(unit, tally_of(book, dataset), delta)
     worst, where = found.spend, found.where
     if unit.kind is UnitKind.USER_PERIOD:
         state = standing(book, dataset, unit, delta)
@@ -173,8 +174,8 @@ def plan(
     """
     caps = [cap for _, cap in book.caps_of(dataset, unit)]
     room, shown = Room.at_once(book, dataset, unit), view_delta(caps, delta)
-    worst = max(room.limits, key=lambda limit: compose(limit.spent, shown).epsilon, default=None)
-    spent, charges = ((), 0) if worst is None else (worst.spent, worst.releases)
+    borne = [limit.spent for limit in room.limits]
+    spent = max(borne, key=lambda one: one.spend(shown).epsilon, default=Totals.of((), 0))
 
     def one(asked: float) -> list[PrivacyEvent]:
         l2 = rounded_up(_TYPICAL_LIMIT * WEIGHT_UNITS)
@@ -186,10 +187,10 @@ def plan(
         "dataset": dataset,
         "unit": str(unit),
         "caps": [cap.to_json() for cap in caps],
-        "spent": spend_view(compose(spent, shown, charges)),
+        "spent": spend_view(spent.spend(shown)),
         "each": {"epsilon": epsilon, "delta": delta},
         "more_releases": more,
-        "then_spent": spend_view(compose([*spent, *one(epsilon) * more], shown, charges + more)),
+        "then_spent": spend_view(spent.plus(one(epsilon) * more, more).spend(shown)),
     }
     if releases is not None:
         count = releases
