@@ -8,6 +8,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.privacy.ledger import plain
 
 from sfumato.privacy.accounting import zcdp_rho
 from sfumato.privacy.events import (
@@ -29,7 +30,6 @@ from sfumato.privacy.ledger.limits import Room, loss_of, worst_period
 from sfumato.privacy.ledger.records import Book, Charge
 from sfumato.privacy.ledger.tally import Tally, tally_of_items
 from sfumato.privacy.ledger.totals import Totals, compose, fits_caps, sum_of
-from tests.privacy.ledger import plain
 
 pytestmark = pytest.mark.privacy
 

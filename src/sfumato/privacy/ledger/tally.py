@@ -140,6 +140,8 @@ class Tally:
                 for event in item.counted(account.unit, int(row_of(account, item, begin, end)[0]))
             ]
 
+        if small[CHARGES] == 0:
+            return Totals.of((), 0)
         if small[CHARGES] == 1:
             only = next(islice(self.sorts, small[SORT] - 1, None))
             return Totals(losses, 1, lambda: only.counted(account.unit, small[COUNTS]))

@@ -197,6 +197,7 @@ class Totals:
         return self.releases <= 1 and self.sum.other == 0
 
 
+@lru_cache(maxsize=4096)
 def _up(grains: int, slack: int) -> float | None:
     """The sum as `decimal_up` rounds it; None where that hangs on what was rounded off."""
     low = decimal_up(Fraction(grains, GRAIN))
