@@ -4,7 +4,7 @@
     python -m benchmarks.people --seeds 101,102 --show          # a look at other seeds, no file
 
 A crowd (`sfumato.city.crowd`) lives on a grid of zones for two working days, at home at night. A
-phone is seen in some of the hours, each person's in a share of their own (a sixth in the mean).
+phone is seen in some of the hours, each person's in a share of their own (a twentieth in the mean).
 Market shares hang on where people live: every district of four zones has its own, from 10 to 60
 percent (15 to 45 where there are two operators). An operator's customers are drawn by them and
 released by `bayes`, with noise of its own.
@@ -75,7 +75,7 @@ EPSILON, SHARE_SD = 1.0, 0.05
 ALONE, PAIRED = (0.10, 0.60), (0.15, 0.45)
 """Least and largest market share of a district: of one operator, and of each of two."""
 VISIBLE = (1.0, 19.0)
-"""Beta law of the share of hours in which a person's phone is seen: a sixth in the mean."""
+"""Beta law of the share of hours in which a person's phone is seen: a twentieth in the mean."""
 OVERLAPS = (0.0, 0.05, 0.2)
 QUESTIONS, KNOWN = 400, 8
 """Sums that are asked for, and draws of what an operator knows of its shares."""

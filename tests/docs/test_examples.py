@@ -110,6 +110,7 @@ def test_people_of_one_operator_and_of_two(here: Path, monkeypatch: pytest.Monke
     pa_csv.write_csv(pa.table({"area": ids, "share": [0.3] * len(ids)}), here / "red.csv")
     run(DOCS / "commands" / "weigh.md")
     run(DOCS / "commands" / "combine.md")
+    run(DOCS / "people.md")
     assert (here / "releases" / "week-37-people" / "weights.csv").is_file()
     assert (here / "city" / "week-37" / "index.html").is_file()
 

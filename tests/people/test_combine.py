@@ -17,6 +17,8 @@ import sfumato
 from sfumato.cli.main import app
 from sfumato.errors import InputError, UsageError
 from sfumato.people import folder as folder_module
+from sfumato.privacy.accounting import guarantee
+from sfumato.privacy.events import event_from_json
 from sfumato.published.manifest import ADDED, LARGEST, MANIFEST_NAME, Manifest
 from sfumato.published.release import Release
 from sfumato.published.statement import adds_up_to_claim, check_claim
@@ -59,6 +61,31 @@ def test_where_nobody_is_at_two_the_promise_is_the_weakest(town: Town, tmp_path:
     assert made.manifest.privacy.method == LARGEST
     assert "that of the weakest" in " ".join(made.statement().split())
     assert adds_up_to_claim(made.manifest)
+
+
+def test_the_claim_is_never_less_than_what_all_measurements_lose(city: Release) -> None:
+    """Neighbours differ by one person at both operators: every event of both lists happens."""
+    privacy = city.manifest.privacy
+    events = [event_from_json(one.event) for one in privacy.measurements]
+    assert guarantee(events, privacy.delta).epsilon <= privacy.epsilon
+
+
+def test_the_same_releases_give_the_same_bytes(town: Town, city: Release, tmp_path: Path) -> None:
+    """Nothing but the folders is read: no record, no ledger, no clock, no chance."""
+    again = sfumato.combine(
+        [town.red, town.blue], shares=[0.5, 0.5], overlap=0.1, out=tmp_path / "city"
+    )
+    assert again.manifest == city.manifest
+
+
+def test_a_package_of_several_operators(city: Release, tmp_path: Path) -> None:
+    sfumato.export(city, tmp_path / "package", to="package", publisher="City", licence="CC-BY-4.0")
+    assert sfumato.read_release(tmp_path / "package").manifest.privacy == city.manifest.privacy
+
+
+def test_records_of_one_operator_are_no_truth_for_all_people(town: Town, city: Release) -> None:
+    with pytest.raises(InputError, match="no truth"):
+        sfumato.evaluate(city, events=town.folder / "city" / "events.parquet", zones=town.zones)
 
 
 def _changed(city: Release, **privacy: object) -> Manifest:

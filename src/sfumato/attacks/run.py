@@ -31,7 +31,7 @@ from sfumato.model.counts import Bound
 from sfumato.model.places import Places
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import Clock, TimeGrid
-from sfumato.published.release import Release, as_release
+from sfumato.published.release import Release, as_release, of_records
 
 UNPROTECTED = "no protection"
 Table = NDArray[np.float64]
@@ -207,7 +207,7 @@ def attack(
         ) from None
     tell: Progress = progress or (lambda *_: None)
     given = [releases] if isinstance(releases, str | os.PathLike | Release) else list(releases)
-    opened = [as_release(one, tz=tz) for one in given]
+    opened = [of_records(as_release(one, tz=tz)) for one in given]
     tables = [attackable(one) for one in opened]
     times = tables[0].grid
     said = PlaceOptions(

@@ -36,7 +36,7 @@ from sfumato.model.places import Places
 from sfumato.model.source import Progress
 from sfumato.privacy.door import open_private
 from sfumato.published.manifest import MANIFEST_NAME
-from sfumato.published.release import Release, as_release
+from sfumato.published.release import Release, as_release, of_records
 from sfumato.reports.internal import (
     INTERNAL_NAME,
     AttackPanel,
@@ -232,7 +232,7 @@ def evaluate(
         >>> found.evaluations[0].overall["mean_relative_error"]            # doctest: +SKIP
     """
     given = [releases] if isinstance(releases, str | os.PathLike | Release) else list(releases)
-    published = tuple(as_release(one) for one in given)
+    published = tuple(of_records(as_release(one)) for one in given)
     _comparable(published)
     first = published[0]
     said = PlaceOptions(

@@ -382,6 +382,22 @@ def as_release(given: str | os.PathLike[str] | Release, tz: str | None = None) -
     return given if isinstance(given, Release) else read_release(given, tz=tz)
 
 
+def of_records(release: Release) -> Release:
+    """The release itself, refused where its numbers are not those of the holder's records.
+
+    Raises:
+        InputError: It was weighed or combined, so records of one operator are no truth for it.
+    """
+    if release.manifest.made_from is not None:
+        raise InputError(
+            "it estimates all people, not those in the records, so the records are no truth for "
+            "it.",
+            file=str(release.folder),
+            remedy="Take the release that it was made from.",
+        )
+    return release
+
+
 def _per(manifest: Manifest) -> str:
     """What a loss is for, where it is not for a whole unit."""
     return " per metre" if manifest.privacy.method == PER_METRE else ""
