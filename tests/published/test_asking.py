@@ -158,7 +158,10 @@ def test_without_a_posterior_nothing_is_made_up(bare: Release) -> None:
     assert bare.compare({"hours": 8}, {"hours": 9}).clear is None
     cell = bare.present("2024-03-05T12:30", zones="b")
     assert cell.at_most == pytest.approx(cell.estimate.value + 2), "of a cell one is published"
-    assert bare.present("2024-03-05T12:30").at_most is None
+    area = bare.present("2024-03-05T12:30", zones=["b", "c"])
+    assert area.at_most == pytest.approx(area.estimate.value + 2 * 2), "cells' upper ends"
+    assert area.estimate.lower is None, "the sum itself has no interval"
+    assert any("more than needed" in note for note in area.notes)
 
 
 def test_who_may_be_there(week: Release, home: Path) -> None:

@@ -12,7 +12,7 @@ has these as methods (`sfumato.published.questions`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+_AT_ONCE = 500
+_MOST_RANKED = 1_200
+"""Groups whose ranks are drawn: the first of a year of hours. Those behind have no chance to be
+among the first ones, and drawing all of them jointly would take minutes."""
 
 
 def estimates(
@@ -61,7 +65,7 @@ def estimates(
     by = np.broadcast_to(np.asarray(over, dtype=np.float64), (rows,))
     if release.posterior is not None:
         level = release.posterior.coverage
-        value, low, high = (one / by for one in release.posterior.estimates(a, b))
+        value, low, high = (one / by for one in _in_parts(release.posterior.estimates, a, b))
         return [
             Estimate(*three, coverage=level)
             for three in zip(value.tolist(), low.tolist(), high.tolist(), strict=True)
@@ -74,6 +78,18 @@ def estimates(
         Estimate(one) if two is None else Estimate(one, two[0] / k, two[1] / k, level)
         for one, two, k in zip(value.tolist(), ends, by.tolist(), strict=True)
     ]
+
+
+def _in_parts(
+    asked: Callable[[Matrix, Matrix], tuple[Vector, ...]], a: Matrix, b: Matrix
+) -> list[Vector]:
+    """Some questions after the other: a year of hours at once would be gigabytes of weights."""
+    rows = max(a.shape[0], b.shape[0])
+    parts = []
+    for first in range(0, rows, _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        parts.append(asked(*(one if one.shape[0] == 1 else one[some] for one in (a, b))))
+    return [np.concatenate(one) for one in zip(*parts, strict=True)]
 
 
 def _stated(release: Release, places: Vector, slots: Vector) -> tuple[float, float] | None:
@@ -227,12 +243,13 @@ def profile(release: Release, by: str, below: float | None, words: Mapping[str, 
     asked = selected(release, words)
     groups = grouped(release, asked, by)
     found = estimates(release, groups.places, groups.slots, groups.over)
-    drawn = None if below is None else samples(release, groups.places, groups.slots, groups.over)
     rows: list[dict[str, Any]] = []
     for k, (key, one) in enumerate(zip(groups.keys, found, strict=True)):
         row = labelled(release, by, key) | {"average": one}
         if below is not None:
-            row["chance_below"] = None if drawn is None else float((drawn[:, k] < below).mean())
+            one_group = groups.some(np.array([k]))
+            drawn = samples(release, *one_group)
+            row["chance_below"] = None if drawn is None else float((drawn < below).mean())
             row["surely_below"] = None if one.upper is None else one.upper < below
         rows.append(row)
     most = max(range(len(rows)), key=lambda k: found[k].value)
@@ -277,7 +294,7 @@ def rank(
     order = np.argsort([sign * one.value for one in found], kind="stable")
     if window is not None:
         order = _without_overlap(order, groups.slots)
-    drawn = samples(release, *groups.some(order))
+    drawn = samples(release, *groups.some(order[:_MOST_RANKED]))
     ranks = None if drawn is None else 1 + np.argsort(np.argsort(sign * drawn, axis=1), axis=1)
     rows: list[dict[str, Any]] = []
     level = found[0].coverage or 0.9
@@ -285,11 +302,11 @@ def rank(
         row: dict[str, Any] = {"rank": k + 1, **labelled(release, by, groups.keys[one])}
         row["average"] = found[one]
         best = worst = chance = clear = None
-        if ranks is not None and drawn is not None:
+        if ranks is not None and drawn is not None and k < ranks.shape[1]:
             low, high = np.quantile(ranks[:, k], (0.5 - level / 2, 0.5 + level / 2))
             best, worst = int(np.floor(low)), int(np.ceil(high))
             chance = float((ranks[:, k] <= top).mean())
-            if k + 1 < order.size:
+            if k + 1 < ranks.shape[1]:
                 ahead = float((sign * drawn[:, k] < sign * drawn[:, k + 1]).mean())
                 clear = ahead >= 0.5 + level / 2
         row |= {"rank_from": best, "rank_to": worst, "chance_in_top": chance, "before_next": clear}

@@ -212,4 +212,7 @@ def name_of(release: Release, by: str, key: Any) -> str:
     if by == "slot":
         form = "%a %H:%M" if release.grid.fold else "%a %Y-%m-%d %H:%M"
         return str(key.strftime(form))
+    if by == "zone":
+        name = labelled(release, by, key).get("name")
+        return str(key) if name is None else f"{key} ({name})"
     return str(key)

@@ -49,6 +49,7 @@ _MEDIAN_OF_MANY = float(np.sqrt(np.pi / 2))
 """Standard deviation of a median over that of a mean."""
 _LEAST_SCALE = 0.2
 """Narrower nulls are those of weeks that were published together, or twice."""
+_CELLS = "At most: upper ends of cells, summed, or that of all places together; more than needed."
 _AT_ONCE = 400
 """Slots that are asked about at once: a year of hours would be gigabytes of weights."""
 _MEDIAN = float(stats.chi2.median(1))
@@ -304,29 +305,45 @@ def present(release: Release, at: Moment, sure: float, words: Mapping[str, Any])
     when = one_each(which, release.grid.slots)
     (found,) = estimates(release, asked.places, when.sum(axis=0), float(which.size))
     at_most: float | None = None
+    further: list[str] = []
     if release.posterior is not None:
         high = release.posterior.estimates(asked.places, when, 2 * sure - 1)[2]
         at_most = float(high.max())
-    else:
-        each = estimates(release, asked.places, when)
-        ends = [one.upper for one in each if one.upper is not None]
-        if len(ends) == len(each):
-            at_most, sure = max(ends), 0.5 + (each[0].coverage or 0.0) / 2
+    elif release.upper is not None and release.manifest.scheme.interval_coverage:
+        at_most, sure = _cells_at_most(release, asked.places, which)
+        further = [_CELLS]
     most = (
         "no upper end is known"
         if at_most is None
         else (f"at most {np.ceil(at_most):,.0f} ({100 * sure:g} % sure)")
     )
+    notes, signature = signed(release)
     row = {"at": moment, "present": found, "at_most": at_most, "sure": sure, "which": how}
     return Presence(
         f"{counting(release)} in {places_words(release, asked)}, {moment:%a %Y-%m-%d %H:%M} "
         f"({release.grid.tz}): {how}",
         f"{most}; {found}",
         [row],
-        *signed(release),
+        [*notes, *further],
+        signature,
         estimate=found,
         at_most=at_most,
     )
+
+
+def _cells_at_most(
+    release: Release, places: Vector, slots: NDArray[np.intp]
+) -> tuple[float, float]:
+    """What a sum does not exceed where only cells have intervals, and how surely.
+
+    Upper ends of cells, summed: however errors of a joint normal (or elliptical) law hang together,
+    the upper end of the sum is not above that. Nor is it above that of all places together.
+    """
+    assert release.upper is not None
+    ends = places @ release.upper[:, slots]
+    if release.total_interval is not None:
+        ends = np.minimum(ends, release.total_interval[slots, 1])
+    return float(ends.max()), 0.5 + release.manifest.scheme.interval_coverage / 2
 
 
 def _moment(at: Moment, tz: str) -> datetime:
