@@ -56,10 +56,17 @@ def test_a_sum_in_words_and_in_json(week: Path) -> None:
         (["--at", "2024-03-05T12:10", "--sure", "0.99"], "at most"),
         (["--from", "2024-03-05", "--to", "2024-03-06"], "24 of 168"),
         (["--sql", "SELECT count(*) AS n FROM density"], "1 row"),
+        (["--rank", "zones", "--zones", "a, b"], "of 2 by"),
     ],
 )
 def test_every_use_has_words(week: Path, words: list[str], heads: str) -> None:
     assert heads in asked(week, *words)
+
+
+def test_sql_in_json_has_every_row(week: Path) -> None:
+    told = json.loads(asked(week, "--sql", "FROM density", "--json"))
+    assert len(told["rows"]) == 4 * 168
+    assert told["rows"][0]["time_start"] == "2024-03-04T00:00:00+01:00"
 
 
 def test_unusual_hours_against_earlier_weeks(week: Path, tmp_path: Path) -> None:

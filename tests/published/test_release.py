@@ -101,6 +101,17 @@ def test_a_complete_stream_is_a_release(begun: tuple[Path, Path]) -> None:
     assert found.plot("series", zone="b").axes
 
 
+def test_a_stream_that_goes_on_says_who_is_there_now(begun: tuple[Path, Path]) -> None:
+    running = read_release(begun[0])
+    found = running.present("2024-03-31T10:00", zones=["b"])
+    assert "the last slot that is out, ended Sun 07:00" in found.question
+    assert found.estimate.value == running.values[running.ids == "b", 4]
+    assert found.at_most is None, "this scheme states no interval"
+    assert "Not sealed: no digest vouches for these numbers yet." in found.notes
+    later = running.present("2024-04-06T10:00", zones=["b"])
+    assert "as Saturdays at 10:00" in later.question
+
+
 @pytest.mark.privacy
 def test_a_stream_that_goes_on_is_read_as_far_as_it_is(begun: tuple[Path, Path]) -> None:
     running, whole = begun

@@ -106,7 +106,7 @@ def ask(
 
     if out is not None and out.suffix.lower() not in (".csv", ".parquet"):
         raise UsageError("`out` is a table.", remedy="Name a file that ends in .csv or .parquet.")
-    named = [zone for text in zones or [] for zone in text.split(",") if zone]
+    named = [zone.strip() for text in zones or [] for zone in text.split(",") if zone.strip()]
     with Working(quiet or as_json, "reading the release"):
         answer = called(find, options, zones=named or None)
     if out is not None:

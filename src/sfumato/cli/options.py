@@ -291,7 +291,9 @@ def words_of(flag: str) -> Callable[[list[str] | None], dict[str, str | list[str
     def read(given: list[str] | None) -> dict[str, str | list[str]] | None:
         found = pairs(given, "A second selection", f"{flag} weekdays=sat-sun")
         return {
-            name: value.split(",") if name == "zones" and value != "all" else value
+            name: [zone.strip() for zone in value.split(",")]
+            if name == "zones" and value != "all"
+            else value
             for name, value in found.items()
         } or None
 

@@ -208,6 +208,11 @@ class Table(Answer):
     def table(self) -> pa.Table:
         return self.result
 
+    def numbers(self) -> dict[str, Any]:
+        """Every row, not only those that are printed."""
+        rows = [{key: _plain(one) for key, one in row.items()} for row in self.result.to_pylist()]
+        return super().numbers() | {"rows": rows}
+
 
 def words_of(column: str) -> str:
     return column.replace("_", " ")

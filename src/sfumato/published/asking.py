@@ -27,6 +27,7 @@ from sfumato.published.groups import (
     counting,
     described,
     grouped,
+    grouping,
     labelled,
     name_of,
     selected,
@@ -240,7 +241,7 @@ def share(release: Release, part: Mapping[str, Any], whole: Mapping[str, Any] | 
 
 def profile(release: Release, by: str, below: float | None, words: Mapping[str, Any]) -> Profile:
     """The average of a slot for each group."""
-    asked = selected(release, words)
+    by, asked = grouping(by), selected(release, words)
     groups = grouped(release, asked, by)
     found = estimates(release, groups.places, groups.slots, groups.over)
     rows: list[dict[str, Any]] = []
@@ -276,14 +277,14 @@ def rank(
     """The first `top` groups by their average, with how sure their order is."""
     if top < 1:
         raise UsageError("A ranking has at least one row.", remedy="Give `top` a positive number.")
-    asked = selected(release, words)
+    by, asked = grouping(by), selected(release, words)
     if demand:
         asked = Selection(asked.places, _demanded(release.grid, demand, asked.slots))
     if window is not None:
         if by not in ("slot", "hour"):
             raise UsageError(
                 "Only slots and hours of the day have windows.",
-                remedy='Take by="slot" or by="hour" with `window`.',
+                remedy="Rank slots or hours, or leave `window` out.",
             )
         length = parse_step(window) if isinstance(window, str) else window
         groups = windows(release, asked, by, length)
@@ -312,15 +313,8 @@ def rank(
         row |= {"rank_from": best, "rank_to": worst, "chance_in_top": chance, "before_next": clear}
         rows.append(row)
     first = name_of(release, by, groups.keys[int(order[0])])
-    sure = (
-        ""
-        if rows[0]["before_next"] is None
-        else (
-            ", clearly before the next"
-            if rows[0]["before_next"]
-            else ", not clearly before the next"
-        )
-    )
+    said = {None: "", True: ", clearly before the next", False: ", not clearly before the next"}
+    sure = said[rows[0]["before_next"]]
     headline = f"{'quietest' if quietest else 'most'} {first} with {found[int(order[0])]}{sure}"
     spans = f" in windows of {window}" if window is not None else ""
     question = (

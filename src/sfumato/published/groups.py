@@ -77,21 +77,31 @@ def selected(release: Release, words: Mapping[str, Any]) -> Selection:
     return release.select(**words)
 
 
+def grouping(word: str) -> str:
+    """What a profile or a ranking goes by; `hours` is as good as `hour`.
+
+    Raises:
+        UsageError: There is no such grouping.
+    """
+    by = word.strip().lower()
+    by = by if by in BY else by.removesuffix("s")
+    if by not in BY:
+        raise UsageError(f"Nothing goes by {word!r}.", remedy=f"Take {', '.join(BY)}.")
+    return by
+
+
 def grouped(release: Release, asked: Selection, by: str) -> Groups:
     """The groups of what is asked about.
 
     Raises:
-        UsageError: There is no such grouping.
         InputError: The release has no districts.
     """
-    if by not in BY:
-        raise UsageError(f"Nothing goes by {by!r}.", remedy=f"Take {', '.join(BY)}.")
     if by in TIMES:
         keys, slots = _groups(slot_keys(release.grid, by), asked.slots)
         return Groups(keys, asked.places[None, :], slots, slots.sum(axis=1))
     names = release.ids.tolist() if by == "zone" else list(release.districts)
     if by == "district" and not any(names):
-        raise InputError("This release has no districts.", remedy='Take by="zone".')
+        raise InputError("This release has no districts.", remedy="Take zone instead.")
     keys, places = _groups(names, asked.places)
     return Groups(keys, places, asked.slots[None, :], np.full(len(keys), asked.slots.sum()))
 

@@ -186,6 +186,7 @@ def area_weights(shapes: NDArray[np.object_] | None, polygon: shapely.Geometry) 
         shapely.area(shapely.intersection(polygon, shapely.make_valid(shapes[cut]))) / areas[cut],
         1.0,
     )
+    found[found > 1 - 1e-6] = 1.0  # an outline that was cut along itself
     if not (found > 0).any():
         west, south, east, north = shapely.total_bounds(shapes[known])
         raise InputError(
