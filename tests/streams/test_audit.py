@@ -30,6 +30,7 @@ from sfumato.streams.schemes.hybrid import Hybrid
 from sfumato.streams.schemes.profile import Profile
 from sfumato.streams.schemes.rescuedp import Rescue
 from sfumato.streams.schemes.rhythm.scheme import Rhythm
+from sfumato.streams.schemes.smoother.scheme import Smoother
 from sfumato.streams.schemes.threshold import Threshold
 from sfumato.streams.schemes.w_event import WEvent
 
@@ -54,6 +55,7 @@ SCHEMES: dict[str, StreamScheme] = {
     "rescuedp": Rescue(),
     "rhythm": Rhythm(snapshots=2, whole=False),
     "profile": Profile(parts=2, whole=False),
+    "smoother": Smoother(parts=2),
 }
 
 
@@ -102,7 +104,8 @@ def test_no_more_is_proved_than_claimed_of_any(name: str, note: Note) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["sample", "direct", "threshold", "static-hybrid", "ba", "rhythm", "profile"]
+    "name",
+    ["sample", "direct", "threshold", "static-hybrid", "ba", "rhythm", "profile", "smoother"],
 )
 def test_a_stream_that_spends_six_times_what_it_says_is_caught(name: str, note: Note) -> None:
     """The same audit, of the same size, sees a stream whose noise is that of epsilon 6."""

@@ -83,7 +83,8 @@ def test_a_history_is_published_slot_by_slot_and_once(home: Path, stream: Stream
     assert made[1]["start"] == "2024-03-04T06:00:00+00:00"
     part = pq.read_table(home / "out" / "slots" / "slot=00002" / "part-0.parquet")
     assert part.column("zone_id").to_pylist() == ["t0", "t1", "t2"]
-    assert part.column("count").to_pylist() == made[2]["counts"]
+    said = pytest.approx(made[2]["counts"], abs=5e-4)  # a line has three digits
+    assert part.column("count").to_pylist() == said
     (charge,) = Ledger(home / "ledger.sqlite").book().charges.values()
     assert charge.status is Status.COMMITTED
     before = (home / "out" / "stream.ndjson").read_bytes()

@@ -46,7 +46,7 @@ from sfumato.streams.schemes.hybrid import Hybrid
 
 pytestmark = pytest.mark.privacy
 Facts = Callable[..., StreamFacts]
-ONE_WINDOW = {"threshold", "static-hybrid", "dynamic-hybrid", "dsft", "dsat"}
+ONE_WINDOW = {"threshold", "static-hybrid", "dynamic-hybrid", "dsft", "dsat", "smoother"}
 UNITS = {"user-period": 1e-6, "user-day": 0.0, "w-event:5": 1e-6, "event": 0.0}
 """Every unit, and the delta with which it is tried when there is little time."""
 COUNTERS = ("tree", "toeplitz")

@@ -14,7 +14,11 @@ from sfumato.streams.replay import boxed
 from sfumato.streams.scheme import Meter
 from sfumato.streams.vault import packed
 
-ONLINE = [n for n in NAMES if n not in ("static-hybrid", "mean", "profile", "tree", "toeplitz")]
+ONLINE = [
+    n
+    for n in NAMES
+    if n not in ("static-hybrid", "mean", "profile", "smoother", "tree", "toeplitz")
+]
 
 
 @pytest.mark.parametrize("name", ONLINE)

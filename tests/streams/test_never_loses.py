@@ -46,12 +46,13 @@ def test_a_finished_day_of_a_thin_crowd(epsilon: float) -> None:
 @pytest.mark.parametrize("epsilon", [0.1, 0.4, 1.0])
 def test_nearly_nobody_is_nobody(epsilon: float) -> None:
     city = nearly_nobody()
-    rows = finished(city, epsilon, 1, range(3), ("zeros", "mean", "profile"))
+    rows = finished(city, epsilon, 1, range(3), ("zeros", "mean", "profile", "smoother"))
     rows += corrected(city, epsilon, ("comb", "rhythm"), range(3))
     found = {row.scheme: errors(row.score) for row in rows}
     whole = corrected(city, epsilon, ("zeros",), range(1))[0]
-    assert (found["profile"] <= CHANCE * found["zeros"]).all()
-    assert (found["profile"] <= CHANCE * found["mean"]).all()
+    for name in ("profile", "smoother"):
+        assert (found[name] <= CHANCE * found["zeros"]).all()
+        assert (found[name] <= CHANCE * found["mean"]).all()
     assert (found["rhythm"] <= CHANCE * errors(whole.score)).all()
     assert (found["comb"] <= CHANCE * errors(whole.score)).all()
 

@@ -87,9 +87,11 @@ def test_a_profile_with_hardly_any_noise_is_the_mean_of_each_part(facts: Facts) 
 
 
 def test_the_default_follows_from_public_facts(facts: Facts) -> None:
-    assert default_name(facts("user-period", days=9), finished=True) == "profile"
-    assert default_name(facts("user-day", days=2), finished=True) == "profile"
-    assert default_name(facts("user-day", days=9), finished=True) == "comb"
+    assert default_name(facts("user-period", days=9), finished=True) == "smoother"
+    assert default_name(facts("user-day", days=2, people=23), finished=True) == "profile"
+    assert default_name(facts("user-day", days=9), finished=True) == "smoother"
+    assert default_name(facts("user-day", days=9, people=23), finished=True) == "rhythm"
+    assert default_name(facts("event", days=9), finished=True) == "comb"
     assert default_name(facts("user-day", days=2), finished=False) == "comb"
     assert default_name(facts("user-day", people=23), finished=False) == "rhythm"
     assert default_name(facts("user-day", people=None), finished=False) == "rhythm"

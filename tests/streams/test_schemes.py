@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
 from sfumato.privacy.wall import Wall
-from sfumato.streams.facts import StreamFacts, begins_window, window_end
+from sfumato.streams.facts import StreamFacts, windows_to_show
 from sfumato.streams.registry import NAMES, default_name, stream_scheme
 from sfumato.streams.replay import boxed, run_scheme
 from sfumato.streams.scheme import Finished, Meter
@@ -23,7 +23,7 @@ Facts = Callable[..., StreamFacts]
 Adversarial = Callable[[str, StreamFacts], NDArray[np.int64]]
 UNITS = ("user-period", "user-day", "w-event:5", "event")
 KINDS = ("constant", "alternating", "spike", "empty", "one user")
-ONE_WINDOW = {"threshold", "static-hybrid", "dynamic-hybrid", "dsft", "dsat", "profile"}
+ONE_WINDOW = {"threshold", "static-hybrid", "dynamic-hybrid", "dsft", "dsat", "profile", "smoother"}
 PURE = [(name, 0.0) for name in NAMES if name not in ("tree", "toeplitz")]
 """Counters are Gaussian: they need a delta."""
 BOTH = [*PURE, *((name, 1e-6) for name in NAMES)]
@@ -41,7 +41,9 @@ def test_no_window_spends_more_than_it_has(
             stream_scheme(name).plan(known)
         return
     # What these measure hardly depends on the counts, and they take their time.
-    for kind in KINDS if delta and name not in ("comb", "rhythm", "profile") else KINDS[1:3]:
+    for kind in (
+        KINDS if delta and name not in ("comb", "rhythm", "profile", "smoother") else KINDS[1:3]
+    ):
         run = run_scheme(stream_scheme(name), known, adversarial(kind, known), seed=1)
         assert run.share <= 1.0
         assert np.isfinite(run.values).all()
@@ -58,7 +60,7 @@ def test_the_plan_keeps_epsilon_and_delta(name: str, delta: float, facts: Facts)
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in NAMES if n not in ("zeros", "sample", "mean", "profile")]
+    "name", [n for n in NAMES if n not in ("zeros", "sample", "mean", "profile", "smoother")]
 )
 def test_with_hardly_any_noise_changes_are_followed(name: str, facts: Facts) -> None:
     known = facts("user-period", epsilon=2000.0, days=2)
@@ -98,10 +100,10 @@ def _publish(
     out = []
     for slot in range(facts.slots):
         wall = Wall.seeded(9, meter)
-        if scheme.finished and begins_window(facts, slot):
+        if scheme.finished:
             assert isinstance(publisher, Finished)
-            whole = counts[slot : window_end(facts, slot)].T
-            publisher.prepare(boxed(whole, facts), slot, wall)
+            for first, stop in windows_to_show(facts, slot, publisher.ahead):
+                publisher.prepare(boxed(counts[first:stop].T, facts), first, wall)
         out.append(publisher.publish(slot, boxed(counts[slot], facts), wall, meter).values)
         if slot in stop_after:
             kept = {key: packed(value) for key, value in publisher.state().items()}
@@ -113,7 +115,7 @@ def _publish(
 
 
 def test_the_default_for_a_short_history_is_one_that_its_unit_allows(facts: Facts) -> None:
-    assert default_name(facts("user-day", days=1), finished=True) == "profile"
+    assert default_name(facts("user-day", days=1), finished=True) == "smoother"
     assert default_name(facts("w-event:20", days=1), finished=True) == "comb"
 
 

@@ -32,6 +32,9 @@ DSAT = (
 FIRST_VERSION = {
     "rhythm": f"Rhythm(snapshots=None, whole=True, {BEST}, name='rhythm', finished=False)",
     "profile": f"Profile(parts=None, whole=True, {BEST}, name='profile', finished=True)",
+    "smoother": (
+        f"Smoother(parts=None, reach=6, survey=0.01, {BEST}, name='smoother', finished=True)"
+    ),
     "zeros": "Zeros(name='zeros', finished=False)",
     "sample": f"Sample({BEST}, name='sample', finished=False)",
     "mean": f"Mean({BEST}, name='mean', finished=True)",

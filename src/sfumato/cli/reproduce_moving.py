@@ -265,7 +265,8 @@ def _finished(
 ) -> list[Row]:
     from sfumato.lab.moving.study import finished
 
-    names = ("zeros", "mean", "profile", *(("sample", "uniform", "rhythm") if peers else ()))
+    others = ("sample", "uniform", "rhythm") if peers else ()
+    names = ("zeros", "mean", "smoother", "profile", *others)
     rows = []
     for epsilon in epsilons:
         for days in (1, min(7, city.counts.shape[0])):

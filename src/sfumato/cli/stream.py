@@ -99,7 +99,7 @@ def stream(
         shared(
             PRIVACY,
             "--scheme",
-            "How the numbers are made; default: comb, or profile for few days.",
+            "How the numbers are made; default: comb, or smoother for a history.",
         ),
     ] = None,
     parameter: Parameters = None,

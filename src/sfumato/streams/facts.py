@@ -153,6 +153,14 @@ class StreamFacts:
             return bool(self.calendar.day[earlier] == self.calendar.day[later])
         return later - earlier < self.window
 
+    def windows_between(self, earlier: int, later: int) -> int:
+        """How many windows on `later` is; 0 where one unit can touch both slots."""
+        if later <= earlier or self.same_window(earlier, later):
+            return 0
+        if self.unit.kind is UnitKind.USER_DAY:
+            return int(self.calendar.day[later] - self.calendar.day[earlier])
+        return (later - earlier) // self.window
+
 
 def window_begin(facts: StreamFacts, slot: int) -> int:
     """The first slot of the disjoint window that `slot` is in."""
@@ -170,6 +178,22 @@ def window_end(facts: StreamFacts, slot: int) -> int:
     if facts.unit.kind is UnitKind.USER_DAY:
         return int(np.searchsorted(facts.calendar.day, facts.calendar.day[slot], side="right"))
     return min(window_begin(facts, slot) + facts.window, facts.slots)
+
+
+def windows_to_show(facts: StreamFacts, slot: int, ahead: int) -> list[tuple[int, int]]:
+    """First slots and ends of the windows that a finished scheme is shown before `slot` leaves.
+
+    Nothing but where a window begins: there the one that lies `ahead` windows on, and at the
+    beginning of the stream all up to that one. So each is shown once, in order, by public times.
+    """
+    if not begins_window(facts, slot):
+        return []
+    found = [(slot, window_end(facts, slot))]
+    while len(found) <= ahead and found[-1][1] < facts.slots:
+        found.append((found[-1][1], window_end(facts, found[-1][1])))
+    if slot == 0:
+        return found
+    return found[ahead:]
 
 
 def coprime_from(least: int, length: int) -> int:

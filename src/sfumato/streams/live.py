@@ -34,7 +34,7 @@ from sfumato.privacy.ledger.totals import compose
 from sfumato.privacy.wall import Wall
 from sfumato.published.about import About
 from sfumato.published.statement import check_claim
-from sfumato.streams.facts import StreamFacts, charged_unit
+from sfumato.streams.facts import StreamFacts, charged_unit, windows_to_show
 from sfumato.streams.output import Consistency, Outputs, Steady, line_bytes, table_bytes
 from sfumato.streams.registry import later_settings, settings_text
 from sfumato.streams.scheme import Finished, Meter, Publication, StreamScheme
@@ -242,8 +242,18 @@ class LiveStream:
         """256 bits for the keyed order of sampling, the same on every start."""
         return Wall(self.meter, self.key).sampling_key("positions")
 
+    def windows_to_show(self, slot: int) -> list[tuple[int, int]]:
+        """First slots and ends of the windows that a finished scheme must see before this slot."""
+        if isinstance(self._publisher, Finished) and self._request.scheme.finished:
+            return windows_to_show(self._request.facts, slot, self._publisher.ahead)
+        return []
+
     def prepare(self, whole: Private[Counts], first: int) -> None:
-        """Show a finished scheme the window that begins at the next slot."""
+        """Show a finished scheme a window that begins at `first`: see `windows_to_show`.
+
+        What it measures is kept with the slot that is published next. A kill before that measures
+        it again: the same labels of the same key on the same history, so the same numbers.
+        """
         if isinstance(self._publisher, Finished) and self._request.scheme.finished:
             wall = Wall(self.meter, self.key)
             self._publisher.prepare(self._placed(whole, first, wall), first, wall)

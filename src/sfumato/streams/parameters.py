@@ -167,6 +167,20 @@ PARAMETERS: Mapping[str, Mapping[str, Setting]] = MappingProxyType(
             "whole": Setting("whole", Kind.FLAG, "medians in whole people, not means", False),
             **_NOISE,
         },
+        "smoother": {
+            "parts": Setting(
+                *("parts", Kind.WHOLE, "parts of a window whose means are measured", 2, 1, 10_000),
+                unset="from epsilon, the expected people a cell, and the survey",
+            ),
+            "reach": Setting(
+                *("reach", Kind.WHOLE, "windows before and after that a slot is read from"),
+                *(1, 0, 30),
+            ),
+            "survey": _share(
+                "survey", "share of the first window that tells how crowded cells are", 0.3
+            ),
+            **_NOISE,
+        },
         "profile": {
             "parts": Setting(
                 *("parts", Kind.WHOLE, "parts of the day whose means are measured", 2, 1, 10_000),

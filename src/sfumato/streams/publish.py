@@ -124,7 +124,7 @@ def stream(
         drop_bad_towers: Leave out towers without a usable position.
         border: How far the towers' cells reach beyond the zones: 0, 500m or reach (half the way
             to the next towers); default: 0 where no tower stands outside the zones, else 3km.
-        scheme: How the numbers are made; default: comb, or profile for few finished days.
+        scheme: How the numbers are made; default: comb, or smoother for a finished history.
         parameter: Settings of the scheme's own, such as `{"cutoff": 4}`; `stream --schemes` and
             `docs/streams.md` list them.
         roads: Lines of a public road map, for the schemes of Fan et al.

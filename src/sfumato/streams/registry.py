@@ -31,22 +31,25 @@ from sfumato.streams.schemes.hybrid import Hybrid
 from sfumato.streams.schemes.profile import Profile
 from sfumato.streams.schemes.rescuedp import Rescue
 from sfumato.streams.schemes.rhythm.scheme import Rhythm
+from sfumato.streams.schemes.smoother.scheme import Smoother
 from sfumato.streams.schemes.threshold import Threshold
 from sfumato.streams.schemes.w_event import WEvent
 
 DEFAULT = "comb"
 THIN = "rhythm"
-FINISHED = "profile"
+FINISHED = "smoother"
+THIN_FINISHED = "profile"
 _THIN = DENSE
 """People a cell below which `comb` tells so well where somebody stays day after day that
 trajectories are recovered from it: 3 to 20 points above who knows everybody else and nothing of the
 person, where `rhythm` is at most 3 above (docs/attacks.md). From here on it is below that line."""
 _FEW_WINDOWS = 5
-"""From so many windows on `comb` has learned enough to be better than `profile`."""
+"""From so many windows on `rhythm` has learned enough to be better than `profile`."""
 
 _SCHEMES: dict[str, Callable[[], StreamScheme]] = {
     "comb": Comb,
     "rhythm": Rhythm,
+    "smoother": Smoother,
     "profile": Profile,
     "zeros": Zeros,
     "sample": Sample,
@@ -85,21 +88,26 @@ def stream_scheme(name: str, parameters: Mapping[str, object] | None = None) -> 
 
 
 def default_name(facts: StreamFacts, finished: bool) -> str:
-    """The default: `comb`, or `profile` for a finished history of few windows; `rhythm` where cells
-    hold so few people that `comb` would tell them apart, or nobody says how many there are.
+    """The default: `comb`, or `smoother` for a finished history. Where cells hold so few people
+    that many days of these would tell them apart, or nobody says how many there are: `rhythm`, or
+    `profile` for a finished history of few windows.
 
-    Under a window that slides `profile` cannot be: its parts belong to windows that do not.
+    Under a window that slides `smoother` cannot be: its parts belong to windows that do not.
     """
-    fixed = facts.unit.kind is not UnitKind.W_EVENT
-    if finished and fixed and facts.windows < _FEW_WINDOWS:
+    dense = (facts.expected_users or 0) >= _THIN * facts.cells
+    kind = facts.unit.kind
+    if finished and dense and kind in (UnitKind.USER_DAY, UnitKind.USER_PERIOD):
         return FINISHED
-    return DEFAULT if (facts.expected_users or 0) >= _THIN * facts.cells else THIN
+    if finished and kind is not UnitKind.W_EVENT and facts.windows < _FEW_WINDOWS:
+        return THIN_FINISHED
+    return DEFAULT if dense else THIN
 
 
 FROZEN: Frozen = {
     NoiseKind: ("NoiseKind", ()),
     Comb: ("Comb", ("vectors", "memory", "noise", "name", "finished")),
     Rhythm: ("Rhythm", ("snapshots", "whole", "noise", "name", "finished")),
+    Smoother: ("Smoother", ("parts", "reach", "survey", "noise", "name", "finished")),
     Profile: ("Profile", ("parts", "whole", "noise", "name", "finished")),
     Zeros: ("Zeros", ("name", "finished")),
     Sample: ("Sample", ("noise", "name", "finished")),

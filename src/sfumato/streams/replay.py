@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sfumato.model.counts import Counting, Counts
 from sfumato.model.private import Private
 from sfumato.privacy.wall import Wall
-from sfumato.streams.facts import StreamFacts, begins_window, window_end
+from sfumato.streams.facts import StreamFacts, windows_to_show
 from sfumato.streams.output import Consistency, Steady
 from sfumato.streams.scheme import Finished, Meter, StreamScheme, Values
 
@@ -76,11 +76,10 @@ def run_on(
     share, steady = 0.0, Steady(how)
     median = out.copy()
     for slot in range(counts.shape[0]):
-        if scheme.finished and begins_window(facts, slot):
-            stop = window_end(facts, slot)
-            whole = boxed(counts[slot:stop].T, facts, "window")
+        if scheme.finished:
             assert isinstance(publisher, Finished)
-            publisher.prepare(whole, slot, wall)
+            for first, stop in windows_to_show(facts, slot, publisher.ahead):
+                publisher.prepare(boxed(counts[first:stop].T, facts, "window"), first, wall)
         made = publisher.publish(slot, boxed(counts[slot], facts), wall, meter)
         made = steady.made(made, wall.sampling_key(f"consistency@{slot}"))
         out[slot], fresh[slot], sd[slot] = made.values, made.fresh, made.sd

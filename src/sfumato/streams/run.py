@@ -41,7 +41,6 @@ from sfumato.model.time_grid import MICROSECONDS, TimeGrid
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.transaction import names_of_input
 from sfumato.published.release import Release, read_release
-from sfumato.streams.facts import begins_window, window_end
 from sfumato.streams.input import (
     Dated,
     Item,
@@ -329,9 +328,8 @@ class Runner:
                             remedy="Let nobody write to them, and run the same again.",
                         )
                     for slot in range(live.next_slot, request.grid.slots):
-                        if request.scheme.finished and begins_window(request.facts, slot):
-                            stop = window_end(request.facts, slot)
-                            live.prepare(slots.window(slot, stop), slot)
+                        for first, stop in live.windows_to_show(slot):
+                            live.prepare(slots.window(first, stop), first)
                         self._tell(live, slot, live.publish(slot, slots.slot(slot)))
                 return self._ended(live)
         finally:

@@ -20,7 +20,8 @@ filter: sums of pure epsilons and of rho may be spent adaptively (Feldman & Zrni
 Whitehouse et al. 2023). A unit touches the slots of one window only, so what the slots
 outside it spend costs that unit nothing.
 
-Labels are `account@slot` or `account@slot/part`. Only the current window is remembered.
+Labels are `account@slot` or `account@slot/part`. Only the current window is remembered, and those
+that were measured ahead of it.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ class Account:
     event: PrivacyEvent
     run: bool = False
     """One measurement that goes on over several slots, and may be taken up again after a stop."""
+    ahead: int = 0
+    """Windows beyond the published one that may already be measured, in a finished history."""
 
     @property
     def pure(self) -> bool:
@@ -112,11 +115,18 @@ class Meter:
         self._last[name] = (slot, used | {label} if slot == at else {label})
 
     def spent(self, account: str, slot: int) -> Fraction:
-        """What the account has spent in the part of the window that ends at `slot`."""
-        kept = self._spent[account]
-        while kept and not self._facts.same_window(kept[0][0], slot):
+        """What the account has spent in the part of the window that ends at `slot`.
+
+        Where windows are measured ahead of what is published: in the whole window of `slot`.
+        """
+        kept, facts = self._spent[account], self._facts
+        ahead = self._accounts[account].ahead
+        while kept and facts.windows_between(kept[0][0], slot) > ahead:
             kept.popleft()
-        return sum((cost for _, cost in kept), Fraction(0))
+        if not ahead:
+            return sum((cost for _, cost in kept), Fraction(0))
+        ends = ((min(at, slot), max(at, slot), cost) for at, cost in kept)
+        return sum((cost for a, b, cost in ends if facts.same_window(a, b)), Fraction(0))
 
     def left(self, account: str, slot: int) -> Fraction:
         """What a measurement at `slot` may still cost."""
@@ -280,7 +290,12 @@ class Publisher(Protocol):
 
 @runtime_checkable
 class Finished(Protocol):
-    """A publisher that must see a whole window before its first slot leaves."""
+    """A publisher that must see a whole window before its first slot leaves.
+
+    With `ahead` it must see so many later windows, too.
+    """
+
+    ahead: int
 
     def prepare(self, whole: Private[Counts], first: int, wall: Wall) -> None:
         """`whole` is cell x slot of one window, its first slot being `first`."""
@@ -304,6 +319,7 @@ class Repeating:
     """Keeps the last publication. Starts with zeros, which is public knowledge of nothing."""
 
     finished = False
+    ahead = 0
 
     def __init__(self, facts: StreamFacts) -> None:
         self.facts = facts

@@ -39,7 +39,8 @@ DENSELY = CrowdPlan(people=2_000, days=1, columns=30, rows=30, seed=77)
 
 
 @pytest.mark.parametrize(
-    ("scheme", "plan"), [("comb", DENSELY), ("rhythm", THINLY), ("profile", THINLY)]
+    ("scheme", "plan"),
+    [("comb", DENSELY), ("rhythm", THINLY), ("profile", THINLY)],
 )
 def test_the_default_streams_at_epsilon_one_leave_no_more_than_chance(
     scheme: str, plan: CrowdPlan

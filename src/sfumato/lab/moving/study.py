@@ -87,7 +87,7 @@ def mean_score(scores: list[Score]) -> Score:
 DELTA = 1e-6
 BASELINES = ("zeros", "sample", "mean", "uniform")
 CORRECTED = ("direct", "threshold", "static-hybrid", "dynamic-hybrid")
-DEFAULTS = ("comb", "rhythm", "profile")
+DEFAULTS = ("comb", "rhythm", "smoother", "profile")
 FAR_BEHIND = ("static-hybrid", "dynamic-hybrid")
 """Corrected schemes that no draw of noise brings near the front: fewer draws will do."""
 PEERS = (

@@ -1,10 +1,10 @@
 """Every scheme attacked on the crowd: what recovery and membership inference make of it.
 
-Density schemes publish one day as a whole, and so does `profile`, the default stream for a short
-history; `comb` and `rhythm`, the defaults where slots are still to come, have seven days behind
-them and are attacked on the eighth. Accuracy is a mean over draws of noise, with its spread, beside
-the baselines; the adversary is told how many people there are. Membership is played on one day,
-which is then the whole record, so that the area has a ceiling in epsilon alone.
+Density schemes publish one day as a whole, and so do `smoother` and `profile`, the default streams
+for a history; `comb` and `rhythm`, the defaults where slots are still to come, have seven days
+behind them and are attacked on the eighth. Accuracy is a mean over draws of noise, with its spread,
+beside the baselines; the adversary is told how many people there are. Membership is played on one
+day, which is then the whole record, so that the area has a ceiling in epsilon alone.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sfumato.attacks.trajectories import People, suppressed
 from sfumato.city.crowd import CrowdPlan, generate
 from sfumato.lab.recovery.figure6 import Protected
 from sfumato.lab.recovery.points import truth_of
-from sfumato.streams.registry import DEFAULT, FINISHED, THIN
+from sfumato.streams.registry import DEFAULT, FINISHED, THIN, THIN_FINISHED
 
 UNPROTECTED = "no protection"
 LIVE = (DEFAULT, THIN)
-STREAMS = (*LIVE, FINISHED)
+STREAMS = (*LIVE, FINISHED, THIN_FINISHED)
 """What `sfumato stream` takes where nothing is chosen, by how many people a cell holds."""
 DENSITY = ("laplace", "gaussian", "grouping", "paris", "bayes")
 _PAST = 7

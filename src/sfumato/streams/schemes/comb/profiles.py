@@ -38,16 +38,16 @@ from sfumato.streams.scheme import Values
 _CONSTANT, _DAILY, _KIND, _DRIFT, _HOURS, _DAY = 0.09, 0.10, 0.02, 0.02, 0.01, 0.006
 _LENGTH, _DRIFT_DAYS, _HOURS_DAYS = 0.1, 3.0, 0.25
 _WAVE, _PEAK = 0.2, 0.75
-_SCALES = (0.01, 0.1, 0.3, 1.0, 3.0)
+SCALES = (0.01, 0.1, 0.3, 1.0, 3.0)
 """Multiples of the kernel that compete."""
-_CHANCES = (0.01, 1.0)
+CHANCES = (0.01, 1.0)
 """Variance of the total beside the kernel, a person, that compete: who is seen may be everybody."""
 _FACTORS = (1.0, 100.0)
 _UNUSUAL = 0.03
 """How often a day is unlike others: eleven public holidays a year."""
 _WIDTH = 1.2
 """Cells, of the surroundings that give a profile."""
-_LEAST = 0.05
+LEAST = 0.05
 """No profile is below this share of the mean."""
 
 
@@ -98,7 +98,7 @@ def relative_kernel(a: Times, b: Times) -> Values:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Fit:
+class Fit:
     """One Gaussian process on the sums: level, scale of the kernel, and how well it fits."""
 
     level: float
@@ -114,7 +114,7 @@ class CityProfile:
     """The city's total at any time, from noisy sums."""
 
     times: Times
-    fits: tuple[_Fit, ...]
+    fits: tuple[Fit, ...]
     weights: Values
     level: float
     """The mean total of a day."""
@@ -124,9 +124,9 @@ class CityProfile:
         """From the vectors' sums and the variance of their noise; `ceiling` bounds the level."""
         kernel, shape = relative_kernel(times, times), times.shape
         fits = tuple(
-            _fitted(kernel, shape, sums, noise, scale, chance, ceiling)
-            for scale in _SCALES
-            for chance in _CHANCES
+            fitted(kernel, shape, sums, noise, scale, chance, ceiling)
+            for scale in SCALES
+            for chance in CHANCES
         )
         logs = np.array([one.fit for one in fits])
         weights = np.exp(logs - logs.max())
@@ -159,10 +159,10 @@ class CityProfile:
 
     def relative(self, now: Times) -> Values:
         """The total as a multiple of a day's mean."""
-        return np.maximum(self.total(now)[0] / max(self.level, 1e-9), _LEAST)
+        return np.maximum(self.total(now)[0] / max(self.level, 1e-9), LEAST)
 
 
-def _fitted(
+def fitted(
     kernel: Values,
     shape: Values,
     sums: Values,
@@ -170,7 +170,8 @@ def _fitted(
     scale: float,
     chance: float,
     ceiling: float,
-) -> _Fit:
+) -> Fit:
+    """The process that has this scale: its level by generalised least squares, and its fit."""
     level = min(max(float(sums.mean()), 1.0), ceiling)
     for _ in range(4):
         whole = scale * level**2 * kernel + np.diag(noise + chance * level)
@@ -181,7 +182,7 @@ def _fitted(
     solved = cho_solve(factor, apart)
     logdet = 2 * float(np.log(np.diag(factor[0])).sum())
     inverse = cho_solve(factor, np.eye(sums.size))
-    return _Fit(level, scale, chance, solved, inverse, -0.5 * (float(apart @ solved) + logdet))
+    return Fit(level, scale, chance, solved, inverse, -0.5 * (float(apart @ solved) + logdet))
 
 
 def day_factor(
@@ -246,7 +247,7 @@ class Surroundings:
             whole = kernel + np.diag((noise / size**2 + 1 / size) * squares)
             apart = means[:, which] / clipped[which] - base[:, None]
             self._solved[:, which] = np.linalg.solve(whole, apart)
-        self.seen = np.maximum(base[:, None] + kernel @ self._solved, _LEAST)
+        self.seen = np.maximum(base[:, None] + kernel @ self._solved, LEAST)
 
     def at(self, now: Times) -> Values:
         """Every cell's profile at one time."""
@@ -254,4 +255,4 @@ class Surroundings:
         if self._columns is None:
             return np.full(self._cells, base)
         cross = relative_kernel(now, self._times)[0]
-        return np.asarray(np.maximum(base + cross @ self._solved, _LEAST))
+        return np.asarray(np.maximum(base + cross @ self._solved, LEAST))

@@ -1,0 +1,1 @@
+"""`smoother`: means of parts of finished windows, read from before and after each slot."""
