@@ -130,6 +130,7 @@ def test_a_release_without_a_posterior_gives_people_without_intervals(
     assert made.sum().lower is None
     assert made.manifest.posterior is not None
     assert made.manifest.posterior.why_not
+    assert any("no interval can be stated" in line for line in made.manifest.caveats)
 
 
 @pytest.mark.parametrize(

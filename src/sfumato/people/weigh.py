@@ -160,7 +160,9 @@ def weigh(
                 ),
                 "caveats": [
                     *old.caveats,
-                    *_notes(old, estimates, at_night, census is not None, reach),
+                    *_notes(
+                        old, estimates, at_night, census is not None, reach, factors is not None
+                    ),
                     *flag_words(weights),
                     *_above(made.counts, weights, census is not None),
                 ],
@@ -231,7 +233,7 @@ def people_of(
 
 
 def _notes(
-    old: Manifest, estimates: str, night: Vector | None, census: bool, reach: float
+    old: Manifest, estimates: str, night: Vector | None, census: bool, reach: float, stated: bool
 ) -> list[str]:
     by = "a census held against its nights" if census else "market shares"
     lines = [
@@ -250,7 +252,11 @@ def _notes(
     else:
         lines.append(
             "Weights belong to where people live; who of those in a zone lives where is modelled "
-            "from the nights of the release and distances, and intervals allow for it."
+            "from the nights of the release and distances."
+        )
+    if not stated:
+        lines.append(
+            "The release does not say how its errors hang together, so no interval can be stated."
         )
     return lines
 
