@@ -45,7 +45,7 @@ seed = st.integers(0, (1 << 60) - 1)
 @given(
     seed=st.one_of(seed, st.sampled_from([0, (1 << 60) - 1, HALF - 1, HALF])),
     item=st.integers(0, PRIME - 2),
-    slot=st.integers(0, (1 << 20) - 1),
+    slot=st.integers(0, (1 << 21) - 1),
 )
 def test_the_compiled_order_is_the_definition(seed: int, item: int, slot: int) -> None:
     for shift in (0, STRIDE * (slot + 1)):

@@ -402,10 +402,10 @@ def midway(run: Run, tmp_path: Path, scheme: str, kills: int, each: int) -> int:
     return sum(found)
 
 
-def test_a_topic_killed_4_times_gives_the_same_bytes_and_pays_once(
+def test_a_topic_killed_6_times_gives_the_same_bytes_and_pays_once(
     killed: Run, tmp_path: Path
 ) -> None:
-    assert midway(killed, tmp_path, "threshold", kills=4, each=4) > 0
+    assert midway(killed, tmp_path, "threshold", kills=6, each=3) > 0
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.public_inputs import (
     adjacent_pairs,
+    holidays_in,
     published_days,
     read_public_inputs,
     road_lengths,
@@ -229,3 +230,83 @@ def test_a_map_of_roads_saves_the_tree_and_is_on_record(home: Path) -> None:
     )  # fmt: skip
     assert [row["label"] for row in said["privacy"]["measurements"]] == ["leaves"]
     assert {"roads", "adjacency"} <= set(said["public_inputs"])
+
+
+ICS = """BEGIN:VCALENDAR
+VERSION:2.0
+BEGIN:VEVENT
+DTSTART;VALUE=DATE:20240305
+DTEND;VALUE=DATE:20240306
+SUMMARY:Town fair
+END:VEVENT
+BEGIN:VEVENT
+DTSTART:20240306T090000Z
+END:VEVENT
+END:VCALENDAR
+"""
+WEEK = TimeGrid.between(date(2024, 3, 4), date(2024, 3, 11), "12h", "Europe/Paris")
+
+
+def test_holidays_are_dates_or_files_of_dates(tmp_path: Path) -> None:
+    day = date(2024, 3, 5)
+    listed, calendar = tmp_path / "days.csv", tmp_path / "days.ics"
+    listed.write_text("date,name\n# public\n2024-03-05,fair\n\n2024-12-25,far away\n", "utf-8")
+    calendar.write_text(ICS, "utf-8")
+    for given in (day, "2024-03-05", "2024-03-05, 2024-05-01", [str(day)], [day, listed], listed,
+                  str(calendar)):  # fmt: skip
+        assert holidays_in(given, WEEK) == (day,)
+    assert holidays_in((), WEEK) == holidays_in(None, WEEK) == ()
+    with pytest.raises(UsageError, match="neither a date nor a file"):
+        holidays_in("5 March", WEEK)
+    listed.write_text("2024-03-05\nsomeday\n", "utf-8")
+    with pytest.raises(InputError, match="line 2 begins with no date"):
+        holidays_in(listed, WEEK)
+
+
+def test_a_holiday_is_a_free_day_whatever_its_weekday() -> None:
+    plain, known = Calendar.of(WEEK), Calendar.of(WEEK, [date(2024, 3, 5)])
+    assert plain.free.tolist() == [False] * 10 + [True] * 4
+    assert known.free.tolist() == [False] * 2 + [True] * 2 + [False] * 6 + [True] * 4
+    assert known.holidays == {1}
+
+
+@pytest.mark.privacy
+def test_holidays_are_public_and_bound_to_the_reservation(home: Path) -> None:
+    """In the manifest and the claim; a stream goes on with those that it was begun with."""
+    when: dict[str, Any] = {"scheme": "comb", "expected_users": 40, "delta": 0}
+    said = run(home, "fair", "2024-03-05", "2024-03-07", holidays="2024-03-05", **when)
+    assert said["public_inputs"]["holidays"] == "2024-03-05"
+    plain = run(home, "plain", "2024-03-05", "2024-03-07", **when)
+    assert "holidays" not in plain["public_inputs"]
+    with pytest.raises(ReservationRefused, match="reading"):
+        run(home, "fair", "2024-03-05", "2024-03-07", resume=True, **when)
+    with pytest.raises(ReservationRefused, match="reading"):
+        run(home, "plain", "2024-03-05", "2024-03-07", holidays="2024-03-06", resume=True, **when)
+
+
+@pytest.mark.privacy
+@pytest.mark.parametrize("scheme", ["comb", "rhythm"])
+def test_no_unit_loses_more_with_holidays(scheme: str) -> None:
+    """The calendar decides nothing that is measured: a day is paid for as any other."""
+    days = replace(Calendar.regular(12, 6), holidays=frozenset({1}))
+    known = StreamFacts(6, days, 1.0, 0.0, Unit.parse("user-day"), 60, 3)
+    rows = stream_rows(stream_scheme(scheme), known, seed=2)
+    assert not [row for row in rows if row.violated]
+    assert rows[0].measured > 0
+
+
+def test_the_first_vector_of_a_holiday_is_believed() -> None:
+    """On a known holiday of half the people sums are nearer the truth, and the next day usual."""
+    counts = np.full((8 * 6, 30), 40)
+    counts[7 * 6 - 6 : 7 * 6] = 20
+    known = StreamFacts(30, Calendar.regular(48, 6), 1.0, 0.0, Unit.parse("user-day"), 1_200, 6)
+    told = replace(known, calendar=replace(known.calendar, holidays=frozenset({6})))
+    scheme = stream_scheme("comb")
+    errors = [
+        np.mean([
+            np.abs(run_scheme(scheme, facts, counts, seed).values[36:42].sum(axis=1) / 600 - 1)
+            for seed in range(3)
+        ])
+        for facts in (known, told)
+    ]  # fmt: skip
+    assert errors[1] <= errors[0] + 0.01

@@ -64,7 +64,7 @@ class Attackable:
         stage = Stage(places, self.grid)
         per_day = np.unique([start.date().toordinal() for start in self.grid.starts()],
                             return_counts=True)[1]  # fmt: skip
-        weekday = self.grid.starts()[0].weekday()
+        weekday = self.grid.start(0).weekday()
         stream = StreamStage(len(places), None, int(per_day.max()), weekday, self.unit)
 
         def publish(rows: NDArray[np.int32], rng: np.random.Generator) -> Table:

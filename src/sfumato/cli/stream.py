@@ -117,6 +117,13 @@ def stream(
         ),
     ] = None,
     earlier: Earlier = None,
+    holidays: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A date that is a free day, or a file of such (a date a line, or .ics).",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
     schemes: Annotated[
         bool,
         typer.Option(

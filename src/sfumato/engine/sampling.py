@@ -165,7 +165,7 @@ Rows = tuple[Array, Array, Int]
 """Cells, offsets of the users, and the bits of a cell that are its place."""
 
 HALF_BITS = 30
-SLOT_BITS = 20
+SLOT_BITS = 21
 
 
 @compiled
@@ -261,7 +261,7 @@ def sampled(
                         best, lowest = place, turn
                     j += 1
             chosen[slot] = best
-            # Turn and slot in one integer: 31 + 20 bits, so equal turns fall to the slot.
+            # Turn and slot in one integer: 31 + 21 bits, so equal turns fall to the slot.
             ranked[count] = slot
             count += 1
             i = j

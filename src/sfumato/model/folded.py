@@ -58,7 +58,7 @@ class FoldedGrid(TimeGrid):
     @property
     def repeats(self) -> int:
         """How many weeks or days are folded."""
-        days = (self.whole.ends()[-1] - timedelta(seconds=1)).date() - self.whole.starts()[0].date()
+        days = (self.whole.end(-1) - timedelta(seconds=1)).date() - self.whole.start(0).date()
         return (days.days + 1) // FOLDS[self.name]
 
     @property

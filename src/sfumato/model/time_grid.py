@@ -14,7 +14,8 @@ Engines disagree on the first case, so they are given the offsets as a short tab
 
 **Calendars**, all public, since they follow from the grid alone:
 
-* `Calendar`: which day each slot belongs to, where in the day it is, and whether that day is free;
+* `Calendar`: which day each slot belongs to, where in the day it is, and whether that day is free,
+  by its weekday or by a calendar of holidays that was given;
 * `HourCalendar`: hour of day, day and kind of day of every slot. Everything known about rhythms
   before any data is seen hangs on these: what repeats from day to day, from weekday to weekday,
   from weekend to weekend;
@@ -26,7 +27,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -37,7 +39,8 @@ from sfumato.errors import UsageError
 
 MICROSECONDS = 1_000_000
 _DAY = 86_400
-_MAX_SLOTS = 1 << 20
+_MAX_SLOTS = 1 << 21
+"""Ten years of five minutes, which an endless stream is planned for, are 1.05 million."""
 _NUMBERED = np.empty(0, np.int64)
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": _DAY, "w": 7 * _DAY}
 
@@ -186,6 +189,14 @@ class TimeGrid:
         """End of each slot (excluded), in the grid's zone."""
         return [self._local(edge) for edge in self.edges[1:]]
 
+    def start(self, slot: int) -> datetime:
+        """Start of one slot; -1 is the last."""
+        return self._local(self.edges[:-1][slot])
+
+    def end(self, slot: int) -> datetime:
+        """End of one slot (excluded); -1 is the last."""
+        return self._local(self.edges[1:][slot])
+
     def fingerprint(self) -> str:
         """SHA-256 of everything that makes the grid what it is."""
         digest = hashlib.sha256(f"time-grid/1|{self.tz}|{self.step.total_seconds()}|".encode())
@@ -258,21 +269,31 @@ def apply_offsets(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calendar:
-    """For every slot: `day` (0, 1, …), `phase` (slot of the day) and `free` (a weekend day)."""
+    """For every slot: `day` (0, 1, …), `phase` (slot of the day) and `free` (weekend or holiday).
+
+    `holidays` are the numbers of the days that a public calendar names.
+    """
 
     day: NDArray[np.int64]
     phase: NDArray[np.int64]
     free: NDArray[np.bool_]
+    holidays: frozenset[int] = frozenset()
+    longest_day: int = field(init=False)
+    """The most slots of any day."""
 
     def __post_init__(self) -> None:
         if not self.day.size or not (self.day.shape == self.phase.shape == self.free.shape):
             raise UsageError("A calendar needs at least one slot.")
+        # Asked for in every slot: looked up once, however long the stream.
+        object.__setattr__(self, "longest_day", int(self.phase.max()) + 1)
         for array in (self.day, self.phase, self.free):
             array.setflags(write=False)
 
     @classmethod
-    def of(cls, grid: TimeGrid) -> Calendar:
+    def of(cls, grid: TimeGrid, holidays: Iterable[date] = ()) -> Calendar:
         """The local days of a grid. Steps of a day or more are phase 0 throughout.
+
+        Days of the public calendar `holidays` are free whatever their weekday.
 
         Where a clock is set back over midnight, the grid's new day has begun at the first one
         and goes on: a day that came back would have its budget twice.
@@ -282,7 +303,9 @@ class Calendar:
         day = np.maximum.accumulate(read)
         first = np.searchsorted(day, day)
         free = (day + dates[0].weekday()) % 7 >= 5
-        return cls(day, np.arange(day.size) - first, free)
+        named = [(when - dates[0]).days for when in holidays]
+        free |= np.isin(day, named)
+        return cls(day, np.arange(day.size) - first, free, frozenset(named))
 
     @classmethod
     def regular(cls, slots: int, per_day: int, first_weekday: int = 0) -> Calendar:
@@ -294,11 +317,6 @@ class Calendar:
     @property
     def slots(self) -> int:
         return int(self.day.size)
-
-    @property
-    def longest_day(self) -> int:
-        """The most slots of any day."""
-        return int(self.phase.max()) + 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -157,7 +157,7 @@ class FoldFacts(_Part):
 
     @classmethod
     def of(cls, grid: FoldedGrid) -> FoldFacts:
-        first, last = grid.whole.starts()[0], grid.whole.ends()[-1]
+        first, last = grid.whole.start(0), grid.whole.end(-1)
         return cls(
             to=grid.name, repeats=grid.repeats, start=first.isoformat(), end=last.isoformat()
         )
@@ -209,8 +209,8 @@ class GridFacts(_Part):
     def of(cls, grid: TimeGrid) -> GridFacts:
         return cls(
             fold=FoldFacts.of(grid) if isinstance(grid, FoldedGrid) else None,
-            start=grid.starts()[0].isoformat(),
-            end=grid.ends()[-1].isoformat(),
+            start=grid.start(0).isoformat(),
+            end=grid.end(-1).isoformat(),
             step_seconds=grid.step.total_seconds(),
             slots=grid.slots,
             tz=grid.tz,

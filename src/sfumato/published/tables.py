@@ -171,7 +171,11 @@ _FILES = {
     "places.json": "the zones in the order of the counts in stream.ndjson",
     "stream.json": "the privacy statement for machines, from the first slot on",
 }
-_LATER = ("density.parquet", CSV, COMPRESSED, CITY_TABLE, "manifest.json")
+_OF_STREAMS = {
+    "measurements.npz": "the last noisy vectors that were paid for, to a 32nd of their noise, with "
+    "their times and variances: for the streams of later days (--earlier)",
+}
+_LATER = ("density.parquet", CSV, COMPRESSED, CITY_TABLE, "measurements.npz", "manifest.json")
 """What a stream has from its last slot on; the page too, unless it goes on by the clock."""
 
 
@@ -188,10 +192,11 @@ def readme(manifest: Manifest, files: Iterable[str], promise: str | None = None)
     columns += ", lower, upper" if manifest.scheme.interval_coverage else ""
     total = "; total, the sum and the ends of its interval" if "lower" in columns else ""
     ends = ", lower, upper" if total and manifest.kind == "stream" else ""
+    known = _FILES | (_OF_STREAMS if manifest.kind == "stream" else {})
     listed = [
-        f"{n}: {_FILES[n]}.".format(further=columns, total=total, ends=ends)
+        f"{n}: {known[n]}.".format(further=columns, total=total, ends=ends)
         for n in present
-        if n in _FILES
+        if n in known
     ]
     if manifest.kind == "stream":
         live = bool(manifest.public_inputs.get("live"))

@@ -136,9 +136,15 @@ def predicted_low(whole: Integers, up: Integers, floor: bool) -> Integers:
     return np.maximum(mirrored, 0) if floor else mirrored
 
 
-def deflated(raw: bytes) -> str:
-    """Raw deflate at the highest level, as base64."""
-    squeezer = zlib.compressobj(9, zlib.DEFLATED, -15, 9)
+_LARGE = 1 << 20
+"""Bytes from which on a plane is deflated at the usual level: on runs of small counts the highest
+one took a quarter of the CPU of a whole stream (3,478 cells, 336 slots), for 5 % fewer bytes."""
+
+
+def deflated(raw: bytes, level: int | None = None) -> str:
+    """Raw deflate as base64: at the highest level, or at the usual one where there is much."""
+    best = 9 if len(raw) < _LARGE else 6
+    squeezer = zlib.compressobj(best if level is None else level, zlib.DEFLATED, -15, 9)
     return base64.b64encode(squeezer.compress(raw) + squeezer.flush()).decode("ascii")
 
 
@@ -150,15 +156,19 @@ def inflated(text: str) -> bytes:
 def layer(whole: Integers) -> dict[str, Any]:
     """Whole numbers, row by row: as they are or from column to column, whichever is smaller."""
     before = np.concatenate([np.zeros((whole.shape[0], 1), np.int64), whole[:, :-1]], axis=1)
-    forms = [_planes(whole - before, True), _planes(whole, False)]
-    return min(forms, key=lambda form: len(form["data"]))
+    if whole.size < _LARGE:
+        forms = [_planes(whole - before, True), _planes(whole, False)]
+        return min(forms, key=lambda form: len(form["data"]))
+    quick = {delta: _planes(whole - delta * before, delta, 1) for delta in (True, False)}
+    delta = len(quick[True]["data"]) <= len(quick[False]["data"])
+    return _planes(whole - delta * before, delta)
 
 
-def _planes(residual: Integers, delta: bool) -> dict[str, Any]:
+def _planes(residual: Integers, delta: bool, level: int | None = None) -> dict[str, Any]:
     zigzag = ((residual << 1) ^ (residual >> 63)).astype("<u4").ravel()
     width = max(1, (int(zigzag.max(initial=0)).bit_length() + 7) // 8)
     planes = zigzag.view(np.uint8).reshape(-1, 4)[:, :width].T
-    return {"delta": delta, "bytes": width, "data": deflated(planes.tobytes())}
+    return {"delta": delta, "bytes": width, "data": deflated(planes.tobytes(), level)}
 
 
 def unlayer(form: dict[str, Any], shape: tuple[int, ...]) -> Integers:

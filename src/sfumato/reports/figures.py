@@ -122,7 +122,7 @@ def _map(release: Release, slot: int) -> Figure:
     bar = drawn.colorbar(collection, ax=axes, shrink=0.7, spacing="uniform", format="{x:,.4g}")
     bar.ax.set_title(f"{_unit(release)}\nper km²", fontsize=8, loc="left")
     bar.set_ticks(bounds.tolist())
-    start = release.grid.starts()[slot]
+    start = release.grid.start(slot)
     axes.set_title(f"{start:%A %d %B %Y, %H:%M} ({start.tzname()})", fontsize=10, loc="left")
     return _signed(drawn, release)
 

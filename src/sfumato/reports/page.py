@@ -26,6 +26,7 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))
 _LEFT = re.compile(r"^(?:import|export)\b", re.MULTILINE)
 
 
+@cache
 def bundle(entry: str) -> str:
     """The text of one script that runs `entry` (a file's name without `.js`)."""
     order: list[str] = []
@@ -66,6 +68,7 @@ def bundle(entry: str) -> str:
     return '"use strict";\n' + "\n".join(_closure(name, texts[name]) for name in order)
 
 
+@cache
 def asset(path: str) -> str:
     """A file of the report's assets, as text."""
     return resources.files("sfumato.reports").joinpath(f"assets/{path}").read_text("utf-8")
@@ -97,24 +100,33 @@ class _ByKey(jinja2.Environment):
         return self.getitem(obj, attribute)
 
 
-def render(template: str, script: str, data: dict[str, Any], words: Words, **more: Any) -> str:
-    """The whole file. `template` and `script` name assets; `data` is what the script reads."""
-    style = "\n".join(asset(f"css/{name}.css") for name in more.pop("styles"))
-    code = bundle(script)
-    environment = _ByKey(
+@cache
+def _environment() -> _ByKey:
+    """Templates are compiled once: a live stream writes its page again with every slot."""
+    return _ByKey(
         loader=jinja2.FunctionLoader(lambda name: asset(f"html/{name}")),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(
-        words=words,
-        policy=policy(style, code),
-        style=Markup(style),
-        script=Markup(code),
-        data=Markup(inert_json({"words": words, **data})),
-        **more,
+
+
+def render(template: str, script: str, data: dict[str, Any], words: Words, **more: Any) -> str:
+    """The whole file. `template` and `script` name assets; `data` is what the script reads."""
+    style = "\n".join(asset(f"css/{name}.css") for name in more.pop("styles"))
+    code = bundle(script)
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            words=words,
+            policy=policy(style, code),
+            style=Markup(style),
+            script=Markup(code),
+            data=Markup(inert_json({"words": words, **data})),
+            **more,
+        )
     )
 
 
@@ -232,7 +244,7 @@ def encode_releases(releases: Sequence[Release], words: Words) -> dict[str, Any]
 
 def _how_far(release: Release, words: Words) -> dict[str, str]:
     """As of when the page of a stream that goes on is; of a very long one, what it shows."""
-    grid, last = release.grid, release.grid.ends()[-1]
+    grid, last = release.grid, release.grid.end(-1)
     if release.kind != "stream":
         return {}
     if not release.sealed and last < datetime.fromisoformat(release.manifest.grid.end):

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import shapely
@@ -39,6 +40,9 @@ from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import MICROSECONDS, Calendar, TimeGrid
 from sfumato.privacy.accounting import zcdp_rho
 from sfumato.privacy.events import USER_PERIOD, Unit, UnitKind
+
+if TYPE_CHECKING:  # it reads folders, and most streams have nothing before them
+    from sfumato.streams.kept import Vectors
 
 _UNEVEN = 0.2
 """Share of a step by which steps may differ: squares of a plane are not quite even in degrees."""
@@ -87,6 +91,8 @@ class StreamFacts:
     """Pairs of cells that lie side by side, from a public map."""
     past_days: tuple[NDArray[np.float64], ...] = ()
     """Of each published earlier day the distances between its successive slots, oldest first."""
+    past: Vectors | None = None
+    """Vectors that earlier streams measured and published."""
 
     def __post_init__(self) -> None:
         if self.cells < 1:

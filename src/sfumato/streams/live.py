@@ -37,7 +37,7 @@ from sfumato.published.statement import check_claim
 from sfumato.streams.facts import StreamFacts, charged_unit, windows_to_show
 from sfumato.streams.output import Consistency, Outputs, Steady, line_bytes, table_bytes
 from sfumato.streams.registry import later_settings, settings_text
-from sfumato.streams.scheme import Finished, Meter, Publication, StreamScheme
+from sfumato.streams.scheme import Finished, Keeping, Meter, Publication, StreamScheme
 from sfumato.streams.spreading import split_over_zones, spread_over_zones
 from sfumato.streams.state import Standing, Store, chained
 from sfumato.streams.statement import stream_manifest, stream_readme
@@ -151,7 +151,6 @@ class LiveStream:
         self._request = request
         self._resume = resume
         self._held = ExitStack()
-        self._starts, self._ends = request.grid.starts(), request.grid.ends()
         self.noise_of_sum = 0.0
         """Standard deviation of the noise in the last slot's sum, as far as public facts tell."""
         self.kept: Any = None
@@ -232,7 +231,7 @@ class LiveStream:
 
     def times(self, slot: int) -> tuple[datetime, datetime]:
         """When a slot begins and ends."""
-        return self._starts[slot], self._ends[slot]
+        return self._request.grid.start(slot), self._request.grid.end(slot)
 
     def page(self) -> None:
         """Write the page of what is out, as of the last slot, in one step. Post-processing."""
@@ -291,7 +290,7 @@ class LiveStream:
         if made.tainted:
             raise SfumatoError("Noise from a test seed is never published.")
         made = self._steady.made(made, wall.sampling_key(f"consistency@{slot}"))
-        start, end = self._starts[slot].isoformat(), self._ends[slot].isoformat()
+        start, end = (when.isoformat() for when in self.times(slot))
         standing = Standing(
             slot + 1,
             table_bytes(request.released_ids, made),
@@ -325,7 +324,9 @@ class LiveStream:
                 "published, so no manifest will vouch for it.",
                 remedy="Restore the file from a copy and run the same again.",
             )
-        files = self._outputs.end(self._manifest, self._request.released)
+        last = self._publisher
+        kept = last.kept().arrays() if isinstance(last, Keeping) else None
+        files = self._outputs.end(self._manifest, self._request.released, kept)
         self._ledger.commit(self._release, files)
         self._store.forget()
         self.finished = True
@@ -344,7 +345,7 @@ class LiveStream:
             "delta": facts.delta,
             "events": {a.label: event_to_json(a.event) for a in accounts},
             "slots": request.grid.slots,
-            "first": self._starts[0].isoformat(),
+            "first": request.grid.start(0).isoformat(),
             "delay_seconds": request.delay_seconds,
             "late_events": "a slot closes this long after its end by the clock; what comes later "
             "is not counted",

@@ -21,8 +21,9 @@ of when. It is replaced in one step, so whoever loads it sees a whole page. It i
 are out, which hold numbers with noise, and of so many at most: it costs the same in the tenth year.
 
 A stream that is complete has the folder of a release: `density.parquet`, the same as text, a page
-of the whole, and `manifest.json` with the digest of every file but the partitions. All of it is
-made of the lines, so a run that was killed here makes the same bytes.
+of the whole, `manifest.json` with the digest of every file but the partitions, and where the scheme
+can use them later the noisy measurements that it remembers (`streams.kept`). All of it is made
+of the lines and the state after the last one, so a run that was killed here makes the same bytes.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import hashlib
 import io
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import reduce
@@ -44,9 +46,14 @@ from numpy.typing import NDArray
 
 from sfumato.density.refine.margins import project_to_simplex, round_keeping_totals
 from sfumato.errors import InputError, SfumatoError
-from sfumato.io.write import sweep_temporaries, write_places, write_places_parquet
+from sfumato.io.write import (
+    sweep_temporaries,
+    write_arrays,
+    write_places,
+    write_places_parquet,
+)
 from sfumato.model.places import Places
-from sfumato.published.folder import STATEMENT, TABLE
+from sfumato.published.folder import MEASUREMENTS, STATEMENT, TABLE
 from sfumato.published.lines import CITY_TABLE, LINES, PLACES, read_lines
 from sfumato.published.manifest import MANIFEST_NAME, Manifest, manifest_text
 from sfumato.published.release import UNSEALED, Release
@@ -218,9 +225,15 @@ class Outputs:
             return
         self._put(PAGE_NAME, page.encode())
 
-    def end(self, manifest: Manifest, places: Places | None) -> dict[str, str]:
+    def end(
+        self,
+        manifest: Manifest,
+        places: Places | None,
+        kept: Mapping[str, NDArray[Any]] | None = None,
+    ) -> dict[str, str]:
         """The folder of a stream whose last slot is out; returns all digests, the manifest's too.
 
+        `kept` are the noisy measurements that serve later streams, where the scheme has such.
         The manifest comes last: until it is there, the stream is not complete for any reader.
         """
         from sfumato.reports.page import PAGE_NAME, build_page
@@ -243,7 +256,9 @@ class Outputs:
                 none = np.full((numbers.grid.slots, 2), np.nan)
                 total = none if numbers.total is None else numbers.total
                 write_city_table(self.folder, numbers.grid, numbers.values, total)
-            names = final_names(manifest, places) - {PAGE_NAME}
+            if kept is not None:
+                write_arrays(self.folder / MEASUREMENTS, kept)
+            names = final_names(manifest, places, kept is not None) - {PAGE_NAME}
             files = {name: self._digest(name) for name in sorted(names)}
         except OSError as error:
             raise self._failed(error) from error
@@ -348,10 +363,11 @@ def shape_names(places: Places | None) -> tuple[str, ...]:
     return () if places is None else (f"{places.kind}.geojson", f"{places.kind}.parquet")
 
 
-def final_names(manifest: Manifest, places: Places | None) -> set[str]:
+def final_names(manifest: Manifest, places: Places | None, keeps: bool) -> set[str]:
     """What a complete stream's folder holds beside its partitions and its manifest."""
     grown = {PLACES, README, STATEMENT, LINES, TABLE, "index.html"}
     text = csv_of(manifest)
     grown |= set() if text is None else {text}
     city = {CITY_TABLE} if manifest.scheme.interval_coverage else set()
-    return {*grown, *city, *shape_names(places)}
+    measured = {MEASUREMENTS} if keeps else set()
+    return {*grown, *city, *measured, *shape_names(places)}

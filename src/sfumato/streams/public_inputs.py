@@ -1,4 +1,4 @@
-"""What a stream may be given beside its events: roads, neighbours, published days. All public.
+"""What a stream may be given beside its events: roads, neighbours, earlier days, holidays.
 
 * `roads`: a map of lines. Fan, Xiong & Sunderam 2013 tell dense from sparse cells, and group
   cells, by the road network; the length of road in each zone is what is taken from it.
@@ -9,7 +9,10 @@
   makes disappear, though the same people live through all of them. Here the days are read as they
   were published: they were paid for then, and whatever is computed from them is post-processing.
   Numbers that no manifest vouches for are refused, and so are days that the stream itself is yet
-  to publish.
+  to publish. `comb` takes the vectors that earlier streams of its own measured (`streams.kept`).
+
+* `holidays`: dates that are free days whatever their weekday, from a public calendar and never from
+  the events: a stream that found its holidays in the data would tell how many people came.
 
 Each goes into the reservation by its digest (`named`), so that a stream is resumed with the same
 inputs. None of it is looked up in the events, and a scheme that has no use for one refuses it.
@@ -19,8 +22,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
 
 import numpy as np
 import shapely
@@ -35,6 +41,7 @@ from sfumato.model.time_grid import Calendar, TimeGrid
 from sfumato.published.manifest import GridFacts
 from sfumato.published.release import Release, as_release, vouched
 from sfumato.streams.facts import StreamFacts
+from sfumato.streams.kept import Vectors, earlier_vectors
 from sfumato.streams.scheme import StreamScheme, Values
 
 _LINES = (
@@ -53,12 +60,19 @@ class PublicInputs:
     roads: NDArray[np.float64] | None = None
     adjacent: NDArray[np.int64] | None = None
     past_days: tuple[Values, ...] = ()
+    past: Vectors | None = None
     named: tuple[tuple[str, str], ...] = ()
     """What the reservation holds of them: name and digest."""
 
     def put_into(self, facts: StreamFacts) -> StreamFacts:
         """The facts with these beside them."""
-        return replace(facts, roads=self.roads, adjacent=self.adjacent, past_days=self.past_days)
+        return replace(
+            facts,
+            roads=self.roads,
+            adjacent=self.adjacent,
+            past_days=self.past_days,
+            past=self.past,
+        )
 
 
 def read_public_inputs(
@@ -75,7 +89,7 @@ def read_public_inputs(
 
     Args:
         scheme: Who will use it; it declares in `reads` what it can.
-        counted: The places that are counted.
+        counted: The places that are measured.
         released: The places that numbers are published for.
         grid: The slots of the stream.
         roads: A file or frame of lines.
@@ -101,10 +115,71 @@ def read_public_inputs(
     if adjacency is not None:
         edges = adjacent_pairs(adjacency, counted.ids)
         named.append(("adjacency", _digest(edges)))
-    days = published_days(earlier, released, grid)
-    if days:
+    past, days = None, list[Day]()
+    if earlier and (most := getattr(scheme, "memory", None)):
+        past, digest = earlier_vectors(earlier, counted, grid, most)
+        named.append(("earlier", digest))
+    elif days := published_days(earlier, released, grid):
         named.append(("earlier", _digest(*(day for _, day in days))))
-    return PublicInputs(lengths, edges, tuple(day for _, day in days), tuple(named))
+    return PublicInputs(lengths, edges, tuple(day for _, day in days), past, tuple(named))
+
+
+def holidays_in(given: object, grid: TimeGrid) -> tuple[date, ...]:
+    """The days of the stream that a public calendar names, in order.
+
+    Args:
+        given: Dates, texts such as 2008-05-26, or files with one date at the start of each line
+            (text, CSV) or events of whole days (iCalendar, `.ics`); one, or several in a list.
+        grid: The slots of the stream. Days outside it are left out.
+
+    Raises:
+        UsageError: Something is no date and no file.
+        InputError: A file cannot be read, or a line of it begins with no date.
+    """
+    if given is None:
+        return ()
+    listed = [given] if isinstance(given, str | os.PathLike | date) else list(given)  # type: ignore[call-overload]
+    found: set[date] = set()
+    for one in listed:
+        if isinstance(one, date):
+            found.add(one)
+        elif Path(one).is_file():
+            found |= _dates_of(Path(one))
+        else:
+            try:
+                found |= {date.fromisoformat(part.strip()) for part in str(one).split(",")}
+            except ValueError:
+                raise UsageError(
+                    f"{str(one)!r} is neither a date nor a file of dates.",
+                    remedy="Write `holidays` as 2008-05-26, or name a file with a date a line.",
+                ) from None
+    days = {start.date() for start in (grid.start(0), grid.end(-1))}
+    return tuple(sorted(day for day in found if min(days) <= day <= max(days)))
+
+
+def _dates_of(path: Path) -> set[date]:
+    """Dates at the start of lines, or of the whole days of an iCalendar file."""
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise InputError("it cannot be read as text.", file=str(path)) from None
+    if any(line.strip().upper() == "BEGIN:VCALENDAR" for line in lines[:5]):
+        wanted = re.compile(r"DTSTART[^:]*:(\d{8})\s*$")
+        return {date.fromisoformat(hit[1]) for line in lines if (hit := wanted.match(line))}
+    found = set()
+    for number, line in enumerate(lines, 1):
+        text = re.split(r"[,;\t ]", line.strip(), maxsplit=1)[0].strip('"')
+        if not text or text.startswith("#") or (number == 1 and not text[0].isdigit()):
+            continue  # blank, a remark, or a header
+        try:
+            found.add(date.fromisoformat(text))
+        except ValueError:
+            raise InputError(
+                f"line {number} begins with no date.",
+                file=str(path),
+                remedy="Write a date such as 2008-05-26 at the start of each line.",
+            ) from None
+    return found
 
 
 def road_lengths(source: object, places: Places) -> NDArray[np.float64]:

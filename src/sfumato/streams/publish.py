@@ -33,18 +33,16 @@ from sfumato.streams.input import Options, Unfit, ndjson_feed
 from sfumato.streams.kafka import Topic, TopicFeed, client_settings, is_topic
 from sfumato.streams.live import StreamRequest
 from sfumato.streams.output import Consistency
-from sfumato.streams.public_inputs import read_public_inputs
+from sfumato.streams.public_inputs import holidays_in, read_public_inputs
 from sfumato.streams.registry import default_name, stream_scheme
 from sfumato.streams.run import Runner, Stream, Told
 from sfumato.streams.slots import Dropped
-from sfumato.streams.spreading import splits
+from sfumato.streams.spreading import BEFORE_NOISE, splits
 
 PIPE = "-"
 _ENDLESS_DAYS = 3653
 """Ten years: what an endless stream is planned for."""
 CLOCKS = ("machine", "feed", "broker")
-_SPLIT = "towers over zones"
-"""How a reservation notes that zones were measured; absent where towers were."""
 
 
 def stream(
@@ -74,6 +72,7 @@ def stream(
     roads: object = None,
     adjacency: object = None,
     earlier: Sequence[str | os.PathLike[str]] = (),
+    holidays: str | os.PathLike[str] | date | Sequence[str | os.PathLike[str] | date] = (),
     expected_users: int | None = None,
     delay: str = "0",
     consistency: Consistency | str = Consistency.NONE,
@@ -129,7 +128,10 @@ def stream(
             `docs/streams.md` list them.
         roads: Lines of a public road map, for the schemes of Fan et al.
         adjacency: Table of two columns: ids of places that lie side by side, for the same.
-        earlier: Folders of days that were published before, for dynamic-hybrid; they cost nothing.
+        earlier: Folders of what was published before, which costs nothing: streams of comb, whose
+            vectors comb begins with, or days for dynamic-hybrid.
+        holidays: Dates that are free days whatever their weekday, or files of such: a date a line,
+            or iCalendar. From a public calendar, never from the events.
         expected_users: How many people, from public knowledge, rounded.
         delay: How long a slot stays open after its end.
         consistency: none, nearest or random: non-negative whole counts.
@@ -216,11 +218,12 @@ def stream(
     counted = places.counted
     split = places.shares is not None and splits(places.shares)
     if begun is not None:
-        split = _SPLIT in begun
+        split = BEFORE_NOISE in begun
     measured = places.released if split else counted
+    free_days = holidays_in(holidays, slots)
     facts = StreamFacts(
         len(measured),
-        Calendar.of(slots),
+        Calendar.of(slots, free_days),
         epsilon,
         delta,
         unit_in_slots(Unit.parse(unit), slots),
@@ -261,7 +264,11 @@ def stream(
         out=folder,
         consistency=_consistency(consistency),
         delay_seconds=0 if delay == "0" else int(parse_step(delay).total_seconds()),
-        reading=(*_read_as(reading, places, slots, topic, split), *beside.named),
+        reading=(
+            *_read_as(reading, places, slots, topic, split),
+            *beside.named,
+            *((("holidays", " ".join(map(str, free_days))),) if free_days else ()),
+        ),
         place_kind=counted.kind.value,
         released=places.released,
         shares=places.shares,
@@ -338,5 +345,5 @@ def _read_as(
     if places.border is not None:
         said["border"] = places.border
     if split:
-        said[_SPLIT] = "before the noise"
+        said[BEFORE_NOISE] = "before the noise"
     return (("where places lie", places.counted.fingerprint()), *sorted(said.items()))

@@ -49,6 +49,7 @@ from sfumato.streams.facts import StreamFacts
 
 if TYPE_CHECKING:  # it comes with scipy.stats, which most schemes do without
     from sfumato.published.estimate import Estimate
+    from sfumato.streams.kept import Vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +270,8 @@ class StreamPlan:
     """Probability of the intervals that every publication carries; 0 where none are stated."""
     median: bool = False
     """Whether every publication carries a median."""
+    keeps: bool = False
+    """Whether what was measured is kept for later streams (`Keeping`)."""
 
     def __post_init__(self) -> None:
         labels = [account.label for account in self.accounts]
@@ -299,6 +302,13 @@ class Finished(Protocol):
 
     def prepare(self, whole: Private[Counts], first: int, wall: Wall) -> None:
         """`whole` is cell x slot of one window, its first slot being `first`."""
+
+
+@runtime_checkable
+class Keeping(Protocol):
+    """A publisher whose noisy measurements serve streams to come."""
+
+    def kept(self) -> Vectors: ...
 
 
 class StreamScheme(Protocol):

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 
+BEFORE_NOISE = "towers over zones"
+"""How a reservation notes that zones were measured; absent where towers were."""
 _BITS = 40
 """Shares are compared to 2^-40 of a cell, which leaves room for millions of towers."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

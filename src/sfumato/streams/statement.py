@@ -137,7 +137,8 @@ def stream_statement(asked: StreamRequest, manifest: Manifest) -> str:
 
 def stream_readme(asked: StreamRequest, manifest: Manifest) -> str:
     """`README.txt`: the same from the first slot to the last, so it lists what will be there."""
-    names = {"slots", *final_names(manifest, asked.released)}
+    keeps = asked.scheme.plan(asked.facts).keeps
+    names = {"slots", *final_names(manifest, asked.released, keeps)}
     return readme(manifest, names, stream_statement(asked, manifest))
 
 

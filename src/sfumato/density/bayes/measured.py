@@ -87,6 +87,15 @@ def grained(values: Table, sd: float | Vector) -> Table:
     return np.asarray(_whole(values, step) * step)
 
 
+def whole_steps(values: Table, sd: float | Table) -> NDArray[Any]:
+    """Noisy numbers as whole steps of that lattice, in the narrowest type that holds them."""
+    whole = _whole(values, np.asarray(sd) / FINENESS)
+    for kind in (np.int16, np.int32):
+        if whole.size == 0 or np.abs(whole).max() <= np.iinfo(kind).max:
+            return whole.astype(kind)
+    return whole
+
+
 def separable(weights: Table) -> Table:
     """Weights of a place times weights of a slot, in single precision: kept as two short lists.
 
@@ -105,18 +114,18 @@ def keep(measured: Measured, facts: PublicFacts) -> dict[str, NDArray[Any]]:
     found: dict[str, NDArray[Any]] = {
         "ladder_steps": np.array(margins.steps, dtype=np.int64),
         "ladder_sd": margins.ladder_sd,
-        "ladder": _small(_whole(margins.ladder, margins.ladder_sd / FINENESS)),
+        "ladder": whole_steps(margins.ladder, margins.ladder_sd),
         "place_limit": np.array(margins.place_limit),
         "places_sd": np.array(margins.places_sd),
-        "places": _small(_whole(margins.places, margins.places_sd / FINENESS)),
+        "places": whole_steps(margins.places, margins.places_sd),
         "slot_limit": np.array(margins.slot_limit),
         "slots_sd": np.array(margins.slots_sd),
-        "slots": _small(_whole(margins.slots, margins.slots_sd / FINENESS)),
+        "slots": whole_steps(margins.slots, margins.slots_sd),
         "matrix_limit": np.array(measured.matrix_limit),
         "matrix_sd": np.array(measured.matrix_sd),
         "place_weights": places,
         "slot_weights": slots,
-        "matrix": _small(_whole(measured.matrix, measured.matrix_sd / FINENESS)),
+        "matrix": whole_steps(measured.matrix, measured.matrix_sd),
         "centres": centres(facts),
         "epsilon": np.array(facts.epsilon),
         "delta": np.array(facts.delta),
@@ -199,16 +208,8 @@ def centres(facts: PublicFacts) -> NDArray[np.float64]:
     return (layout or Layout.in_order(facts.released_ids.size)).centres
 
 
-def _whole(values: Table, step: float | Vector) -> NDArray[np.int64]:
+def _whole(values: Table, step: float | Table) -> NDArray[np.int64]:
     return np.asarray(np.rint(values / step), dtype=np.int64)
-
-
-def _small(values: NDArray[np.int64]) -> NDArray[Any]:
-    """The narrowest whole numbers that hold them all."""
-    for kind in (np.int16, np.int32):
-        if values.size == 0 or np.abs(values).max() <= np.iinfo(kind).max:
-            return values.astype(kind)
-    return values
 
 
 def _factors(weights: Table) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

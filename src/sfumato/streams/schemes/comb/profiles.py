@@ -45,6 +45,8 @@ CHANCES = (0.01, 1.0)
 _FACTORS = (1.0, 100.0)
 _UNUSUAL = 0.03
 """How often a day is unlike others: eleven public holidays a year."""
+HOLIDAY = 10.0
+"""Factor of a holiday before its first vector: its level is known to a quarter."""
 _WIDTH = 1.2
 """Cells, of the surroundings that give a profile."""
 LEAST = 0.05
@@ -186,9 +188,12 @@ def fitted(
 
 
 def day_factor(
-    times: Times, sums: Values, noise: Values, ceiling: float
+    times: Times, sums: Values, noise: Values, ceiling: float, holiday: bool = False
 ) -> tuple[Times, CityProfile]:
-    """The last day's factor by its marginal likelihood, and the city's profile with it."""
+    """The last day's factor by its marginal likelihood, and the city's profile with it.
+
+    A `holiday` by the public calendar is as likely unlike other days as like them.
+    """
     today = times.day == times.day[-1]
     if (~today).sum() == 0:
         return times, CityProfile.of(times, sums, noise, ceiling)
@@ -196,7 +201,8 @@ def day_factor(
     for factor in _FACTORS:
         one = replace(times, factor=np.where(today, factor, times.factor))
         tried.append((one, CityProfile.of(one, sums, noise, ceiling)))
-    logs = np.array([found.fit for _, found in tried]) + np.log([1 - _UNUSUAL, _UNUSUAL])
+    unusual = 0.5 if holiday else _UNUSUAL
+    logs = np.array([found.fit for _, found in tried]) + np.log([1 - unusual, unusual])
     weights = np.exp(logs - logs.max())
     factor = float(weights @ np.array(_FACTORS) / weights.sum())
     found = replace(times, factor=np.where(today, factor, times.factor))

@@ -25,6 +25,10 @@ its share of the forecast and comes back with a half-life of two hours, until th
 settles it. A feed that stays so for a day has changed: what was before is then forgotten. Before
 the first people are seen nobody is published, and nothing learned.
 
+**Earlier streams.** Their vectors (`streams.kept`) are what the first day begins with, if the first
+vector says that it is the same city (`recalled`): it is foretold from them, and where the busy
+places are others they are left out, where only the level is another they are scaled to it.
+
 Claim: pure epsilon (or rho, where the noise is Gaussian) for one unit, neighbours by adding or
 removing it. Under `user-day` a unit is one person's day: it adds at most n to the sum over n
 slots of one day (L1; L2 if all fall into one cell), and the k vectors of a day have noise of scale
@@ -40,17 +44,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.errors import UsageError
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
 from sfumato.privacy.events import Measurement, UnitKind
 from sfumato.privacy.wall import Wall
 from sfumato.published.estimate import Estimate
 from sfumato.streams.facts import StreamFacts, due
+from sfumato.streams.kept import Vectors, recalled
 from sfumato.streams.scheme import (
     Meter,
     Noise,
@@ -60,10 +66,17 @@ from sfumato.streams.scheme import (
     Repeating,
     State,
     StreamPlan,
+    Values,
     noise_of,
 )
 from sfumato.streams.schemes.comb.cells import FIRST_HABITS, Calibration, Cells
-from sfumato.streams.schemes.comb.profiles import CityProfile, Surroundings, Times, day_factor
+from sfumato.streams.schemes.comb.profiles import (
+    HOLIDAY,
+    CityProfile,
+    Surroundings,
+    Times,
+    day_factor,
+)
 from sfumato.streams.schemes.rhythm.scheme import samples
 
 _GOLDEN = 0.618
@@ -97,6 +110,7 @@ class Comb:
     noise: NoiseKind = NoiseKind.BEST
     name: str = "comb"
     finished: bool = False
+    reads: ClassVar[tuple[str, ...]] = ("earlier",)
 
     def most(self, facts: StreamFacts) -> int:
         """Vectors in a window, as far as public facts tell: those of the first day."""
@@ -121,17 +135,23 @@ class Comb:
     def plan(self, facts: StreamFacts) -> StreamPlan:
         most = self.most(facts)
         noise = noise_of(facts, self.noise, most)
+        past = "" if facts.past is None else f"{len(facts.past)} vectors of earlier streams and "
+        if facts.past is not None and facts.past.laplace != (noise.kind is NoiseKind.LAPLACE):
+            raise UsageError(
+                "Earlier streams were measured with another kind of noise than this one.",
+                remedy="Leave `earlier` out, or choose their kind: `parameter={'noise': …}`.",
+            )
         chosen = (
             " on the first day, then as many as busy cells ask for," if self.adapts(facts) else ""
         )
         line = (
             f"{most} vectors a window{chosen} with {noise.kind} noise, sd {noise.sd:.3g} for each "
-            f"of {most}; all slots are estimated from the last {self.memory}, "
+            f"of {most}; all slots are estimated from {past}the last {self.memory}, "
             + ("with 90 % intervals." if self.states_intervals(facts) else "without intervals.")
         )
         account = noise.account("vector", most, facts.l1, facts.l2, _touched(self, facts))
         stated = _COVERAGE if self.states_intervals(facts) else 0.0
-        return StreamPlan(self.name, (account,), (line,), coverage=stated, median=True)
+        return StreamPlan(self.name, (account,), (line,), coverage=stated, median=True, keeps=True)
 
     def publisher(self, facts: StreamFacts) -> Publisher:
         return _Comb(facts, self)
@@ -170,7 +190,8 @@ class _Comb(Repeating):
         super().__init__(facts)
         self._daily = facts.unit.kind is UnitKind.USER_DAY
         self._adapts, self._kind = scheme.adapts(facts), scheme.kind(facts)
-        self._memory, self._k = scheme.memory, scheme.most(facts)
+        self._memory, self._public = scheme.memory, scheme.most(facts)
+        self._k = self._public
         self._stated = scheme.states_intervals(facts)
         self._seen = np.zeros((0, facts.cells))
         self._rows = np.zeros((0, 6))
@@ -180,6 +201,8 @@ class _Comb(Repeating):
         self._errors = Calibration()
         self._city: CityProfile | None = None
         self._cells: Cells | None = None
+        if self._adapts and facts.past is not None:
+            self._choose()
 
     def publish(self, slot: int, box: Private[Counts], wall: Wall, meter: Meter) -> Publication:
         phase = int(self.facts.calendar.phase[slot])
@@ -233,12 +256,15 @@ class _Comb(Repeating):
         return found, slots
 
     def _choose(self) -> None:
-        """Tomorrow's number of vectors, from yesterday's."""
-        used = self._rows[:, _USED] > 0
+        """Tomorrow's number of vectors, from yesterday's; on the first day from earlier streams."""
+        used, past = self._rows[:, _USED] > 0, self.facts.past
+        seen, noise_of_each = self._seen[used], self._rows[used, _VARIANCE]
         if not used.any():
-            return
-        precision = 1 / self._rows[used, _VARIANCE]
-        mean, variance = precision @ self._seen[used] / precision.sum(), 1 / precision.sum()
+            if past is None:
+                return
+            seen, noise_of_each = past.seen, past.variance
+        precision = 1 / noise_of_each
+        mean, variance = precision @ seen / precision.sum(), 1 / precision.sum()
         # Squares of noise add its variance to each cell; fourth moments of Laplace noise are six
         # times the variance's square, so squares have a variance of five.
         noise = mean.size * variance + variance * math.sqrt(5.0 * mean.size)
@@ -250,7 +276,8 @@ class _Comb(Repeating):
         calendar = self.facts.calendar
         phase = (float(calendar.phase[slot]) - (wide - 1) / 2) / calendar.longest_day
         at = np.array([float(calendar.day[slot]) + phase])
-        return Times(at, np.array([phase]), calendar.free[slot : slot + 1], np.ones(1))
+        factor = np.array([HOLIDAY if int(calendar.day[slot]) in calendar.holidays else 1.0])
+        return Times(at, np.array([phase]), calendar.free[slot : slot + 1], factor)
 
     def _learn(self, slot: int, found: Measurement, slots: int) -> None:
         self.tainted = self.tainted or found.tainted
@@ -258,6 +285,8 @@ class _Comb(Repeating):
         variance = self._noise(slots).variance / slots**2
         now = self._now(slot, slots)
         used = self._believed(now, float(noisy.sum()), variance * noisy.size)
+        if used and self._city is None and self.facts.past is not None:
+            self._recall(self.facts.past, now, noisy, variance)
         if used and self._cells is not None:
             self._errors.learn(self._cells.at(now), noisy, variance)
         row = [now.at[0], now.phase[0], float(now.free[0]), 1.0, variance, float(used)]
@@ -266,6 +295,30 @@ class _Comb(Repeating):
         if not used and self._outage is not None and self._city is not None:
             self._forget(float(now.at[0]))
         self._arrange(new=used)
+
+    def _recall(self, past: Vectors, now: Times, noisy: Values, variance: float) -> None:
+        """Begin with what earlier streams measured, if the first vector is of the same city."""
+        rows, seen = self._rows, self._seen
+        before = np.stack((past.at, past.phase, past.free, past.factor, past.variance), axis=1)
+        self._rows = np.concatenate((np.insert(before, _USED, 1.0, axis=1), rows))
+        self._seen = np.concatenate((past.seen, seen))
+        self._arrange(new=False)
+        assert self._cells is not None
+        level = recalled(self._cells.at(now).mean, noisy, variance)
+        if level is None:
+            self._rows, self._seen, self._city, self._cells = rows, seen, None, None
+            self._k = max(self._k, self._public)  # what is left of the day goes as far
+        elif level != 1.0:
+            self._rows[: len(past), _VARIANCE] *= level**2
+            self._seen[: len(past)] *= level
+            self._arrange(new=False)
+
+    def kept(self) -> Vectors:
+        """The vectors that were learned from, for streams to come."""
+        used = self._rows[:, _USED] > 0
+        at, phase, free, factor, variance = self._rows[used, :_USED].T.copy()
+        laplace = self._kind is NoiseKind.LAPLACE
+        return Vectors(at, phase, free > 0, factor, variance, self._seen[used], laplace)
 
     def _believed(self, now: Times, total: float, noise: float) -> bool:
         """Whether a vector of that sum is learned from; otherwise an outage goes on."""
@@ -299,7 +352,8 @@ class _Comb(Repeating):
         sums, noise = seen.sum(axis=1), rows[:, _VARIANCE]
         ceiling, columns = _MORE * _people(self.facts), self.facts.grid_columns
         if new:
-            times, self._city = day_factor(times, sums, noise * seen.shape[1], ceiling)
+            holiday = int(times.day[-1]) in self.facts.calendar.holidays
+            times, self._city = day_factor(times, sums, noise * seen.shape[1], ceiling, holiday)
             self._rows[used, _FACTOR] = times.factor
         else:
             self._city = CityProfile.of(times, sums, noise * seen.shape[1], ceiling)
