@@ -10,7 +10,7 @@ against what is known today:
   SUMMARIZE are read as one), name the published tables alone, and call no table function but those
   of `_TABLE_FUNCTIONS`, which make rows from nothing.
 * **The engine.** No access to anything outside, no extension, no search for Python's variables, a
-  limit of memory, nothing on disk; then the configuration is locked.
+  limit of memory, nothing on disk, a transaction that only reads; the configuration is locked.
 * **The process.** A child without the caller's environment, whose limits are set before the text is
   parsed: no further file descriptor (so neither file nor socket can be opened), no byte into any
   file, bounded address space and processor time.
@@ -44,10 +44,14 @@ _TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest"})
 """Table functions that look at their arguments alone; every file reader is a table function."""
 _REFUSED = frozenset(
     {"current_setting", "getenv", "getvariable", "query", "query_table", "read_blob", "read_text"}
+    | {"json_serialize_plan", "json_serialize_sql", "json_deserialize_sql", "setseed"}
     | {"write_log", "sleep_ms", "current_user", "session_user", "version", "txid_current"}
 )
 """Scalar functions that say something about the machine, or write."""
+_QUERIES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
+"""Parts of a query that only read: a WITH may also hold an INSERT or a DELETE."""
 _CONFIG: dict[str, Any] = {"threads": "1", "temp_directory": ""}
+_ONLY = "Only one SELECT can be asked: nothing is written, set, attached or loaded."
 _CHILD = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
     "from sfumato.published.sql import _answer; _answer()"
@@ -152,6 +156,7 @@ def _answer() -> None:
             if refused:
                 said, table = {"refused": refused}, None
             else:
+                engine.execute("BEGIN TRANSACTION READ ONLY")
                 table = engine.sql(facts["query"]).limit(MOST_ROWS + 1).to_arrow_table()
                 said = {"rows": table.num_rows} if table.num_rows > MOST_ROWS else {}
     except (duckdb.OutOfMemoryException, MemoryError, pa.ArrowMemoryError):
@@ -205,7 +210,7 @@ def _why_refused(engine: Any, query: str, tables: set[str]) -> str:
     parsed = json.loads(engine.execute("SELECT json_serialize_sql(?)", [query]).fetchall()[0][0])
     if parsed["error"]:
         if "Only SELECT" in parsed["error_message"]:
-            return "Only one SELECT can be asked: nothing is written, set, attached or loaded."
+            return _ONLY
         return f"The SQL cannot be read: {parsed['error_message'].splitlines()[0]}"
     if len(parsed["statements"]) != 1:
         return "Only one SELECT can be asked at a time."
@@ -218,7 +223,9 @@ def _why_refused(engine: Any, query: str, tables: set[str]) -> str:
     }
     known |= {str(node["ctename"]).lower() for node in nodes if "ctename" in node}
     for node in nodes:
-        kind = node.get("type")
+        kind = str(node.get("type"))
+        if kind.endswith("_NODE") and kind not in _QUERIES:
+            return _ONLY
         if kind == "BASE_TABLE":
             path = (node.get("catalog_name"), node.get("schema_name"))
             name, elsewhere = str(node["table_name"]), set(path) - {"", None, "main", "memory"}
