@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from scipy.sparse import csr_array
 
 from sfumato.published.estimate import Estimate, count_quantile, smooth_quantile
 from sfumato.published.posterior import MOST_FIELDS, packed
@@ -26,10 +27,54 @@ from sfumato.published.posterior import MOST_FIELDS, packed
 Table = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
+_SEED = 20170403
+_QUARTER, _REACH, _WAVES, _MOST = 9.0, 0.5, 64, 0.5
+"""What the bound took differs from quarter to quarter by this over the root of the people, times
+what it took in all; over half the radius of the city. On made-up call records (200,000 people), GPS
+(30,000) and 516 real cabs in 41 quarters the sums of random discs were off by a smooth error of 1,
+3 and 20 % that independent places did not have, which is nine over the root of the people in all
+three; at most so much."""
+_BY_HOUR = 0.2
+"""The same from hour to hour: relative error for each unit that the bound took from slots. On the
+call records and check-ins errors of hours came back every day, and ratios of ranges held 87 and
+83 % before, 90 and 88 % with it."""
 _ROUNDS = 12
 """Of fitting places and slots in turn. After these a total is kept to a thousandth of its error."""
 _ENOUGH = 0.995
 """Share of the draws' power beyond which no further field is kept."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taken:
+    """What the bound took from totals of places and of slots, which need not be the same share
+    everywhere: quarters and hours have people and habits of their own, and nothing measures it."""
+
+    places: float
+    """Share of all visits …"""
+    slots: float
+    people: float
+    centres: Table
+    hour: NDArray[Any]
+    """Time of day of each slot."""
+
+    def in_space(self, rng: np.random.Generator, pairs: int) -> Table:
+        """Pairs x places: a smooth field over the city, as if a quarter held one in `_QUARTER`²."""
+        size = _QUARTER * self.places / np.sqrt(max(self.people, 1.0))
+        away = self.centres - self.centres.mean(axis=0)
+        reach = _REACH * max(float(np.sqrt(np.square(away).sum(axis=1).mean())), 1e-9)
+        found: Table = np.empty((pairs, away.shape[0]))
+        for pair in range(pairs):  # a Gaussian field by random waves (Rahimi & Recht 2007)
+            waves = rng.standard_normal((2, _WAVES)) / reach
+            phase = rng.uniform(0.0, 2 * np.pi, _WAVES)
+            found[pair] = np.cos(away @ waves + phase).sum(axis=1) * np.sqrt(2 / _WAVES)
+        found *= min(size, _MOST)
+        return found
+
+    def in_time(self, rng: np.random.Generator, pairs: int) -> Table:
+        """Pairs x slots: the same for the same time of day."""
+        kinds, which = np.unique(self.hour, return_inverse=True)
+        found: Table = _BY_HOUR * self.slots * rng.standard_normal((pairs, kinds.size))[:, which]
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +85,10 @@ class Posterior:
     chance: Table
     piece: Vector
     """Size in which the counts of a place come: 1 for whole visits, less for shares."""
+    sharing: csr_array | None = None
+    """Released x counted shares: places with a share in the same tower share its noise."""
+    taken: Taken | None = None
+    """What the bound took, and where the places lie."""
 
     @property
     def mean(self) -> Table:
@@ -95,6 +144,7 @@ class Posterior:
         every = apart.sum(axis=(1, 2), dtype=np.float64)
         level = every / max(float(table.sum()), 1e-9)
         places, slots, rest = _margins(apart, table, level)
+        places, slots = self._together(places, slots, table)
         # A level is skewed, so the two of a pair do not lie quite opposite: the total keeps its
         # whole variance.
         whole = self.draws.sum(axis=(1, 2), dtype=np.float64).var(ddof=1)
@@ -112,6 +162,28 @@ class Posterior:
         return packed(
             level, places, slots, strengths, rhythms * like[:, None], chance, self.piece, coverage
         )
+
+    def _together(self, places: Table, slots: Table, counts: Table) -> tuple[Table, Table]:
+        """Errors of places and slots as they hang together, which no single cell shows.
+
+        Draws of places are independent, but zones that share a tower share its noise; and where
+        the bound took more than was expected of a place or slot, it did so of its neighbours and of
+        the same hour on other days too. Variances of single places stay as they are but for that.
+        """
+        rng, pairs = np.random.default_rng(_SEED), places.shape[0]
+        if self.sharing is not None:
+            each = np.sqrt(np.asarray(self.sharing.power(2).sum(axis=1)).ravel())
+            alone = rng.standard_normal((pairs, self.sharing.shape[1]))
+            score = np.asarray(self.sharing @ alone.T).T / np.maximum(each, 1e-9)
+            score /= np.sqrt(np.square(score).mean(axis=0))
+            places = score * np.sqrt(np.square(places).mean(axis=0))
+        if self.taken is not None:
+            places = places + self.taken.in_space(rng, pairs)
+            slots = slots + self.taken.in_time(rng, pairs)
+        by_place, by_slot = counts.sum(axis=1), counts.sum(axis=0)
+        whole = max(float(counts.sum()), 1e-9)
+        places = places - (places @ by_place)[:, None] / whole  # the level is kept apart
+        return places, slots - (slots @ by_slot)[:, None] / whole
 
 
 def _margins(

@@ -35,7 +35,7 @@ from sfumato.density.bayes.crowd_counts import set_apart
 from sfumato.density.bayes.ground import PAIRS, Ground
 from sfumato.density.bayes.measured import Measured
 from sfumato.density.bayes.rhythms import rhythm_axes
-from sfumato.density.posterior import Posterior
+from sfumato.density.posterior import Posterior, Taken
 from sfumato.density.refine.margins import rake
 from sfumato.density.refine.spatial import Filtered, SpatialFilter
 from sfumato.density.refine.special_hours import NIGHT_END, OWN, pool_nights, temper_crowds
@@ -142,7 +142,17 @@ def infer(
         draws[k][apart.cells] += apart.draws[k]
     mean = draws.mean(axis=0, dtype=np.float64)
     chance = _unseen(ground, mean, found, pooled)
-    return Posterior(draws, chance, ground.dilution), distortion
+    posterior = Posterior(draws, chance, ground.dilution, ground.area, _taken(ground, measured))
+    return posterior, distortion
+
+
+def _taken(ground: Ground, measured: Measured) -> Taken:
+    """Shares of all visits that are missing from the bounded margins."""
+    total, margins = max(ground.activity.total, 1.0), measured.margins
+    missing = [1.0 - float(bounded.sum()) / total for bounded in (margins.places, margins.slots)]
+    places, slots = (min(max(share, 0.0), 1.0) for share in missing)
+    people = ground.activity.total / max(ground.activity.visits, 1e-9)
+    return Taken(places, slots, people, ground.centres, ground.calendar.hour)
 
 
 def _layers(
