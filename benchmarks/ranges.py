@@ -1,17 +1,17 @@
 """Sums over discs and hours: whether their intervals hold, and how exact the sums are.
 
     python -m benchmarks ranges                          # about 15 CPU-minutes
-    python -m benchmarks.ranges --beside CHECKOUT        # and an earlier commit's summed tables
+    python -m benchmarks.ranges --beside CHECKOUT        # summed tables of an earlier commit
     python -m benchmarks.ranges --only cabs-41           # one of the cases
 
 2,000 random ranges, discs of 0.5 to 3 km times 1 to 48 hours, on made-up cities of 200,000 people
 that tuned nothing, ten releases each, and on Cabspotting by hour, twenty. Within one release ranges
 overlap and share its errors, so shares are means over releases. Differences and ratios are of
 ranges taken in pairs. A range with fewer than ten true visits has no ratio. Also the size of
-`posterior.npz` beside the table, and how long a question takes. `--beside` runs the same cities,
-seeds and ranges on the sources of another checkout, in a process of its own. Constants of
-the posterior were settled on cities 900 to 906 and on cabs with other noise. Writes
-docs/benchmarks/ranges.md and ranges.json.
+`posterior.npz` beside the table, and how long a question takes. `--beside` publishes the same
+cities by the command of another checkout and by today's, three times each with fresh noise, and
+compares their summed tables on the same ranges. Constants of the posterior were settled on cities
+900 to 906 and on cabs with other noise. Writes docs/benchmarks/ranges.md and ranges.json.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 from benchmarks._levels_people import Population, calls
 from benchmarks._levels_real import real_population
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from sfumato.city import CityPlan
+from sfumato.city import CityPlan, write_city
 from sfumato.density.registry import scheme_named
 from sfumato.privacy.wall import Wall
 
@@ -44,8 +45,12 @@ FOLDER = ROOT / "docs" / "benchmarks"
 MADE: Mapping[str, Mapping[str, Any]] = {
     "ordinary": {"seed": 1701, "towers": 1_303, "zones": 989},
     "other city": {
-        **{"seed": 1702, "towers": 808, "zones": 1_187, "area_km2": 300.0},
-        **{"lon": 4.84, "lat": 45.76},
+        "seed": 1702,
+        "towers": 808,
+        "zones": 1_187,
+        "area_km2": 300.0,
+        "lon": 4.84,
+        "lat": 45.76,
     },
     "uneven activity": {"seed": 1703, "towers": 1_303, "zones": 989, "place_activity": 0.7},
 }
@@ -91,23 +96,6 @@ def relative_error(found: Table, truth: Table) -> float:
     """Mean error over the truth, of ranges with at least a few visits."""
     many = truth >= LEAST
     return float((np.abs(found - truth)[many] / truth[many]).mean())
-
-
-def tables(case: str, releases: int) -> dict[str, list[float]]:
-    """Relative errors of summed tables alone: this much any version can do."""
-    people = people_of(case)
-    places, slots = ranges(people)
-    truth = sums(places, people.truth, slots)
-    found: dict[str, list[float]] = {}
-    for epsilon in EPSILONS:
-        found[str(epsilon)] = []
-        for draw in range(releases):
-            wall, facts = Wall.seeded(FIRST_SEED + draw), people.facts(epsilon)
-            with threadpool_limits(1):
-                made = scheme_named("bayes").run(people.source, wall, facts)
-            values = np.asarray(made.values, dtype=np.float64)
-            found[str(epsilon)].append(relative_error(sums(places, values, slots), truth))
-    return found
 
 
 def judged(case: str, epsilon: float, people: Population) -> dict[str, float]:
@@ -159,14 +147,43 @@ def judged(case: str, epsilon: float, people: Population) -> dict[str, float]:
     return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
 
-def beside(checkout: Path, case: str) -> dict[str, list[float]]:
-    """The same on the sources of a checkout, in a process of its own."""
-    paths = os.pathsep.join((str(checkout / "src"), str(ROOT)))
-    command = [sys.executable, "-m", "benchmarks.ranges", "--tables", case]
-    done = subprocess.run(
-        command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=True
-    )
-    found: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
+def beside(checkout: Path, case: str, people: Population, folder: Path) -> dict[str, list[float]]:
+    """Relative errors of the summed tables that the command of a checkout publishes."""
+    plan = CityPlan(users=200_000, start=date(2007, 9, 10), **MADE[case])
+    city, books = folder / "city", folder / f"{checkout.name}.sqlite"
+    if not city.is_dir():
+        write_city(plan, city)
+    places, slots = ranges(people)
+    truth = sums(places, people.truth, slots)
+    env = os.environ | {"PYTHONPATH": str(checkout / "src")}
+
+    def run(*words: str) -> None:
+        command = [sys.executable, "-c", "from sfumato.cli.main import app; app()", *words]
+        subprocess.run(
+            [*command, "--ledger", str(books)], env=env, check=True, capture_output=True, cwd=folder
+        )
+
+    run("ledger", "init", "--dataset", "city", "--cap-epsilon", "99", "--cap-delta", "1e-3")
+    found: dict[str, list[float]] = {}
+    for epsilon in EPSILONS:
+        errors = found.setdefault(str(epsilon), [])
+        for draw in range(BESIDE_RELEASES):
+            out = folder / f"{checkout.name}-{epsilon}-{draw}"
+            places_of = (
+                "--towers",
+                str(city / "towers.csv"),
+                "--zones",
+                str(city / "zones.geojson"),
+            )
+            run(
+                *("release", str(city / "events.parquet"), "--out", str(out), "--dataset", "city"),
+                *("--epsilon", str(epsilon), "--delta", "5e-7", "--expected-users", "200000"),
+                *("--from", "2007-09-10", "--to", "2007-09-17", "--tz", "Europe/Paris"),
+                *("--scheme", "bayes", "--slot", "1h", "--quiet", *places_of),
+            )
+            table = pq.read_table(out / "density.parquet")["count"].to_numpy()
+            values = np.asarray(table, dtype=np.float64).reshape(people.truth.shape)
+            errors.append(relative_error(sums(places, values, slots), truth))
     return found
 
 
@@ -180,14 +197,14 @@ def page(known: dict[str, Any]) -> str:
     lines = [
         "# Sums over discs and hours",
         "",
-        "Made by `python -m benchmarks ranges --beside CHECKOUT`. 2,000 random ranges (discs of 0.5 "
-        "to 3 km, 1 to 48 hours) on fresh made-up cities of 200,000 people and on a week of "
+        "Made by `python -m benchmarks ranges`, and with `--beside CHECKOUT`. 2,000 random ranges (discs of "
+        "0.5 to 3 km, 1 to 48 hours) on fresh made-up cities of 200,000 people and on a week of "
         "Cabspotting by hour, in 41 neighbourhoods and in 195 tracts; means over releases. "
         f"{known['machine']}.",
         "",
         "Bars: 90 % intervals of sums hold in 87 to 93 %, of differences and ratios in 85 to 95 %, "
         "all three in 85 to 95 % on Cabspotting; MRE of sums at most that of the summed table of "
-        f"commit 4627417 (first {BESIDE_RELEASES} releases of both); `posterior.npz` at most 1.5 "
+        f"commit 4627417 ({BESIDE_RELEASES} releases of both); `posterior.npz` at most 1.5 "
         "times `density.parquet`; a question over everything at most 50 ms after opening.",
         "",
         "| people | ε | releases | sums | differences | ratios | ± (median) | MRE | before → now | "
@@ -197,7 +214,7 @@ def page(known: dict[str, Any]) -> str:
     for key, row in known["cases"].items():
         case, epsilon = key.split("|")
         shares = " | ".join(_held(case, name, row[name]) for name in BANDS)
-        pair = row.get("beside")
+        pair = known["beside"].get(key)
         old = " " if pair is None else f"{pair[0]:.4f} → {pair[1]:.4f}"
         lines.append(
             f"| {case} | {epsilon} | {RELEASES[case]} | {shares} | {row['half']:.1%} | "
@@ -210,22 +227,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", action="append", choices=tuple(RELEASES))
     parser.add_argument("--beside", type=Path, help="a checkout of an earlier commit")
-    parser.add_argument("--tables", help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    if asked.tables:
-        print(json.dumps(tables(asked.tables, BESIDE_RELEASES)))
-        return
     path = FOLDER / "ranges.json"
-    known = json.loads(path.read_text("utf-8")) if path.is_file() else {"cases": {}}
+    known: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    known = {"cases": {}, "beside": {}} | known
     known["machine"] = f"{platform.machine()}, one thread"
     for case in asked.only or RELEASES:
         people = people_of(case)
-        old = beside(asked.beside, case) if asked.beside else None
-        now = tables(case, BESIDE_RELEASES) if old else None
+        if asked.beside and case in MADE:
+            with TemporaryDirectory() as folder:
+                both = [beside(one, case, people, Path(folder)) for one in (asked.beside, ROOT)]
+            for epsilon in EPSILONS:
+                pair = [float(np.mean(each[str(epsilon)])) for each in both]
+                known["beside"][f"{case}|{epsilon}"] = pair
+                print(case, epsilon, pair, flush=True)
+                path.write_text(json.dumps(known, indent=1) + "\n", "utf-8")
+            continue
         for epsilon in EPSILONS:
-            row: dict[str, Any] = dict(judged(case, epsilon, people))
-            if old and now:
-                row["beside"] = [float(np.mean(each[str(epsilon)])) for each in (old, now)]
+            row = judged(case, epsilon, people)
             known["cases"][f"{case}|{epsilon}"] = row
             path.write_text(json.dumps(known, indent=1) + "\n", "utf-8")
             print(case, epsilon, json.dumps(row), flush=True)
