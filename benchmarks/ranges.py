@@ -169,17 +169,13 @@ def beside(checkout: Path, case: str, people: Population, folder: Path) -> dict[
         errors = found.setdefault(str(epsilon), [])
         for draw in range(BESIDE_RELEASES):
             out = folder / f"{checkout.name}-{epsilon}-{draw}"
-            places_of = (
-                "--towers",
-                str(city / "towers.csv"),
-                "--zones",
-                str(city / "zones.geojson"),
-            )
+            towers, zones = str(city / "towers.csv"), str(city / "zones.geojson")
             run(
                 *("release", str(city / "events.parquet"), "--out", str(out), "--dataset", "city"),
                 *("--epsilon", str(epsilon), "--delta", "5e-7", "--expected-users", "200000"),
                 *("--from", "2007-09-10", "--to", "2007-09-17", "--tz", "Europe/Paris"),
-                *("--scheme", "bayes", "--slot", "1h", "--quiet", *places_of),
+                *("--scheme", "bayes", "--slot", "1h", "--quiet"),
+                *("--towers", towers, "--zones", zones),
             )
             table = pq.read_table(out / "density.parquet")["count"].to_numpy()
             values = np.asarray(table, dtype=np.float64).reshape(people.truth.shape)
@@ -197,9 +193,9 @@ def page(known: dict[str, Any]) -> str:
     lines = [
         "# Sums over discs and hours",
         "",
-        "Made by `python -m benchmarks ranges`, and with `--beside CHECKOUT`. 2,000 random ranges (discs of "
-        "0.5 to 3 km, 1 to 48 hours) on fresh made-up cities of 200,000 people and on a week of "
-        "Cabspotting by hour, in 41 neighbourhoods and in 195 tracts; means over releases. "
+        "Made by `python -m benchmarks ranges`, and with `--beside CHECKOUT`. 2,000 random "
+        "ranges (discs of 0.5 to 3 km, 1 to 48 hours) on fresh made-up cities of 200,000 people "
+        "and on a week of Cabspotting by hour, in 41 neighbourhoods and in 195 tracts; means over releases. "
         f"{known['machine']}.",
         "",
         "Bars: 90 % intervals of sums hold in 87 to 93 %, of differences and ratios in 85 to 95 %, "

@@ -14,6 +14,7 @@ from sfumato.audits.schemes import choice_pairs, other_rows, world_of
 from sfumato.cli.main import app
 from sfumato.density.baselines import Laplace
 from sfumato.density.paris import budget
+from sfumato.density.posterior import Posterior
 from sfumato.density.registry import SCHEMES
 from sfumato.engine.local import LocalSource
 from sfumato.errors import InputError, UsageError
@@ -47,6 +48,14 @@ def narrow_where_nobody_is(self, source, wall, facts):
 def exact_in_the_middle(self, source, wall, facts):
     made = BASE(self, source, wall, facts)
     return replace(made, median=np.where(peek(source, facts) == 0, 0.0, made.values))
+
+
+def certain_where_nobody_is(self, source, wall, facts):
+    made = BASE(self, source, wall, facts)
+    chance = np.where(peek(source, facts) == 0, 0.0, 1.0)
+    draws = np.repeat(made.values[None].astype(np.float32), 4, axis=0)
+    posterior = Posterior(draws, chance, np.ones(made.values.shape[0]))
+    return replace(made, posterior=posterior)
 
 
 def sure_where_many_are(self, source, wall, facts):
@@ -91,6 +100,7 @@ LEAKS = {
     "upper": narrow_where_nobody_is,
     "median": exact_in_the_middle,
     "coverage": sure_where_many_are,
+    "posterior/chance": certain_where_nobody_is,
     "remarks/0": talkative,
     "refusal": squeamish,
 }

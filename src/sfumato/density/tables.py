@@ -6,8 +6,9 @@ A density is a long table: every place and every slot, empty ones too (`publishe
 
 Whole numbers are made on request, and so are levels (parents of zones) that add up. Sums are exact,
 because counts have at most three decimals and are added as whole thousandths. No interval is given
-for a sum: the errors of zones hang together (shared totals, shared shapes, zones around one tower),
-and by how much is not part of the release. Nor is a median: medians do not add up.
+for a sum there: the errors of zones hang together (shared totals, shared shapes, zones around one
+tower); a release with a posterior answers for it (`Release.sum`). Nor is a median: medians do not
+add up.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, SfumatoError
 from sfumato.model.time_grid import TimeGrid
+from sfumato.published.estimate import Estimate
 from sfumato.published.manifest import GridFacts, Manifest
 
 LINES, PLACES, CITY_TABLE = "stream.ndjson", "places.json", "density-city.parquet"
@@ -40,6 +41,28 @@ class Numbers:
     median: Table | None = None
     total: Table | None = None
     """Lower and upper end of each slot's sum (slot x 2), where a stream states them."""
+
+    def stated(self, places: Table, slots: Table, facts: Manifest) -> Estimate:
+        """A sum without a posterior: an interval where the very sum is printed with one.
+
+        That is a single count, the sum of a slot (of streams), the sum of everything.
+        """
+        value = float(places @ self.values @ slots)
+        coverage = facts.scheme.interval_coverage
+        whole = bool((places == 1).all())
+        if whole and (slots == 1).all() and facts.total is not None:
+            total = facts.total
+            return Estimate(value, total.lower, total.upper, total.coverage)
+        slot, place = np.flatnonzero(slots), np.flatnonzero(places)
+        if coverage and slot.size == 1 and slots[slot[0]] == 1:
+            if whole and self.total is not None:
+                low, high = self.total[slot[0]].tolist()
+                return Estimate(value, low, high, coverage)
+            alone = place.size == 1 and places[place[0]] == 1
+            if alone and self.lower is not None and self.upper is not None:
+                at = (place[0], slot[0])
+                return Estimate(value, float(self.lower[at]), float(self.upper[at]), coverage)
+        return Estimate(value)
 
     def last(self, slots: int) -> Numbers:
         """The last slots alone."""

@@ -214,7 +214,7 @@ class Release(Questions):
         """
         asked = self.select(zones, polygon, start, end, hours, weekdays)
         if self.posterior is None:
-            return Estimate(float(asked.places @ self.values @ asked.slots))
+            return self._numbers.stated(asked.places, asked.slots, self.manifest)
         return self.posterior.estimate(asked.places, asked.slots)
 
     @property

@@ -24,6 +24,7 @@ from sfumato.published.manifest import (
     Manifest,
     Measured,
     PlacesFacts,
+    PosteriorFacts,
     Privacy,
     SchemeFacts,
 )
@@ -52,6 +53,14 @@ _SAME_KEY = (
     "published lines are checked for that; where ledger and folder are both put back to an "
     "earlier copy, two versions of a slot would have the same noise, and their difference none;"
 )
+
+_NO_SUMS = {
+    True: "Each slot is estimated as it closes, and how its error hangs together with those of "
+    "other slots and of some of its places is not kept. Single counts and sums of whole slots "
+    "have the intervals that are printed with them.",
+    False: "The scheme states no intervals: its noise has a known size, but what it publishes "
+    "between measurements is further off than that.",
+}
 
 
 def stream_manifest(
@@ -102,6 +111,7 @@ def stream_manifest(
             **dict(asked.reading),
             **({} if asked.csv == "auto" else {"csv": asked.csv}),
         },
+        posterior=PosteriorFacts(stated=False, why_not=_NO_SUMS[bool(plan.coverage)]),
         software={"sfumato": __version__},
         ledger=ledger_head(reservation),
         files=dict(files),
