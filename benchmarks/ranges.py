@@ -195,7 +195,8 @@ def page(known: dict[str, Any]) -> str:
         "",
         "Made by `python -m benchmarks ranges`, and with `--beside CHECKOUT`. 2,000 random "
         "ranges (discs of 0.5 to 3 km, 1 to 48 hours) on fresh made-up cities of 200,000 people "
-        "and on a week of Cabspotting by hour, in 41 neighbourhoods and in 195 tracts; means over releases. "
+        "and on a week of Cabspotting by hour, in 41 neighbourhoods and in 195 tracts; "
+        "means over releases. "
         f"{known['machine']}.",
         "",
         "Bars: 90 % intervals of sums hold in 87 to 93 %, of differences and ratios in 85 to 95 %, "

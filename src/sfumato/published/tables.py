@@ -380,10 +380,16 @@ def _missing_people(manifest: Manifest) -> str:
 
 def _levels(manifest: Manifest) -> str:
     median = " They carry no median: medians do not add up." if manifest.scheme.median else ""
+    stated = manifest.posterior is not None and manifest.posterior.stated
+    why = (
+        "posterior.npz has it for any sum, as sfumato ask and Release.sum tell it."
+        if stated
+        else "how the errors of zones hang together is not part of the release, and a guess would "
+        "be too narrow or too wide."
+    )
     return (
         "Districts and the city are exact sums of the zones as published, so all levels agree. "
-        "They carry no interval: how the errors of zones hang together is not part of the "
-        f"release, and a guess would be too narrow or too wide.{median}"
+        f"They carry no interval: {why}{median}"
     )
 
 
