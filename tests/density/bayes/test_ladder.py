@@ -204,3 +204,22 @@ def test_the_same_ladder_is_read_the_same_every_time() -> None:
     assert one is not two
     np.testing.assert_array_equal(one.totals, two.totals)
     np.testing.assert_array_equal(one.shares, two.shares)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 48])
+@pytest.mark.parametrize("share", [1.0, 0.4])
+def test_nobody_is_seen_in_more_slots_than_there_are(slots: int, share: float) -> None:
+    """Where a slot counts once for a person the top is closed: no tail is inferred above it."""
+    steps, people, sigma = ladder_steps(slots, 1), 12_000, 4.0
+    inside = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        activity = rng.binomial(slots, share, people)
+        exact = np.array([np.clip(activity - a, 0, b - a).sum() for a, b in pairwise((0, *steps))])
+        sds = sigma * LADDER_UNITS / ladder_gains(steps)
+        noisy = tuple((exact + rng.normal(0, sds)).tolist())
+        found = read_ladder(noisy, tuple(sds.tolist()), steps, 10_000, 13.55, False, slots)
+        assert found.total == pytest.approx(activity.sum(), rel=0.02)
+        low, high = np.quantile(found.totals, [0.05, 0.95])
+        inside += low <= activity.sum() <= high
+    assert inside >= 4
