@@ -198,3 +198,14 @@ def test_a_cap_that_one_release_used_up_by_its_own_curve_is_kept_by_it() -> None
     book = book_of([item], {"event": counted_twice})
     assert Room.under(book, claim_of(elsewhere, "new")).fits([fine])
     assert not Room.under(book, claim_of(item, "same days")).fits([EVENTS[6]])
+
+
+def test_a_cap_is_passed_by_the_smallest_excess() -> None:
+    """Sums that are kept ready are compared as they are, not as they are printed."""
+    each, cap = LaplaceEvent(l1=1.0, scale=Fraction(1000)), Cap(epsilon=1.0, delta=0.0)
+    full = Totals.of([each] * 1000, 2)
+    assert full.fits(cap)
+    for little in (each, LaplaceEvent(l1=1.0, scale=Fraction(10**9))):
+        more = full.plus([little], 1)
+        assert not more.fits(cap)
+        assert not fits_caps(more.events(), [cap])
