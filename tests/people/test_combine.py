@@ -63,6 +63,33 @@ def test_where_nobody_is_at_two_the_promise_is_the_weakest(town: Town, tmp_path:
     assert adds_up_to_claim(made.manifest)
 
 
+def test_one_data_set_is_not_two_operators_with_nobody_in_common(
+    town: Town, tmp_path: Path
+) -> None:
+    """Two releases about the same people lose the sum, whatever overlap is stated."""
+    red, blue = (sfumato.read_release(one) for one in (town.red, town.blue))
+    ours, theirs = red.manifest, blue.manifest
+
+    def under(dataset: str, datasets: list[str], ledger: str) -> Release:
+        total = theirs.privacy.cumulative.model_copy(update={"datasets": datasets})
+        changed = {
+            "release": theirs.release.model_copy(update={"dataset": dataset}),
+            "privacy": theirs.privacy.model_copy(update={"cumulative": total}),
+            "ledger": theirs.ledger.model_copy(update={"id": ledger}),
+        }
+        return replace(blue, manifest=theirs.model_copy(update=changed))
+
+    book = ours.ledger.id
+    for other in (under("red", ["red"], book), under("blue", ["blue", "red"], book)):
+        with pytest.raises(UsageError, match="about the same people"):
+            folder_module.check_apart([red, other])
+        with pytest.raises(UsageError, match="about the same people"):
+            sfumato.combine([red, other], shares=[0.5, 0.5], overlap=0, out=tmp_path / "city")
+    # Another ledger's data set of the same name is another operator's.
+    folder_module.check_apart([red, blue])
+    folder_module.check_apart([red, under("red", ["red"], "another")])
+
+
 def test_the_claim_is_never_less_than_what_all_measurements_lose(city: Release) -> None:
     """Neighbours differ by one person at both operators: every event of both lists happens."""
     privacy = city.manifest.privacy

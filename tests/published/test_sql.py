@@ -128,6 +128,11 @@ REFUSED = [
     "SELECT * FROM information_schema.tables",
     "SELECT * FROM pg_catalog.pg_tables",
     "SELECT * FROM sqlite_master",
+    "SELECT * FROM duckdb_tables, (WITH duckdb_tables AS (SELECT 1) FROM duckdb_tables)",
+    "WITH x AS (WITH Duckdb_Databases AS (SELECT 1) SELECT 1) SELECT * FROM duckdb_databases",
+    "SELECT * FROM 'x.csv', (WITH \"x.csv\" AS (SELECT 1) SELECT 1)",
+    "SELECT * FROM '/etc/passwd', (WITH \"/etc/passwd\" AS (SELECT 1) SELECT 1)",
+    "SELECT * FROM sqlite_master, (WITH RECURSIVE sqlite_master AS (SELECT 1) SELECT 1)",
     "SELECT * FROM other.main.density",
     "SELECT * FROM TABLES",
     "SELECT * FROM nothere",
@@ -149,6 +154,7 @@ def test_what_can_be_asked(engine: duckdb.DuckDBPyConnection, query: str) -> Non
     assert engine.sql(query).fetchall()
 
 
+@pytest.mark.privacy
 @pytest.mark.parametrize("query", REFUSED)
 def test_what_is_refused_before_it_runs(engine: duckdb.DuckDBPyConnection, query: str) -> None:
     assert sql._why_refused(engine, query, {"density"})

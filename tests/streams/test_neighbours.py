@@ -22,6 +22,7 @@ from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
 from sfumato.privacy.door import open_private
+from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.streams.live import LiveStream
 from sfumato.streams.scheme import Publication
 
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.privacy
 TIME = "2024-03-04T08:00:00Z"
 EIGHT = 1_709_539_200
 CROWD = 1500
+WHOLE = "--unit", "user-period", "--dataset", "whole"
 Run = Callable[..., list[int]]
 
 
@@ -79,6 +81,7 @@ def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
                  "1e-6", "--unit", "user-day", "--ledger", str(book)],
             )  # fmt: skip
             assert said.exit_code == 0, said.output
+            Ledger(book).add_dataset("whole", Cap(epsilon=99, delta=1e-6))
         file = home / ("towers.csv" if places == "towers" else "zones.geojson")
         said = CliRunner().invoke(
             app,
@@ -112,6 +115,22 @@ def inbox(home: Path) -> Path:
     folder.mkdir()
     (folder / "CLOCK").write_text("2024-03-05T00:00:00Z")
     return folder
+
+
+def test_a_slot_of_several_days_has_no_unit_of_one_day(home: Path, run: Run) -> None:
+    """One day less moves a person's count to the place of another day: by 2 where 1 is paid."""
+    moved = "p,2024-03-04T08:00:00Z,z0\n", "p,2024-03-05T08:00:00Z,z1\n"
+    days = "--to", "2024-03-06"
+    for count, rows in enumerate(((), moved[:1], moved[1:])):
+        (home / f"{count}.csv").write_text("user,time,place\n" + "".join(rows))
+        with pytest.raises(UsageError, match="longer than a day"):
+            run(str(home / f"{count}.csv"), *days, "--slot", "2d")
+    (home / "both.csv").write_text("user,time,place\n" + "".join(moved))
+    assert run(str(home / "both.csv"), *days, "--slot", "1d") == [1, 0]
+    assert run(str(home / "both.csv"), *days, "--slot", "2d", *WHOLE) in (
+        [1, 0],
+        [0, 1],
+    )
 
 
 @pytest.mark.parametrize("poison", ['"p', f'p,{TIME},"z1', f'"p,{TIME},z1\np,{TIME},z1"'])

@@ -12,7 +12,8 @@ who combines; it is no result of the data.
 
 **Privacy.** Unit and neighbours: those of the releases, over all operators at once. If people may
 be at several operators (overlap above 0) the claims add: epsilon, delta and rho are sums. If nobody
-is (overlap 0) a person's records are at one operator and the claim is the largest one's. The
+is (overlap 0) a person's records are at one operator and the claim is the largest one's; that is
+refused where one ledger has two of the releases under one data set or under linked ones. The
 manifest lists every measurement with the release it belongs to, so that readers can compute the
 claim again (`published.statement.together`). Nothing is measured or charged.
 """
@@ -47,6 +48,7 @@ from sfumato.people.factors import (
 )
 from sfumato.people.folder import (
     People,
+    check_apart,
     flag_words,
     publish,
     scheme_facts,
@@ -129,8 +131,8 @@ def combine(
     Raises:
         InputError: A release was altered, protects nobody, has other slots, counts something else,
             states no errors, or has no zone in common with the others.
-        UsageError: Fewer than two releases, not one share for each, an overlap that is none, or
-            `out` is taken.
+        UsageError: Fewer than two releases, not one share for each, an overlap that is none or
+            is 0 where a ledger has both under one name, or `out` is taken.
 
     Example:
         >>> sfumato.combine(
@@ -155,6 +157,8 @@ def combine(
     check_reach(reach)
     found = [source_of(one, "It cannot be combined") for one in given]
     _check_alike(found)
+    if overlap == 0:
+        check_apart(found)
     common = None if zones is None else read_zones(zones, zone_id)
     operators: list[Operator] = []
     for release, share in zip(found, parts, strict=True):

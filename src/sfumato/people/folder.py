@@ -80,6 +80,27 @@ def source_of(release: Any, what: str) -> Release:
     return found
 
 
+def check_apart(found: Sequence[Release]) -> None:
+    """Refuse to take releases for those of different people where their ledger knows better.
+
+    Raises:
+        UsageError: One ledger has two of them under one data set, or under linked ones.
+    """
+    seen: dict[tuple[str, str], Release] = {}
+    for one in found:
+        manifest = one.manifest
+        about = {manifest.release.dataset, *manifest.privacy.cumulative.datasets}
+        whose = [(manifest.ledger.id, dataset) for dataset in sorted(about)]
+        for key in whose:
+            if key in seen:
+                raise UsageError(
+                    f"{seen[key].folder} and {one.folder} are about the same people: their ledger "
+                    f"has both under {key[1]!r}, so the overlap is not 0.",
+                    remedy="State the `overlap` as it is: 1 for two releases of one data set.",
+                )
+        seen |= dict.fromkeys(whose, one)
+
+
 def source_facts(release: Release, measurements: Sequence[str]) -> Source:
     """What the manifest says of a release that it was made from."""
     found, privacy = release.manifest, release.manifest.privacy

@@ -8,7 +8,8 @@ against what is known today:
 
 * **What is asked.** The text is parsed before it runs. It must be one SELECT (DESCRIBE, SHOW and
   SUMMARIZE are read as one), name the published tables alone, and call no table function but those
-  of `_TABLE_FUNCTIONS`, which make rows from nothing.
+  of `_TABLE_FUNCTIONS`, which make rows from nothing. A WITH takes no name that the engine knows,
+  because outside of its query that name would not be its own.
 * **The engine.** No access to anything outside, no extension, no search for Python's variables, a
   limit of memory, nothing on disk, a transaction that only reads; the configuration is locked.
 * **The process.** A child without the caller's environment, whose limits are set before the text is
@@ -26,6 +27,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -50,6 +52,9 @@ _REFUSED = frozenset(
 """Scalar functions that say something about the machine, or write."""
 _QUERIES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 """Parts of a query that only read: a WITH may also hold an INSERT or a DELETE."""
+_VIEWS = "SELECT view_name FROM duckdb_views()"
+_NAME = re.compile(r"\w+")
+"""What a WITH may be called: never the path of a file."""
 _CONFIG: dict[str, Any] = {"threads": "1", "temp_directory": ""}
 _ONLY = "Only one SELECT can be asked: nothing is written, set, attached or loaded."
 _CHILD = (
@@ -215,13 +220,19 @@ def _why_refused(engine: Any, query: str, tables: set[str]) -> str:
     if len(parsed["statements"]) != 1:
         return "Only one SELECT can be asked at a time."
     nodes = list(_nodes(parsed["statements"]))
-    known = {name.lower() for name in tables} | {
-        str(entry["key"]).lower()
+    named = {
+        str(entry["key"])
         for node in nodes
         if isinstance(node.get("cte_map"), dict)
         for entry in node["cte_map"].get("map", [])
     }
-    known |= {str(node["ctename"]).lower() for node in nodes if "ctename" in node}
+    named |= {str(node["ctename"]) for node in nodes if "ctename" in node}
+    # Outside of its own query the name of a WITH is a table, a view or a file of the engine's.
+    views = {str(row[0]).lower() for row in engine.execute(_VIEWS).fetchall()}
+    for name in sorted(named):
+        if name.lower() in views or not _NAME.fullmatch(name):
+            return f"A WITH cannot be called {name!r}: take another name, of letters and digits."
+    known = {name.lower() for name in (*tables, *named)}
     for node in nodes:
         kind = str(node.get("type"))
         if kind.endswith("_NODE") and kind not in _QUERIES:

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -225,7 +226,17 @@ def due(facts: StreamFacts, slot: int, k: int) -> bool:
 
 
 def unit_in_slots(unit: Unit, grid: TimeGrid) -> Unit:
-    """The unit as a scheme needs it: a window in slots, a day of the grid's own clock."""
+    """The unit as a scheme needs it: a window in slots, a day of the grid's own clock.
+
+    A slot of several days holds several units of `user-day`: without one of them the person may
+    count in another place, which moves the slot by 2 and not by 1, so such slots are refused.
+    """
+    if unit.kind is UnitKind.USER_DAY and grid.step > timedelta(days=1):
+        raise UsageError(
+            "A slot that is longer than a day holds several days of one person, so the unit "
+            "user-day does not bound what one of them changes.",
+            remedy="Take a `slot` of at most 1d, or the `unit` user-period or w-event:1.",
+        )
     if unit.clock is not None and unit.clock != grid.tz:
         raise UsageError(
             f"The days of this stream are those of {grid.tz}, not of {unit.clock}.",
