@@ -1,10 +1,13 @@
 """The live default against simple answers: `sample`, the paid mean of the past, and zeros.
 
-python -m benchmarks.live [--data dev] [--draws 5]
+python -m benchmarks.live [--data dev] [--draws 5] [--scheme comb]
 
 Weeks of cabs (Cabspotting, 500 m, half hours; needs SFUMATO_DATA), ten of them superposed, and made
-crowds (500 m, 19 hourly slots a day). The constants of `comb` were settled on `dev`: cabs of 19 May
-to 1 June 2008 and crowds of seeds 902 to 904. `held` are the cabs of 2 to 8 June and other seeds.
+crowds (500 m, 19 hourly slots a day). Judged is what somebody gets who chooses nothing: `comb`, or
+`rhythm` where cells are thin. Constants were settled on `dev`: cabs of 19 May to 1 June 2008 and
+crowds of seeds 901 to 904. `held`, the cabs of 2 to 8 June and other seeds, has judged earlier
+versions; `fresh` are crowds and superpositions of seeds that no version has seen, and the one
+week of cabs that lies across both, from Friday 30 May on: there are no other days of cabs.
 Every stream starts from nothing. Unit user-day, pure epsilon.
 """
 
@@ -27,7 +30,7 @@ from sfumato.lab.moving.study import BUSIEST, score
 from sfumato.privacy.events import Unit
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts
-from sfumato.streams.registry import stream_scheme
+from sfumato.streams.registry import default_name, stream_scheme
 from sfumato.streams.replay import boxed, run_scheme
 from sfumato.streams.scheme import Meter, Publication, Values
 
@@ -36,6 +39,11 @@ BINS = (0.2, 1.0, 5.0, 20.0, 100.0)
 RIVALS = ("zeros", "sample", "past")
 SEEDS = {"dev": {500: 901, 5_000: 902, 20_000: 903, 130_000: 904}, "held": {}}
 SEEDS["held"] = {people: seed + 1_000 for people, seed in SEEDS["dev"].items()}
+SEEDS["fresh"] = {people: seed + 3_000 for people, seed in SEEDS["dev"].items()}
+DAYS = {"dev": slice(0, 14), "held": slice(14, None), "fresh": slice(0, None)}
+WEEK = {"dev": slice(0, 7), "held": slice(14, 21), "fresh": slice(11, 18)}
+FLEETS = {"dev": 5, "held": 1_005, "fresh": 3_005}
+DEFAULT = "default"
 FIRM = 0.02
 """Relative standard deviation of a sum below which it must be within 5 %."""
 Counts = NDArray[np.int64]
@@ -76,9 +84,10 @@ def feeds(which: str) -> Iterator[Feed]:
     if "SFUMATO_DATA" in os.environ:
         data = Path(os.environ["SFUMATO_DATA"])
         all_ = cabspotting_city(data / "cabspotting_sf" / "cabspotting_sf_2008.parquet")
-        days = all_.counts[:14] if which == "dev" else all_.counts[14:]
-        ten = _superposed(replace(all_, counts=days), 5 if which == "dev" else 1_005)
-        for name, city in (("cabs", replace(all_, counts=days[:7])), ("ten fleets", ten)):
+        ten = _superposed(replace(all_, counts=all_.counts[DAYS[which]]), FLEETS[which])
+        week = WEEK[which]
+        cabs = replace(all_, counts=all_.counts[week], first_weekday=week.start % 7)
+        for name, city in (("cabs", cabs), ("ten fleets", ten)):
             for kind in ("", "begins at 13 h", "outage of six hours", "holiday"):
                 yield Feed(f"{name}, {kind}".rstrip(", "), _changed(city, kind))
     else:
@@ -125,6 +134,7 @@ def judged(feed: Feed, epsilon: float, draws: int, scheme: str) -> dict[str, obj
         city.people,
         city.columns,
     )
+    chosen = default_name(facts, False) if scheme == DEFAULT else scheme
     slots, truth = city.counts.shape[1], counts.sum(axis=1)
     rows: dict[str, list[list[float]]] = {name: [] for name in (*RIVALS, scheme)}
     rows["zeros"].append(errors(counts, np.zeros(counts.shape)))
@@ -136,7 +146,7 @@ def judged(feed: Feed, epsilon: float, draws: int, scheme: str) -> dict[str, obj
             errors(counts, run_scheme(stream_scheme("sample"), facts, counts, draw).values)
         )
         begun = time.process_time()
-        made = published(scheme, facts, counts, draw)
+        made = published(chosen, facts, counts, draw)
         cpu += time.process_time() - begun
         medians = [one.values if one.median is None else one.median for one in made]
         rows[scheme].append(errors(counts, np.array(medians)))
@@ -156,6 +166,7 @@ def judged(feed: Feed, epsilon: float, draws: int, scheme: str) -> dict[str, obj
             cells += np.bincount(which, minlength=held.size)
     return {
         "feed": feed.name,
+        "scheme": chosen,
         "people": city.people,
         "epsilon": epsilon,
         "errors": {name: np.mean(found, axis=0).round(4).tolist() for name, found in rows.items()},
@@ -177,11 +188,11 @@ def _ratio(row: dict[str, object], scheme: str) -> list[float]:
 
 def page(rows: list[dict[str, object]], which: str, draws: int, scheme: str) -> str:
     lines = [
-        f"# The live default, `{scheme}`, against simple answers",
+        "# The live default against simple answers",
         "",
         f"    python -m benchmarks.live --data {which} --draws {draws}",
         "",
-        f"Weeks of data {'held back' if which == 'held' else 'on which constants were settled'}; "
+        f"Weeks of data {'on which constants were settled' if which == 'dev' else 'held back'}; "
         f"{draws} draws of noise; unit user-day, pure epsilon. Mean absolute error of `median` on "
         f"the busiest {BUSIEST} cells / over all cells / relative error on the busiest; `best` is "
         "the best of `sample`, the paid mean of the past days at the same epsilon a day, and "
@@ -189,10 +200,11 @@ def page(rows: list[dict[str, object]], which: str, draws: int, scheme: str) -> 
         "of `count` over the truth of the whole week; `held` how often the 90 % interval of a "
         "slot's sum holds; `firm` how many of the sums whose stated sd is below 2 % lie within "
         "5 % of the truth. Asked: times at least .99, .99, .95 everywhere; 1.4 on cells at "
-        "epsilon 1 with 5,000 people or more, 1.15 with 500; held .85 to .95.",
+        "epsilon 1 with 5,000 people or more, 1.15 with 500; held .85 to .95. `rhythm`, the "
+        "default where cells are thin, publishes one number, the median, and no intervals.",
         "",
-        f"| data | ε | `{scheme}` | best | times | sums | held | firm | CPU s |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| data | ε | scheme | its errors | best | times | sums | held | firm | CPU s |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         found: dict[str, list[float]] = row["errors"]  # type: ignore[assignment]
@@ -201,12 +213,15 @@ def page(rows: list[dict[str, object]], which: str, draws: int, scheme: str) -> 
         times = " / ".join(f"{x:.2f}" for x in _ratio(row, scheme))
         firm = f"{row['firm within 5 %'] / row['firm']:.2f}" if row["firm"] else ""  # type: ignore[operator]
         lines.append(
-            f"| {row['feed']} | {row['epsilon']:g} | {shown[0]} | {shown[1]} | {times} | "
+            f"| {row['feed']} | {row['epsilon']:g} | `{row['scheme']}` | {shown[0]} | {shown[1]} | "
+            f"{times} | "
             f"{row['sums']} | {row['sum held'] or '–'} | {firm} | {row['cpu']} |"
         )
     lines += ["", "How often the 90 % interval of a cell holds, by published count:", ""]
     lines += ["| data | ε | < .2 | .2–1 | 1–5 | 5–20 | 20–100 | > 100 |", "|---|---|" + "---|" * 6]
     for row in rows:
+        if not sum(row["cells"]):  # type: ignore[call-overload]
+            continue
         pairs = zip(row["held"], row["cells"], strict=True)  # type: ignore[call-overload]
         shown = [f"{h / n:.2f}" if n > 200 else "" for h, n in pairs]
         lines.append(f"| {row['feed']} | {row['epsilon']:g} | {' | '.join(shown)} |")
@@ -220,13 +235,13 @@ def page(rows: list[dict[str, object]], which: str, draws: int, scheme: str) -> 
 
 def main() -> None:
     options = argparse.ArgumentParser()
-    options.add_argument("--data", choices=tuple(SEEDS), default="held")
+    options.add_argument("--data", choices=tuple(SEEDS), default="fresh")
     options.add_argument("--draws", type=int, default=5)
     options.add_argument("--epsilon", default="0.4,1")
-    options.add_argument("--scheme", default="comb")
+    options.add_argument("--scheme", default=DEFAULT)
     asked = options.parse_args()
     rows: list[dict[str, object]] = []
-    stem = OUT / ("live" if asked.data == "held" else "live-dev")
+    stem = OUT / ("live" if asked.data == "fresh" else f"live-{asked.data}")
     with threadpool_limits(1):
         for feed in feeds(asked.data):
             for epsilon in map(float, asked.epsilon.split(",")):

@@ -17,6 +17,8 @@ from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.replay import boxed
 from sfumato.streams.scheme import Meter, Publication
+from sfumato.streams.schemes.comb.mixture import BINS, summaries
+from sfumato.streams.schemes.comb.profiles import CityProfile, Times
 from sfumato.streams.schemes.comb.scheme import Comb, teeth, width
 from sfumato.streams.vault import packed, unpacked
 
@@ -155,3 +157,70 @@ def test_its_state_stops_growing() -> None:
         if slot % SLOTS == SLOTS - 1:
             sizes.append(sum(len(packed(part)) for part in publisher.state().values()))
     assert len(set(sizes[4:])) == 1
+
+
+def sums_of(level: NDArray[np.float64], noise: float, people: float) -> tuple[CityProfile, Times]:
+    """The profile from three sums a day, and a later time."""
+    at = np.arange(level.size) / 3
+    times = Times(at, at % 1, np.zeros(at.size, dtype=bool), np.ones(at.size))
+    rng = np.random.default_rng(8)
+    seen = level + rng.normal(0, noise, at.size)
+    later = Times(np.array([at[-1] + 0.4]), np.array([(at[-1] + 0.4) % 1]), times.free[:1], at[:1])
+    return CityProfile.of(times, seen, np.full(at.size, noise**2), people), later
+
+
+def test_a_city_in_which_everybody_is_always_counted_is_known_by_its_sums() -> None:
+    same, later = sums_of(np.full(9, 20_000.0), 130.0, 20_000)
+    assert same.complete
+    low, high = same.interval(later, 1.0)
+    assert low < 20_000 < high
+    assert high - low < 0.03 * 20_000
+    at_once, _ = sums_of(np.full(1, 20_000.0), 130.0, 20_000)
+    assert at_once.complete
+    others, _ = sums_of(np.full(1, 14_000.0), 130.0, 20_000)
+    assert not others.complete
+    waves, _ = sums_of(np.tile([14_000.0, 17_000.0, 20_000.0], 3), 130.0, 20_000)
+    assert not waves.complete
+    wider = [np.diff(waves.interval(later, factor))[0] for factor in (1.0, 4.0)]
+    assert wider[1] > 1.5 * wider[0]
+
+
+def test_who_stays_makes_counts_surer_than_chance() -> None:
+    """A variance below the mean: the interval is narrower than Poisson's, and still adds up."""
+    one, none = np.ones((1, 1)), np.zeros((1, 1))
+    ends = {}
+    for spread in (12.0, 3.0):
+        mean, variance, median, lower, upper = summaries(
+            *(12 * one, one, np.ones(1), np.array([12.0]), none, np.array([spread]), one),
+            *(np.zeros(1), np.ones(len(BINS) + 1), True),
+        )
+        assert (mean[0], variance[0], median[0]) == (12.0, spread, 12.0)
+        ends[spread] = float(upper[0] - lower[0])
+    assert 2 * 1.645 * 3**0.5 - 2 <= ends[3.0] < ends[12.0] - 3
+
+
+def test_a_feed_that_begins_on_the_second_day_is_seen_from_its_first_slot_on() -> None:
+    counts = city(3)
+    counts[:SLOTS] = 0
+    made = published(counts)
+    assert not sums(made)[:SLOTS].any()
+    assert made[SLOTS].fresh
+    assert sums(made)[SLOTS] > 0.5 * counts[SLOTS].sum()
+    kept = published(counts, stops=(SLOTS, SLOTS + 3))
+    assert np.array_equal(sums(made), sums(kept))
+
+
+def test_a_stream_that_was_put_away_by_an_earlier_version_goes_on() -> None:
+    counts, scheme = city(2), Comb()
+    facts = known(counts)
+    meter = Meter(scheme.plan(facts).accounts, facts)
+    publisher = scheme.publisher(facts)
+    for slot in range(SLOTS):
+        publisher.publish(slot, boxed(counts[slot], facts), Wall.seeded(3, meter), meter)
+    state = publisher.state()
+    earlier = {name: part for name, part in state.items() if name not in ("waits", "totals")}
+    assert len(earlier) == len(state) - 2
+    again = scheme.publisher(facts)
+    again.restore(earlier)
+    made = again.publish(SLOTS, boxed(counts[SLOTS], facts), Wall.seeded(3, meter), meter)
+    assert abs(made.values.sum() / counts[SLOTS].sum() - 1) < 0.3

@@ -177,3 +177,12 @@ def test_a_covariance_that_rounding_made_indefinite_is_still_used() -> None:
     again = np.tril(factor) @ np.tril(factor).T
     assert lower
     assert np.abs(again - rounded).max() < 1e-6 * np.diag(rounded).mean()
+
+
+def test_a_feed_that_begins_later_in_its_first_day_is_not_learned_from_before(facts: Facts) -> None:
+    known = facts("user-day", days=4, cells=400, per_day=12, people=4_000, columns=20)
+    counts = town(known, 10)
+    late = counts.copy()
+    late[:7] = 0
+    scheme, last = stream_scheme("rhythm"), 2 * 12
+    assert error(scheme, known, late, last) < 1.1 * error(scheme, known, counts, last)

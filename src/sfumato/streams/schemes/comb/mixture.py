@@ -11,6 +11,8 @@ from sfumato.streams.scheme import Values
 
 BINS = (1.0, 5.0, 20.0, 100.0)
 """Means between which errors are calibrated together."""
+_SURER = 0.05
+"""Share by which a variance must be below its mean for a law with fewer chances than Poisson's."""
 _MANY, _FAR = 60.0, 400
 """Mean from which the steps of a count no longer matter, and the longest walk over whole counts."""
 
@@ -43,6 +45,7 @@ def summaries(
     chance: Values,
     more: Values,
     wider: Values,
+    surer: bool = False,
 ) -> tuple[Values, Values, Values, Values, Values]:
     """Mean, variance, median, 5 % and 95 % of every cell's count.
 
@@ -56,6 +59,7 @@ def summaries(
         chance: Probability of each level (cell x level).
         more: What each level counts more in the median.
         wider: By what variances are multiplied, for means up to each of `BINS` and above.
+        surer: Whether counts may be surer than chance.
     """
     cells, vectors = seen.shape
     size = levels.shape[0]
@@ -96,11 +100,18 @@ def summaries(
                 ends[q, c] = max(round(middle + sd * (z + skew * (z * z - 1) / 3)), 0.0)
             continue
         for k in range(used):
-            # Negative binomial of that mean and variance, at least nearly Poisson.
-            excess = max(factor * variance[k] - mean[k], 1e-3 * mean[k])
-            shape[k] = mean[k] * mean[k] / excess
-            ratio[k] = excess / (mean[k] + excess)
-            shape[k] *= ratio[k]
+            # Chances of successive counts are as ratio * n + shape to n + 1: negative binomials,
+            # or binomials where those who stay make counts surer than chance would (Panjer 1981).
+            excess = factor * variance[k] - mean[k]
+            if surer and excess < -_SURER * mean[k]:
+                most = max(math.ceil(-mean[k] * mean[k] / excess), math.ceil(mean[k] + 1e-9))
+                there = mean[k] / most
+                ratio[k] = -there / (1 - there)
+                shape[k] = -most * ratio[k]
+            else:
+                excess = max(excess, 1e-3 * mean[k])
+                ratio[k] = excess / (mean[k] + excess)
+                shape[k] = mean[k] * mean[k] / excess * ratio[k]
             mass[k] = share[k] / total * math.exp(shape[k] / ratio[k] * math.log1p(-ratio[k]))
         reached, above, n = 0.0, 0.0, 0
         low, half, high = -1, -1, -1
@@ -109,7 +120,7 @@ def summaries(
             for k in range(used):
                 here += mass[k]
                 up += mass[k] * lift[k]
-                mass[k] *= (ratio[k] * n + shape[k]) * step
+                mass[k] *= max(ratio[k] * n + shape[k], 0.0) * step
             above += up * total / lifted
             # An end lies on a whole number: the one whose middle is nearer to the level.
             if low < 0 and reached + 0.5 * here >= 0.05:

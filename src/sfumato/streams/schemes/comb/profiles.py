@@ -9,9 +9,11 @@
   + hours         .01   exp(-|time apart| / 6 hours)
   + this day     .006   between slots of one day, times the day's own factor (`Times.factor`)
 
-Values hardly matter (capabilities were measured with others: docs/decisions/streams.md, "comb"),
-but for the scale of all of them, which is weighed by marginal likelihood: the city's interval
-hangs on it. The public shape is a wave of a fifth that is highest at 18 h.
+Values hardly matter (docs/decisions/streams.md, "comb"), but for the scale of all of them, which is
+weighed by marginal likelihood: the city's interval hangs on it. The public shape is a wave of a
+fifth that is highest at 18 h, or none: which of the two, the sums tell. A city in which everybody
+is always counted has none and the least scale; where the first sum is near the public number of
+people, that is likely from the first vector on.
 
 **The city's profile** comes from the vectors' sums, pooled over days. A holiday is a day whose
 factor is large: factors compete by marginal likelihood as soon as the day has a vector, so that the
@@ -32,14 +34,29 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.ndimage import gaussian_filter
+from scipy.special import ndtr
 
 from sfumato.streams.scheme import Values
 
 _CONSTANT, _DAILY, _KIND, _DRIFT, _HOURS, _DAY = 0.09, 0.10, 0.02, 0.02, 0.01, 0.006
 _LENGTH, _DRIFT_DAYS, _HOURS_DAYS = 0.1, 3.0, 0.25
-_WAVE, _PEAK = 0.2, 0.75
+_WAVES, _PEAK = (0.0, 0.2), 0.75
+"""Sizes of the public wave that compete, and when it is highest."""
 SCALES = (0.01, 0.1, 0.3, 1.0, 3.0)
 """Multiples of the kernel that compete."""
+_SCALES = (1e-5, 0.001, *SCALES)
+"""Those of live cities: totals that hardly change are among them."""
+_COMPLETE, _NEAR = 0.3, 0.03
+"""How likely a city is one in which everybody is always counted (no wave, the least kernel), and
+how nearly the public number of people is then known."""
+_STEADY = 0.001
+"""Multiple of the kernel up to which totals hardly change: by 2 % of their level. With 0.01 three
+sums of a fleet's first day could pass for it."""
+_MORE = 1.5
+"""Times the publicly expected people that there may be."""
+_ROOT = math.sqrt(2 * math.pi)
+_HALVINGS = 40
+"""Steps towards a quantile: to a millionth of a millionth of where it may lie."""
 CHANCES = (0.01, 1.0)
 """Variance of the total beside the kernel, a person, that compete: who is seen may be everybody."""
 _FACTORS = (1.0, 100.0)
@@ -67,10 +84,9 @@ class Times:
     def day(self) -> NDArray[np.int64]:
         return np.floor(self.at + 1e-9).astype(np.int64)
 
-    @property
-    def shape(self) -> Values:
-        """The public shape of a day."""
-        return np.asarray(1 + _WAVE * np.cos(2 * math.pi * (self.phase - _PEAK)))
+    def shape(self, wave: float) -> Values:
+        """The public shape of a day, with a wave of that size."""
+        return np.asarray(1 + wave * np.cos(2 * math.pi * (self.phase - _PEAK)))
 
     def chosen(self, which: NDArray[np.bool_]) -> Times:
         return Times(self.at[which], self.phase[which], self.free[which], self.factor[which])
@@ -109,6 +125,8 @@ class Fit:
     solved: Values
     inverse: Values
     fit: float
+    wave: float = 0.0
+    """Size of the public wave around which it is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,12 +140,13 @@ class CityProfile:
     """The mean total of a day."""
 
     @classmethod
-    def of(cls, times: Times, sums: Values, noise: Values, ceiling: float) -> CityProfile:
-        """From the vectors' sums and the variance of their noise; `ceiling` bounds the level."""
-        kernel, shape = relative_kernel(times, times), times.shape
+    def of(cls, times: Times, sums: Values, noise: Values, people: float) -> CityProfile:
+        """From the vectors' sums, the variance of their noise, and the people expected."""
+        kernel = relative_kernel(times, times)
         fits = tuple(
-            fitted(kernel, shape, sums, noise, scale, chance, ceiling)
-            for scale in SCALES
+            _judged(kernel, times.shape(wave), sums, noise, (wave, scale, chance), people)
+            for wave in _WAVES
+            for scale in _SCALES
             for chance in CHANCES
         )
         logs = np.array([one.fit for one in fits])
@@ -142,22 +161,48 @@ class CityProfile:
         logs = np.array([one.fit for one in self.fits])
         return float(logs.max() + np.log(np.exp(logs - logs.max()).mean()))
 
-    def total(self, now: Times) -> tuple[Values, Values]:
-        """Mean and variance of the total at these times."""
+    @property
+    def complete(self) -> bool:
+        """Whether the sums speak for a city in which everybody is always counted."""
+        low = np.array([one.scale <= _STEADY and one.wave == 0 for one in self.fits])
+        return float(self.weights[low].sum()) > 0.5
+
+    def _parts(self, now: Times) -> tuple[Values, Values]:
+        """Means and variances of the total at these times under each of the fits."""
         cross, own = relative_kernel(now, self.times), np.diag(relative_kernel(now, now))
-        means, seconds = [], []
+        means, variances = [], []
         for one in self.fits:
             share = one.scale * one.level**2
-            mean = one.level * now.shape + share * (cross @ one.solved)
+            means.append(one.level * now.shape(one.wave) + share * (cross @ one.solved))
             variance = share * own - np.square(share) * np.sum(
                 (cross @ one.inverse) * cross, axis=1
             )
-            means.append(mean)
-            variance = np.maximum(variance, 0.0) + one.chance * one.level
-            seconds.append(variance + np.square(mean))
-        mean = self.weights @ np.array(means)
-        variance = self.weights @ np.array(seconds) - np.square(mean)
+            variances.append(np.maximum(variance, 0.0) + one.chance * one.level)
+        return np.array(means), np.array(variances)
+
+    def total(self, now: Times) -> tuple[Values, Values]:
+        """Mean and variance of the total at these times."""
+        means, variances = self._parts(now)
+        mean = self.weights @ means
+        variance = self.weights @ (variances + np.square(means)) - np.square(mean)
         return np.maximum(mean, 0.0), np.maximum(variance, 0.0)
+
+    def interval(self, now: Times, wider: float) -> tuple[float, float]:
+        """What the total at one time lies between with 90 %: quantiles of the average of the fits.
+
+        A variance would be that of its unlikeliest part. `wider` multiplies variances.
+        """
+        means, variances = (part[:, 0] for part in self._parts(now))
+        sds = np.sqrt(np.maximum(variances * wider, 1e-9))
+        ends = []
+        for share in (0.05, 0.95):
+            low, high = float((means - 5 * sds).min()), float((means + 5 * sds).max())
+            for _ in range(_HALVINGS):
+                middle = (low + high) / 2
+                below = float(self.weights @ ndtr((middle - means) / sds)) < share
+                low, high = (middle, high) if below else (low, middle)
+            ends.append((low + high) / 2)
+        return max(ends[0], 0.0), ends[1]
 
     def relative(self, now: Times) -> Values:
         """The total as a multiple of a day's mean."""
@@ -187,8 +232,33 @@ def fitted(
     return Fit(level, scale, chance, solved, inverse, -0.5 * (float(apart @ solved) + logdet))
 
 
+def _judged(
+    kernel: Values,
+    shape: Values,
+    sums: Values,
+    noise: Values,
+    habit: tuple[float, float, float],
+    people: float,
+) -> Fit:
+    """A live city's process: wave, scale and chance, and how likely its level was beforehand."""
+    wave, scale, chance = habit
+    one = fitted(kernel, shape, sums, noise, scale, chance, _MORE * people)
+    # The level is fitted as well, which a single sum allows to any kernel (Harville 1974).
+    fit = one.fit - 0.5 * math.log(float(shape @ one.inverse @ shape))
+    fit += _expected(one.level / people, wave == 0 and scale == _SCALES[0])
+    return replace(one, fit=fit, wave=wave)
+
+
+def _expected(share: float, steady: bool) -> float:
+    """Log of how likely a level is before anything is seen, as a share of the people expected."""
+    some = (1 - _COMPLETE) / (len(_WAVES) * len(_SCALES)) / _MORE
+    if steady:
+        some += _COMPLETE * math.exp(-0.5 * ((share - 1) / _NEAR) ** 2) / (_NEAR * _ROOT)
+    return math.log(some)
+
+
 def day_factor(
-    times: Times, sums: Values, noise: Values, ceiling: float, holiday: bool = False
+    times: Times, sums: Values, noise: Values, people: float, holiday: bool = False
 ) -> tuple[Times, CityProfile]:
     """The last day's factor by its marginal likelihood, and the city's profile with it.
 
@@ -196,17 +266,17 @@ def day_factor(
     """
     today = times.day == times.day[-1]
     if (~today).sum() == 0:
-        return times, CityProfile.of(times, sums, noise, ceiling)
+        return times, CityProfile.of(times, sums, noise, people)
     tried = []
     for factor in _FACTORS:
         one = replace(times, factor=np.where(today, factor, times.factor))
-        tried.append((one, CityProfile.of(one, sums, noise, ceiling)))
+        tried.append((one, CityProfile.of(one, sums, noise, people)))
     unusual = 0.5 if holiday else _UNUSUAL
     logs = np.array([found.fit for _, found in tried]) + np.log([1 - unusual, unusual])
     weights = np.exp(logs - logs.max())
     factor = float(weights @ np.array(_FACTORS) / weights.sum())
     found = replace(times, factor=np.where(today, factor, times.factor))
-    return found, CityProfile.of(found, sums, noise, ceiling)
+    return found, CityProfile.of(found, sums, noise, people)
 
 
 def around(values: Values, columns: int, width: float = _WIDTH) -> tuple[Values, float]:

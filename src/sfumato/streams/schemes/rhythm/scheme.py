@@ -85,6 +85,9 @@ def samples(facts: StreamFacts) -> int:
     return min(max(wanted, least), facts.window)
 
 
+_NOBODY = 4.0
+"""Standard deviations of a snapshot's sum that nobody stays below. On cabs whose feed begins at
+13 h errors of the week fell by 4 to 5 % at epsilon 1 (development data)."""
 _FITS = 6
 """How often a day the kernel is fitted anew, at most, so that many snapshots stay quick."""
 
@@ -148,9 +151,21 @@ class _Rhythm(Repeating):
         if fresh:
             snapshot = self._noise.measure(wall, box, f"snapshot@{slot}")
             self.tainted = self.tainted or snapshot.tainted
-            self._learn(slot, snapshot.estimate())
+            noisy = snapshot.estimate()
+            if not self._begins_later(slot, float(noisy.sum())):
+                self._learn(slot, noisy)
         values, sd = self._estimate(slot)
         return Publication(values, fresh, sd, self.tainted)
+
+    def _begins_later(self, slot: int, total: float) -> bool:
+        """Whether the feed has not begun: on the first day, nobody where many are expected.
+
+        By a noisy sum and public facts. One empty snapshot would be averaged for good.
+        """
+        sd = math.sqrt(self._noise.variance * self.facts.cells)
+        expected = self.facts.expected_users or 0
+        first = int(self.facts.calendar.day[slot]) == int(self.facts.calendar.day[0])
+        return first and not len(self._seen) and total < _NOBODY * sd < expected / 2
 
     def _now(self, slot: int) -> tuple[int, int, bool]:
         calendar = self.facts.calendar
