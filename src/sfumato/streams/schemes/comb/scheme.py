@@ -213,6 +213,7 @@ class _Comb(Repeating):
         self._cells: Cells | None = None
         if self._adapts and facts.past is not None:
             self._choose()
+            self._k = min(self._k, self._public)  # it may be another city
 
     def publish(self, slot: int, box: Private[Counts], wall: Wall, meter: Meter) -> Publication:
         phase = int(self.facts.calendar.phase[slot])
