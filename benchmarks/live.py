@@ -6,8 +6,9 @@ Weeks of cabs (Cabspotting, 500 m, half hours; needs SFUMATO_DATA), ten of them 
 crowds (500 m, 19 hourly slots a day). Judged is what somebody gets who chooses nothing: `comb`, or
 `rhythm` where cells are thin. Constants were settled on `dev`: cabs of 19 May to 1 June 2008 and
 crowds of seeds 901 to 904. `held`, the cabs of 2 to 8 June and other seeds, has judged earlier
-versions; `fresh` are crowds and superpositions of seeds that no version has seen, and the one
-week of cabs that lies across both, from Friday 30 May on: there are no other days of cabs.
+versions; `fresh` are crowds of seeds that no version has seen, fleets superposed anew from all days
+and the week of cabs across both, from Friday 30 May on: there are no other days of cabs, so
+fleets and cabs hold development days.
 Every stream starts from nothing. Unit user-day, pure epsilon.
 """
 
@@ -43,6 +44,11 @@ SEEDS["fresh"] = {people: seed + 3_000 for people, seed in SEEDS["dev"].items()}
 DAYS = {"dev": slice(0, 14), "held": slice(14, None), "fresh": slice(0, None)}
 WEEK = {"dev": slice(0, 7), "held": slice(14, 21), "fresh": slice(11, 18)}
 FLEETS = {"dev": 5, "held": 1_005, "fresh": 3_005}
+ORIGIN = {
+    "dev": "on which constants were settled",
+    "held": "that judged earlier versions",
+    "fresh": "not judged before (crowds are wholly new, cabs and fleets hold development days)",
+}
 DEFAULT = "default"
 FIRM = 0.02
 """Relative standard deviation of a sum below which it must be within 5 %."""
@@ -192,7 +198,7 @@ def page(rows: list[dict[str, object]], which: str, draws: int, scheme: str) -> 
         "",
         f"    python -m benchmarks.live --data {which} --draws {draws}",
         "",
-        f"Weeks of data {'on which constants were settled' if which == 'dev' else 'held back'}; "
+        f"Weeks of data {ORIGIN[which]}; "
         f"{draws} draws of noise; unit user-day, pure epsilon. Mean absolute error of `median` on "
         f"the busiest {BUSIEST} cells / over all cells / relative error on the busiest; `best` is "
         "the best of `sample`, the paid mean of the past days at the same epsilon a day, and "
