@@ -15,7 +15,7 @@ from tests.published.asked import MONDAY, daily, hours, published
 from typer.testing import CliRunner
 
 from sfumato.cli.main import app
-from sfumato.errors import SfumatoError
+from sfumato.errors import InputError, SfumatoError, UsageError
 
 WEEK = hours(MONDAY, MONDAY + timedelta(days=7))
 
@@ -56,6 +56,7 @@ def test_a_sum_in_words_and_in_json(week: Path) -> None:
         (["--at", "2024-03-05T12:10", "--sure", "0.99"], "at most"),
         (["--from", "2024-03-05", "--to", "2024-03-06"], "24 of 168"),
         (["--sql", "SELECT count(*) AS n FROM density"], "1 row"),
+        (["--sql", "SELECT count(*) AS n FROM density"], "\n672\n"),
         (["--rank", "zones", "--zones", "a, b"], "of 2 by"),
     ],
 )
@@ -122,3 +123,36 @@ def test_no_traceback(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "not a release folder" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--zones", ""], "No zone is named"),
+        (["--zones", " , "], "No zone is named"),
+        (["--polygon", ""], "cannot be read"),
+        (["--polygon", "POINT (2 48)"], "no area"),
+        (["--polygon", "2,48,2,48"], "no area"),
+        (["--at", "now", "--hours", "8-10"], "A moment and hours"),
+        (["--at", "now", "--weekdays", "sat"], "A moment and hours"),
+        (["--by", "hour", "--below", "nan"], "not a number"),
+        (["--share-of", "release=elsewhere"], "one and the same release"),
+        (["--rank", "zone", "--demand", "7-10=-1"], "how much they matter"),
+        (["--against", "foo=bar"], "no word 'foo'"),
+    ],
+)
+def test_words_that_say_nothing_are_refused(week: Path, words: list[str], problem: str) -> None:
+    """None of them is passed over: the answer would be to another question."""
+    with pytest.raises(UsageError, match=problem):
+        asked(week, *words)
+
+
+def test_a_release_is_not_held_against_itself(week: Path) -> None:
+    with pytest.raises(UsageError, match="given twice"):
+        asked(week, "--unusual", "--earlier", week / ".." / week.name)
+
+
+def test_a_file_is_no_folder_of_pictures(week: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match="pictures go into a folder"):
+        asked(week, "--by", "hour", "--figures", tmp_path / "file")

@@ -231,3 +231,18 @@ def test_the_last_slots_alone_can_be_asked(weekend: Release) -> None:
 )
 def test_estimates_print_as_far_as_they_are_known(estimate: Estimate, text: str) -> None:
     assert str(estimate) == text
+
+
+def test_a_file_may_be_called_polygon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what goes on as a shape does is one: a name that begins like one is a name."""
+    square = shapely.box(2.3, 48.8, 2.4, 48.9)
+    feature = {"type": "Feature", "properties": {}, "geometry": shapely.geometry.mapping(square)}
+    (tmp_path / "polygon.geojson").write_text(json.dumps(feature))
+    monkeypatch.chdir(tmp_path)
+    for given in (
+        "polygon.geojson",
+        square.wkt,
+        square.wkt.replace(" ((", "(("),
+        square.wkt.lower(),
+    ):
+        assert shapely.area(as_polygon(given)) == pytest.approx(square.area)

@@ -108,7 +108,7 @@ def ask(
         raise UsageError("`out` is a table.", remedy="Name a file that ends in .csv or .parquet.")
     named = [zone.strip() for text in zones or [] for zone in text.split(",") if zone.strip()]
     with Working(quiet or as_json, "reading the release"):
-        answer = called(find, options, zones=named or None)
+        answer = called(find, options, zones=named if zones else None)
     if out is not None:
         (write_csv if out.suffix.lower() == ".csv" else write_parquet)(out, answer.table())
     if as_json:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -42,6 +42,9 @@ class Answer:
     signature: str = ""
     """Release, scheme and privacy loss, as pictures show it."""
 
+    _least_rows: ClassVar[int] = 2
+    """Fewer rows than this are told by the headline alone."""
+
     @property
     def kind(self) -> str:
         """`total`, `comparison`, `ranking`, `profile`, `usual`, `presence` or `table`."""
@@ -69,7 +72,7 @@ class Answer:
 
     def lines(self) -> list[str]:
         """The answer as text: headline, question, table, notes."""
-        table = self._text_table() if len(self.rows) > 1 else []
+        table = self._text_table() if len(self.rows) >= self._least_rows else []
         return [self.headline, self.question, *table, *self.notes]
 
     def plot(self) -> Figure:
@@ -204,6 +207,7 @@ class Table(Answer):
     """What SQL over the released tables gives."""
 
     result: pa.Table
+    _least_rows: ClassVar[int] = 1
 
     def table(self) -> pa.Table:
         return self.result

@@ -119,6 +119,11 @@ def ask(
         other = None if second is None else as_release(second, tz)
         answer = asking.compare(found, given, _changed(given, against), other)
     elif share_of is not None:
+        if "release" in share_of:
+            raise UsageError(
+                "A share is of one and the same release.",
+                remedy="Compare with the other one: `against`.",
+            )
         answer = asking.share(found, given, _changed(given, share_of))
     elif unusual:
         before = [as_release(one, tz) for one in earlier or ()]

@@ -241,6 +241,8 @@ def share(release: Release, part: Mapping[str, Any], whole: Mapping[str, Any] | 
 
 def profile(release: Release, by: str, below: float | None, words: Mapping[str, Any]) -> Profile:
     """The average of a slot for each group."""
+    if below is not None and not np.isfinite(below):
+        raise UsageError("`below` is not a number.", remedy="Give a number of people, such as 20.")
     by, asked = grouping(by), selected(release, words)
     groups = grouped(release, asked, by)
     found = estimates(release, groups.places, groups.slots, groups.over)
@@ -331,7 +333,7 @@ def _demanded(grid: TimeGrid, demand: Mapping[str, float], slots: Vector) -> Vec
         if not (np.isfinite(weight) and weight > 0):
             raise UsageError(
                 "A demand is hours and how much they matter.",
-                remedy='Write {"7-10": 2, "12-14": 1}.',
+                remedy='Write 7-10=2 (in Python {"7-10": 2}): a number above zero.',
             )
         weights += float(weight) * slot_weights(grid, hours=hours)
     weights *= slots

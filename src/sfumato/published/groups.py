@@ -72,7 +72,7 @@ def selected(release: Release, words: Mapping[str, Any]) -> Selection:
     """
     unknown = sorted(set(words) - set(Words.__annotations__))
     if unknown:
-        known = ", ".join(Words.__annotations__)
+        known = ", ".join(f"`{word}`" for word in Words.__annotations__)
         raise UsageError(f"A question has no word {unknown[0]!r}.", remedy=f"Take {known}.")
     return release.select(**words)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -39,6 +40,8 @@ Hours = int | str | Iterable[int]
 Weekdays = int | str | Iterable[int | str]
 
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_WKT = re.compile(r"(SRID=\d+;)?[A-Z]+(\s+[ZM]+)?\s*(\(|EMPTY$)", re.IGNORECASE)
+"""Text that begins as a shape does, and not as the name of a file (polygon.geojson)."""
 _OUTLINE = "Give WGS84 degrees as a shape, GeoJSON, WKT, a file, or west,south,east,north."
 
 
@@ -134,9 +137,11 @@ def as_polygon(given: Polygon) -> shapely.Geometry:
             found = _from_text(os.fspath(given).strip())
     except (ValueError, TypeError, shapely.errors.ShapelyError):
         raise UsageError("The polygon cannot be read.", remedy=_OUTLINE) from None
-    if found is None or shapely.is_empty(found) or shapely.get_dimensions(found) < 2:
+    if found is not None and not shapely.is_valid(found):
+        found = shapely.make_valid(found)
+    if found is None or not shapely.area(found) > 0:
         raise UsageError("The polygon is empty: it has no area.", remedy=_OUTLINE)
-    return found if shapely.is_valid(found) else shapely.make_valid(found)
+    return found
 
 
 def _from_geojson(given: Mapping[str, Any]) -> shapely.Geometry:
@@ -149,7 +154,9 @@ def _from_geojson(given: Mapping[str, Any]) -> shapely.Geometry:
 def _from_text(text: str) -> shapely.Geometry:
     if text.startswith("{"):
         return _from_geojson(json.loads(text))
-    if text[:7].upper() in ("POLYGON", "MULTIPO", "GEOMETR"):
+    if not text:
+        raise ValueError("no polygon")
+    if _WKT.match(text):
         return shapely.from_wkt(text)
     edges = text.split(",")
     if len(edges) == 4:

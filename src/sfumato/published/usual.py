@@ -76,6 +76,7 @@ class _Series(NamedTuple):
 def unusual(release: Release, earlier: Sequence[Release], words: Mapping[str, Any]) -> Usual:
     """The slots that are asked about, against the same weekday and hour at other times."""
     asked = selected(release, words)
+    _all_different([release, *earlier])
     where = {key: word for key, word in words.items() if key in ("zones", "polygon")}
     series = [_series(one, where, release) for one in (release, *earlier)]
     others = _others(series)
@@ -125,6 +126,17 @@ def unusual(release: Release, earlier: Sequence[Release], words: Mapping[str, An
     if len(known) < len(wanted):
         notes.append(f"{len(wanted) - len(known)} of the slots have nothing to be held against.")
     return Usual(question, _verdict(rows), rows, notes, signature)
+
+
+def _all_different(releases: Sequence[Release]) -> None:
+    """Refuse a week that is held against itself, which would seem as usual as can be."""
+    folders = [one.folder.resolve() for one in releases]
+    twice = [folder for k, folder in enumerate(folders) if folder in folders[:k]]
+    if twice:
+        raise UsageError(
+            f"{twice[0].name} is given twice.",
+            remedy="Give each release of another week once as `earlier`.",
+        )
 
 
 def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -298,6 +310,11 @@ def present(release: Release, at: Moment, sure: float, words: Mapping[str, Any])
     if words.get("start") is not None or words.get("end") is not None:
         raise UsageError(
             "A moment and a period were given.", remedy="Leave `start` and `end` out with `at`."
+        )
+    if words.get("hours") is not None or words.get("weekdays") is not None:
+        raise UsageError(
+            "A moment and hours or days were given.",
+            remedy="Leave `hours` and `weekdays` out with `at`.",
         )
     asked = selected(release, words)
     moment = _moment(at, release.grid.tz)

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import UsageError
+from sfumato.errors import InputError, UsageError
 from sfumato.io.write import write_atomically
 from sfumato.published.answers import Answer, Row, shown
 from sfumato.published.estimate import Estimate
@@ -67,7 +67,14 @@ def draw(answer: Answer) -> Figure:
 def write_picture(answer: Answer, folder: Path) -> list[Path]:
     """`answer.png` and `answer.svg` in a folder, which is made if need be."""
     drawn = draw(answer)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise InputError(
+            "it is a file, and pictures go into a folder.",
+            file=str(folder),
+            remedy="Name another folder as `figures`.",
+        ) from None
     written = []
     for suffix, save in (("png", png), ("svg", svg)):
         path = folder / f"answer.{suffix}"
