@@ -242,3 +242,16 @@ def test_ask_takes_one_question_at_a_time(week: Release) -> None:
         sfumato.ask(week, against={"hour": "8"})
     with pytest.raises(UsageError, match="beside SQL"):
         sfumato.ask(week, sql="SELECT 1", hours="8")
+
+
+def test_people_are_told_that_sums_over_slots_are_no_heads(home: Path) -> None:
+    folder = home / "heads"
+    people = published(folder, WEEK, daily(WEEK), privacy={"counting": "people"})
+    assert "who is there in two slots counts in both" in str(sfumato.ask(people, zones=["a"]))
+
+
+def test_without_intervals_no_hour_is_called_full(bare: Release) -> None:
+    """None of them is known to be below: that is not to say that they are above."""
+    said = str(bare.profile("hour", below=1e6))
+    assert "without intervals" in said.splitlines()[0]
+    assert "0 of 24" not in said

@@ -57,7 +57,7 @@ from sfumato.people.folder import (
 )
 from sfumato.people.origins import REACH_KM
 from sfumato.people.weigh import ESTIMATES, NIGHT, check_reach, night_of, slot_weights, stays_of
-from sfumato.people.weights import AreaWeights, share_weights
+from sfumato.people.weights import AreaWeights, check_overlap, share_weights
 from sfumato.published.folder import TABLE
 from sfumato.published.manifest import (
     ADDED,
@@ -164,6 +164,9 @@ def combine(
     for release, share in zip(found, parts, strict=True):
         tell("weighing", len(operators) / len(found))
         operators.append(_operator(release, share, found[0], common, night, reach, column))
+    check_overlap(
+        [one.by_slot for one in operators], [one.factors.counts for one in operators], overlap
+    )
     people, blend = combined(
         [one.factors for one in operators],
         [one.by_slot for one in operators],

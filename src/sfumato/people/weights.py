@@ -12,12 +12,14 @@ too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError
+from sfumato.errors import InputError, UsageError
 from sfumato.model.time_grid import TimeGrid
 from sfumato.people.areas import Areas
 from sfumato.people.factors import Weights, lasting, normals
@@ -36,6 +38,8 @@ it."""
 IMPLAUSIBLE = 4.0
 """Ratio to the median weight from which a weight is flagged. Market shares of one operator
 rarely differ by more between districts."""
+_MORE_THAN_ALL = 0.02
+"""By so much market shares may exceed all people: they are estimates, rounded to per cent."""
 _NO_ZONE, _LITTLE = "no zone of the release", "few people"
 _ODD, _VAGUE = "implausible", "uncertain"
 
@@ -199,3 +203,30 @@ def slot_weights_of(
     carried = (relative * values) @ origins.over_time.T / over_time
     apart = (origins.error / mean, origins.common / mean)
     return Weights(origins.mean, carried + found.lasts, *apart)
+
+
+def check_overlap(weights: Sequence[Table], people: Sequence[Table], overlap: float) -> None:
+    """Refuse an overlap that is less than the market shares leave: the promise rests on it.
+
+    All people are at least the sum of the shares less those that were counted twice in a pair
+    (Bonferroni's inequality).
+
+    Args:
+        weights: People for one person counted, zones x slots, of each operator.
+        people: Its estimate of all people, likewise.
+        overlap: The share of the smaller one's people who are at the other, too.
+
+    Raises:
+        UsageError: So few cannot be at both.
+    """
+    shares = [
+        float(np.average(1 / one, weights=np.maximum(counts, 1e-9)))
+        for one, counts in zip(weights, people, strict=True)
+    ]
+    twice = overlap * sum(min(pair) for pair in combinations(shares, 2))
+    if sum(shares) - twice > 1 + _MORE_THAN_ALL:
+        raise UsageError(
+            f"The market shares are {sum(shares):.0%} of the people together, so more than "
+            f"{overlap:.0%} of the smaller one's people must be at the other, too.",
+            remedy="Give shares of all people, or a larger `overlap`.",
+        )

@@ -261,8 +261,11 @@ def profile(release: Release, by: str, below: float | None, words: Mapping[str, 
     if most != least:
         headline += f", least {name_of(release, by, groups.keys[least])} with {found[least]}"
     if below is not None:
-        sure = sum(bool(row["surely_below"]) for row in rows)
-        headline = f"{sure} of {len(rows)} surely below {below:,g}; {headline}"
+        told = [row["surely_below"] for row in rows if row["surely_below"] is not None]
+        if told:
+            headline = f"{sum(told)} of {len(rows)} surely below {below:,g}; {headline}"
+        else:
+            headline = f"without intervals none is surely below {below:,g} or not; {headline}"
     question = f"average of a slot by {by}: {described(release, asked)}"
     return Profile(question, headline, rows, *signed(release))
 

@@ -33,6 +33,7 @@ Matrix = NDArray[np.float64]
 TIMES = ("hour", "weekday", "day", "slot")
 NO_POSTERIOR = "this release keeps no posterior; its numbers stand alone."
 _VISITS = "A visit is a person in a place and slot: who is seen in two slots counts in both."
+_PEOPLE = "People are counted in each slot: who is there in two slots counts in both."
 BY = (*TIMES, "zone", "district")
 """What profiles and rankings go by."""
 
@@ -199,6 +200,8 @@ def signed(release: Release) -> tuple[list[str], str]:
         notes.append(f"No intervals of sums: {said or NO_POSTERIOR}")
     if manifest.privacy.counting == "visits":
         notes.append(_VISITS)
+    elif manifest.privacy.counting == "people" and manifest.grid.slots > 1:
+        notes.append(_PEOPLE)
     if manifest.grid.fold is not None:
         notes.append(manifest.grid.fold.words())
     return notes, f"{release.label}, {manifest.grid.days()}, unit {manifest.privacy.unit}"
