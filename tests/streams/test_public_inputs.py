@@ -261,6 +261,12 @@ def test_holidays_are_dates_or_files_of_dates(tmp_path: Path) -> None:
     listed.write_text("2024-03-05\nsomeday\n", "utf-8")
     with pytest.raises(InputError, match="line 2 begins with no date"):
         holidays_in(listed, WEEK)
+    (tmp_path / "letter.txt").write_text("Dear calendar\n")
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "none.ics").write_text("BEGIN:VCALENDAR\nEND:VCALENDAR\n")
+    for name in ("letter.txt", "empty.txt", "none.ics"):
+        with pytest.raises(InputError, match="no date in it"):
+            holidays_in(tmp_path / name, WEEK)
 
 
 def test_a_holiday_is_a_free_day_whatever_its_weekday() -> None:

@@ -107,8 +107,8 @@ def folded_period(start: date, end: date, slot: str | timedelta, tz: str, fold: 
         raise UsageError(
             f"The period is not two or more whole {fold}s, so some slots would have more of them "
             "than others.",
-            remedy=f"Move `end` so that the period is a multiple of {days} days, or leave `fold` "
-            "out.",
+            remedy=f"Move `end` so that the period is {2 * days}, {3 * days} or another multiple "
+            f"of {days} days, or leave `fold` out.",
         )
     seconds = int(length.total_seconds())
     if seconds < 1 or (_DAY % seconds and (seconds % _DAY or days * _DAY % seconds)):

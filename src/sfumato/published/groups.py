@@ -181,7 +181,7 @@ def places_words(release: Release, asked: Selection) -> str:
     where = np.flatnonzero(asked.places)
     kind = release.manifest.released.kind
     if where.size == asked.places.size and not asked.partly:
-        return f"all {where.size} {kind}"
+        return f"all {where.size} {kind}" if where.size > 1 else str(release.ids[0])
     partly = f", {asked.partly} of them partly" if asked.partly else ""
     if where.size <= 3:
         return f"{', '.join(release.ids[where].tolist())}{partly}"

@@ -134,7 +134,7 @@ def holidays_in(given: object, grid: TimeGrid) -> tuple[date, ...]:
 
     Raises:
         UsageError: Something is no date and no file.
-        InputError: A file cannot be read, or a line of it begins with no date.
+        InputError: A file cannot be read, has no date, or a line of it begins with none.
     """
     if given is None:
         return ()
@@ -144,7 +144,14 @@ def holidays_in(given: object, grid: TimeGrid) -> tuple[date, ...]:
         if isinstance(one, date):
             found.add(one)
         elif Path(one).is_file():
-            found |= _dates_of(Path(one))
+            dates = _dates_of(Path(one))
+            if not dates:
+                raise InputError(
+                    "there is no date in it.",
+                    file=str(one),
+                    remedy="Write a date such as 2008-05-26 at the start of each line.",
+                )
+            found |= dates
         else:
             try:
                 found |= {date.fromisoformat(part.strip()) for part in str(one).split(",")}
