@@ -12,7 +12,7 @@ import pytest
 from sfumato.attacks.recovery import Method, Solver
 from sfumato.attacks.recovery.baselines import census, halves, others
 from sfumato.attacks.recovery.linking import identify
-from sfumato.attacks.recovery.study import Study, attack_tables
+from sfumato.attacks.recovery.study import Spread, Study, attack_tables
 from sfumato.attacks.report import INTERNAL, as_json, as_markdown, save_study
 from sfumato.attacks.trajectories import People, suppressed
 from sfumato.city.crowd import CrowdPlan
@@ -84,6 +84,13 @@ def test_the_report_is_marked_and_says_what_it_means(study: Study, tmp_path: Pat
     assert not math.isnan(json.loads(plain)["tables"][0]["scores"]["greedy"]["mean"])
     save_study(study, tmp_path / "study.png")
     assert (tmp_path / "study.png").stat().st_size > 10_000
+
+
+def test_a_mean_lies_in_its_range_whatever_rounding_does() -> None:
+    """The mean of equal numbers may come out below them, and no bar has an error below zero."""
+    for value in np.random.default_rng(0).random(200).tolist():
+        same = Spread.of([value] * 5)
+        assert same.low <= same.mean <= same.high
 
 
 def test_what_does_not_look_at_a_table_is_the_same_beside_every_table(study: Study) -> None:

@@ -39,7 +39,9 @@ class Spread:
 
     @classmethod
     def of(cls, values: list[float]) -> Spread:
-        return cls(float(np.mean(values)), float(np.min(values)), float(np.max(values)))
+        low, high = float(np.min(values)), float(np.max(values))
+        # The mean of equal numbers may be a rounding error beside them.
+        return cls(float(np.clip(np.mean(values), low, high)), low, high)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
