@@ -124,3 +124,14 @@ def test_a_first_line_of_towers_that_is_no_header_is_told_so(home: Path) -> None
         read_towers(
             home / "bare.csv", columns={"towers.id": "2", "towers.lon": "4", "towers.lat": "9"}
         )
+
+
+@pytest.mark.parametrize("said", ["--column user=Wer", "--format csv", "--time-unit ms"])
+@pytest.mark.parametrize("more", ["", "--dry-run"])
+def test_a_pipeline_knows_its_own_columns(home: Path, said: str, more: str) -> None:
+    """Its reader would pass over what is said of them, so it is refused."""
+    asked = ("release", "lake", "--pipeline", "multimno", "--zoning", "nuts:3", *PERIOD, *PRICE)
+    where = ("--dataset", "town", "--ledger", "ledger.sqlite", "--out", "in-vain")
+    code, shown = run(home, *asked, *where, *said.split(), *more.split())
+    assert code
+    assert "A pipeline has places and columns of its own" in shown

@@ -110,7 +110,7 @@ def test_earlier_vectors_are_bound_to_the_reservation_and_not_paid_again(home: P
     assert said["privacy"]["epsilon"] <= 1 + 1e-9
     assert [row["label"] for row in said["privacy"]["measurements"]] == ["vector"]
     assert len(said["public_inputs"]["earlier"]) == 64
-    run(home, *today, **past, resume=True)  # found finished
+    run(home, *today, earlier=home / "past", resume=True)  # found finished; one may stand alone
     with pytest.raises(ReservationRefused, match="reading"):
         run(home, *today, resume=True)
     run(home, "other", "2024-03-05", "2024-03-06")

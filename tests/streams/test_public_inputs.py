@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -252,8 +252,8 @@ def test_holidays_are_dates_or_files_of_dates(tmp_path: Path) -> None:
     listed, calendar = tmp_path / "days.csv", tmp_path / "days.ics"
     listed.write_text("date,name\n# public\n2024-03-05,fair\n\n2024-12-25,far away\n", "utf-8")
     calendar.write_text(ICS, "utf-8")
-    for given in (day, "2024-03-05", "2024-03-05, 2024-05-01", [str(day)], [day, listed], listed,
-                  str(calendar)):  # fmt: skip
+    for given in (day, datetime(2024, 3, 5, 12), "2024-03-05", "2024-03-05, 2024-05-01", [str(day)],
+                  [day, listed], listed, str(calendar)):  # fmt: skip
         assert holidays_in(given, WEEK) == (day,)
     assert holidays_in((), WEEK) == holidays_in(None, WEEK) == ()
     with pytest.raises(UsageError, match="neither a date nor a file"):
@@ -288,6 +288,46 @@ def test_holidays_are_public_and_bound_to_the_reservation(home: Path) -> None:
         run(home, "fair", "2024-03-05", "2024-03-07", resume=True, **when)
     with pytest.raises(ReservationRefused, match="reading"):
         run(home, "plain", "2024-03-05", "2024-03-07", holidays="2024-03-06", resume=True, **when)
+
+
+def test_holidays_stand_in_the_configuration_file_too(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a date of TOML's own, as text, or as a file of dates; the command line wins."""
+    monkeypatch.chdir(home)
+    Path("fair.txt").write_text("2024-03-06 fair\n", "utf-8")
+    geopandas.GeoDataFrame({"id": [*"abcd"]}, geometry=BOXES, crs=4326).to_file("zones.geojson")
+    text = """
+    dataset = "town"
+    ledger = "ledger.sqlite"
+    [stream]
+    events = "e.csv"
+    zones = "zones.geojson"
+    from = 2024-03-05
+    to = 2024-03-07
+    tz = "UTC"
+    slot = "2h"
+    epsilon = 5
+    scheme = "comb"
+    holidays = """
+    for k, (said, more, want) in enumerate((
+        ("2024-03-05", [], "2024-03-05"),
+        ('[2024-03-05, "fair.txt"]', [], "2024-03-05 2024-03-06"),
+        ('"2024-03-05"', ["--holidays", "2024-03-06"], "2024-03-06"),
+    )):  # fmt: skip
+        Path("sfumato.toml").write_text(text + said, "utf-8")
+        asked = ["stream", "--config", "sfumato.toml", "--out", f"free-{k}", "--quiet", *more]
+        done = CliRunner().invoke(app, asked)
+        assert done.exit_code == 0, done.output
+        found = json.loads((home / f"free-{k}" / "manifest.json").read_text())
+        assert found["public_inputs"]["holidays"] == want
+
+
+def test_a_scheme_that_knows_no_calendar_refuses_one(home: Path) -> None:
+    when = ("in-vain", "2024-03-05", "2024-03-06")
+    with pytest.raises(UsageError, match="sample has no use for holidays"):
+        run(home, *when, scheme="sample", holidays="2024-03-05")
+    assert not (home / "in-vain").exists()
 
 
 @pytest.mark.privacy

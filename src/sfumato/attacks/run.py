@@ -31,7 +31,7 @@ from sfumato.model.counts import Bound
 from sfumato.model.places import Places
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import Clock, TimeGrid
-from sfumato.published.release import Release, as_release, of_records
+from sfumato.published.release import Release, as_release, of_records, one_or_many
 
 UNPROTECTED = "no protection"
 Table = NDArray[np.float64]
@@ -206,8 +206,7 @@ def attack(
             remedy="`link` is accumulate or adjacent; `solver` is auto, people or cells.",
         ) from None
     tell: Progress = progress or (lambda *_: None)
-    given = [releases] if isinstance(releases, str | os.PathLike | Release) else list(releases)
-    opened = [of_records(as_release(one, tz=tz)) for one in given]
+    opened = [of_records(as_release(one, tz=tz)) for one in one_or_many(releases)]
     tables = [attackable(one) for one in opened]
     times = tables[0].grid
     said = PlaceOptions(

@@ -36,7 +36,7 @@ from sfumato.model.places import Places
 from sfumato.model.source import Progress
 from sfumato.privacy.door import open_private
 from sfumato.published.manifest import MANIFEST_NAME
-from sfumato.published.release import Release, as_release, of_records
+from sfumato.published.release import Release, as_release, of_records, one_or_many
 from sfumato.reports.internal import (
     INTERNAL_NAME,
     AttackPanel,
@@ -231,8 +231,7 @@ def evaluate(
         ... )
         >>> found.evaluations[0].overall["mean_relative_error"]            # doctest: +SKIP
     """
-    given = [releases] if isinstance(releases, str | os.PathLike | Release) else list(releases)
-    published = tuple(of_records(as_release(one)) for one in given)
+    published = tuple(of_records(as_release(one)) for one in one_or_many(releases))
     _comparable(published)
     first = published[0]
     said = PlaceOptions(
@@ -248,7 +247,9 @@ def evaluate(
         border,
         column,
     )
-    inputs = opened_inputs(events, said, pipeline, zoning, first.grid, progress, events_tz)
+    inputs = opened_inputs(
+        events, said, pipeline, zoning, first.grid, progress, events_tz, format, time_unit
+    )
     with inputs as (found, places):
         if places.spreads and border is None:
             places = replace(places, border=_common_border(published))

@@ -83,7 +83,7 @@ def release(
     publisher: str | None = None,
     licence: str | None = None,
     contact: str | None = None,
-    earlier: Sequence[str | os.PathLike[str]] = (),
+    earlier: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     name: str | None = None,
     column: Mapping[str, str] | None = None,
     format: str | None = None,
@@ -190,7 +190,9 @@ def release(
     )
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     called = name if name is not None else folder.name
-    inputs = opened_inputs(events, said, pipeline, zoning, slots, progress, events_tz)
+    inputs = opened_inputs(
+        events, said, pipeline, zoning, slots, progress, events_tz, format, time_unit
+    )
     with inputs as (found, places):
         if places.spreads and places.border is None:
             places = replace(places, border=begun_with(book, dataset, called))
@@ -358,6 +360,8 @@ def opened_inputs(
     grid: TimeGrid,
     progress: Progress | None,
     events_tz: str | None = None,
+    format: str | None = None,
+    time_unit: str | None = None,
 ) -> Iterator[tuple[Callable[[], object], PlaceOptions]]:
     """Events (opened when asked for) and places: those given, or those that a pipeline holds."""
     if pipeline is None:
@@ -367,8 +371,8 @@ def opened_inputs(
             )
         yield lambda: events, places
         return
-    if places.given:
-        raise UsageError("A pipeline brings its own towers and zones.", remedy="Leave them out.")
+    if places.given or places.column or format or time_unit:
+        raise UsageError("A pipeline has places and columns of its own.", remedy="Give none.")
     held = open_pipeline(pipeline, str(events), grid, zoning, events_tz)
     opened: list[Any] = []
 

@@ -26,6 +26,7 @@ from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.ledger import Claim
 from sfumato.published.about import about, csv_form
+from sfumato.published.release import one_or_many
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def request(
     publisher: str | None = None,
     licence: str | None = None,
     contact: str | None = None,
-    earlier: Sequence[str | os.PathLike[str]] = (),
+    earlier: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     tz: str | None = None,
 ) -> Request:
     """Check everything about a release that is public; the events are not looked at.
@@ -161,7 +162,7 @@ def request(
         parameters=dict(parameter or {}),
         layout=opened.layout,
         zone_layout=opened.zone_layout,
-        earlier=earlier_of(earlier, opened.released.fingerprint(), grid, counted),
+        earlier=earlier_of(one_or_many(earlier), opened.released.fingerprint(), grid, counted),
     )
     finish = _finish(facts, places, hierarchy, hierarchy_column, integers)
     finish = replace(finish, loss=opened.loss, csv=form, about=told)

@@ -11,6 +11,7 @@ in the manifest first (`published.folder`); arrays are loaded when they are aske
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -380,6 +381,13 @@ def read_release(
 def as_release(given: str | os.PathLike[str] | Release, tz: str | None = None) -> Release:
     """A release that may be given by its folder; `tz` is for streams of the first version."""
     return given if isinstance(given, Release) else read_release(given, tz=tz)
+
+
+def one_or_many(
+    given: str | os.PathLike[str] | Release | Sequence[str | os.PathLike[str] | Release],
+) -> list[str | os.PathLike[str] | Release]:
+    """Releases or their folders, of which one may be given alone."""
+    return [given] if isinstance(given, str | os.PathLike | Release) else list(given)
 
 
 def of_records(release: Release) -> Release:

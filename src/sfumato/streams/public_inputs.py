@@ -84,6 +84,7 @@ def read_public_inputs(
     roads: object = None,
     adjacency: object = None,
     earlier: Sequence[str | os.PathLike[str] | Release] = (),
+    holidays: bool = False,
 ) -> PublicInputs:
     """Read what was given, and name it for the reservation.
 
@@ -95,12 +96,14 @@ def read_public_inputs(
         roads: A file or frame of lines.
         adjacency: A table of two columns of ids.
         earlier: Folders of what was published before.
+        holidays: Whether a calendar names any of its days.
 
     Raises:
         UsageError: The scheme has no use for it.
         InputError: It cannot be read, or is about something else.
     """
     given = {"roads": roads is not None, "adjacency": adjacency is not None, "earlier": earlier}
+    given["holidays"] = holidays
     for name, there in given.items():
         if there and name not in getattr(scheme, "reads", ()):
             raise UsageError(
@@ -142,7 +145,7 @@ def holidays_in(given: object, grid: TimeGrid) -> tuple[date, ...]:
     found: set[date] = set()
     for one in listed:
         if isinstance(one, date):
-            found.add(one)
+            found.add(date(one.year, one.month, one.day))  # an instant is of its day
         elif Path(one).is_file():
             dates = _dates_of(Path(one))
             if not dates:

@@ -28,6 +28,7 @@ from sfumato.model.time_grid import Calendar, TimeGrid, day_of, parse_step
 from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Ledger
 from sfumato.published.about import about, csv_form
+from sfumato.published.release import one_or_many
 from sfumato.streams.facts import StreamFacts, grid_columns, unit_in_slots
 from sfumato.streams.input import Options, Unfit, ndjson_feed
 from sfumato.streams.kafka import Topic, TopicFeed, client_settings, is_topic
@@ -71,7 +72,7 @@ def stream(
     parameter: Mapping[str, bool | int | float | str] | None = None,
     roads: object = None,
     adjacency: object = None,
-    earlier: Sequence[str | os.PathLike[str]] = (),
+    earlier: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     holidays: str | os.PathLike[str] | date | Sequence[str | os.PathLike[str] | date] = (),
     expected_users: int | None = None,
     delay: str = "0",
@@ -251,7 +252,8 @@ def stream(
         slots,
         roads=roads,
         adjacency=adjacency,
-        earlier=earlier,
+        earlier=one_or_many(earlier),
+        holidays=bool(free_days),
     )
     facts = beside.put_into(facts)
     request = StreamRequest(

@@ -213,10 +213,13 @@ class Stream:
 
     def _open(self) -> tuple[LiveStream, Buffer]:
         if self._live is None or self._buffer is None:
+            if self.finished:
+                raise UsageError(
+                    "The stream has ended: its last slot is out.",
+                    remedy="Later days are a stream of their own, from its `end` on.",
+                )
             raise UsageError(
-                "The stream has ended: its last slot is out."
-                if self.finished
-                else "This stream takes no events any more.",
+                "This stream takes no events any more.",
                 remedy="Open it without `events` and with `resume=True` to push to it.",
             )
         return self._live, self._buffer

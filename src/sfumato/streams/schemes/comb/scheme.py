@@ -112,7 +112,7 @@ class Comb:
     noise: NoiseKind = NoiseKind.BEST
     name: str = "comb"
     finished: bool = False
-    reads: ClassVar[tuple[str, ...]] = ("earlier",)
+    reads: ClassVar[tuple[str, ...]] = ("earlier", "holidays")
 
     def most(self, facts: StreamFacts) -> int:
         """Vectors in a window, as far as public facts tell: what the ledger's account lists."""

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -104,6 +104,7 @@ class Rhythm:
     memory: int = 64
     """Snapshots that are kept: a bound on memory and on the cost of a slot
     (docs/benchmarks/stream.md)."""
+    reads: ClassVar[tuple[str, ...]] = ("holidays",)
 
     def most(self, facts: StreamFacts) -> int:
         return min(self.snapshots or samples(facts), facts.window)

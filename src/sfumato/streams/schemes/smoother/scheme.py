@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +91,7 @@ class Smoother:
     noise: NoiseKind = NoiseKind.BEST
     name: str = "smoother"
     finished: bool = True
+    reads: ClassVar[tuple[str, ...]] = ("holidays",)
 
     def most(self, facts: StreamFacts) -> int:
         """Parts of a window, as far as public facts tell."""
