@@ -94,6 +94,9 @@ def sweep() -> None:
 
 TEMPORARY = ".sfumato-"
 _PRIVATE = 0o600
+_LEVEL = 5
+"""Of gzip: a stream's table of 1.2 million rows took 0.8 CPU-seconds and 1 % more bytes than at 6,
+which took 1.35."""
 
 
 def write_atomically(path: str | Path, writer: Callable[[Path], None], mode: int = 0o644) -> None:
@@ -164,7 +167,9 @@ def write_csv_parts(
         with contextlib.ExitStack() as held:
             sink: Any = held.enter_context(temporary.open("wb"))
             if Path(path).suffix == ".gz":
-                sink = gzip.GzipFile(filename="", mode="wb", fileobj=sink, mtime=0, compresslevel=6)
+                sink = gzip.GzipFile(
+                    filename="", mode="wb", fileobj=sink, mtime=0, compresslevel=_LEVEL
+                )
                 held.enter_context(sink)
             writer = held.enter_context(pacsv.CSVWriter(sink, schema, write_options=options))
             for table in tables():

@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # its parts load when named: streams state intervals, and need no scipy.stats
 from numpy.typing import NDArray
-from scipy import stats
 
 Table = NDArray[np.float64]
 
@@ -106,7 +106,7 @@ def smooth_quantile(mean: Table, variance: Table, level: float) -> Table:
     """Of a gamma with that mean and variance."""
     safe = np.maximum(mean, 1e-9)
     spread = np.maximum(variance, 1e-12 * np.square(safe))
-    found = np.asarray(stats.gamma.ppf(level, np.square(safe) / spread, scale=spread / safe))
+    found = np.asarray(scipy.stats.gamma.ppf(level, np.square(safe) / spread, scale=spread / safe))
     return np.where(mean > 1e-9, found, 0.0)
 
 
@@ -120,12 +120,12 @@ def count_quantile(mean: Table, variance: Table, piece: Table, level: float) -> 
     few = (pieces < _MANY) & (pieces > 1e-9) & (spread > _SEEN * pieces)
     chance = np.clip(pieces[few] / spread[few], 1e-9, 1 - 1e-6)
     number = pieces[few] * chance / (1 - chance)
-    at = np.asarray(stats.nbinom.ppf(level, number, chance))
+    at = np.asarray(scipy.stats.nbinom.ppf(level, number, chance))
     # A bound can only lie on a whole number, so the probability beyond it is too large or too
     # small. Whichever is nearer: no interval is then too wide on average.
     if level != 0.5:
-        below = np.asarray(stats.nbinom.cdf(at - 1, number, chance))
-        middle = (below + np.asarray(stats.nbinom.cdf(at, number, chance))) / 2
+        below = np.asarray(scipy.stats.nbinom.cdf(at - 1, number, chance))
+        middle = (below + np.asarray(scipy.stats.nbinom.cdf(at, number, chance))) / 2
         at = at + (middle < level) if level < 0.5 else at - (middle >= level)
     result[few] = np.maximum(at, 0.0) * size[few]
     return np.maximum(result, 0.0)

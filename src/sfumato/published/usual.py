@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from sfumato.errors import InputError, UsageError
 from sfumato.model.time_grid import MICROSECONDS, TimeGrid, zone
@@ -52,7 +52,7 @@ _LEAST_SCALE = 0.2
 _CELLS = "At most: upper ends of cells, summed, or that of all places together; more than needed."
 _AT_ONCE = 400
 """Slots that are asked about at once: a year of hours would be gigabytes of weights."""
-_MEDIAN = float(stats.chi2.median(1))
+_MEDIAN = float(special.chdtri(1, 0.5))
 
 
 class _Null(NamedTuple):
@@ -100,7 +100,7 @@ def unusual(release: Release, earlier: Sequence[Release], words: Mapping[str, An
     if noise is not None and null is not None:
         own = np.maximum(usual, 0.0) + np.square(null.share * usual)
         spread = null.scale * np.sqrt(np.maximum(noise + own * (1 + 1 / many), 1e-12))
-        p = 2 * stats.norm.sf(np.abs(difference) / spread)
+        p = 2 * special.ndtr(-np.abs(difference) / spread)
         sure = np.abs(difference) > _half(1.0, each[0].coverage or 0.9) * np.sqrt(noise)
         chance = [float(one) for one in p]
         verdicts = [bool(one) for one in _discoveries(p) & sure]
@@ -160,7 +160,7 @@ def _around(value: float, half: float | None, level: float | None) -> Estimate:
 
 
 def _half(variance: float, level: float) -> float:
-    return float(stats.norm.ppf(0.5 + level / 2) * np.sqrt(variance))
+    return float(special.ndtri(0.5 + level / 2) * np.sqrt(variance))
 
 
 def _series(one: Release, where: Mapping[str, Any], asked: Release) -> _Series:

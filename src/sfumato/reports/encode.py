@@ -304,13 +304,13 @@ def encode_outlines(geometry: NDArray[np.object_]) -> dict[str, Any] | None:
     plane = _Plane.around(geometry)
     if plane is None:
         return None
-    zones = [plane.rings(shape) for shape in geometry]
+    zones = plane.rings(geometry)
     tolerance, allowed = 0.0, max(_POINTS[0], _POINTS[1] * len(zones))
     topology = build_topology(zones)
     while sum(map(len, topology.arcs)) > allowed and tolerance < 64:
         tolerance = 2 * tolerance or 1.0
         topology = build_topology(zones, tolerance)
-    anchors = [plane.anchor(shape) for shape in geometry]
+    anchors = plane.anchors(geometry)
     return {
         "lon": plane.lon,
         "lat": plane.lat,
@@ -368,28 +368,31 @@ class _Plane:
         steps = (flat - [self.left, self.top]) / [self.metres, -self.metres]
         return np.rint(steps).astype(np.int64)
 
-    def rings(self, shape: Any) -> list[NDArray[np.int64]]:
-        if shape is None or shapely.get_dimensions(shape) < 2:
-            return []
-        return [
-            self.lattice(shapely.get_coordinates(ring))
-            for part in shapely.get_parts(shape)
-            for ring in shapely.get_rings(part)
-        ]
+    def rings(self, geometry: NDArray[np.object_]) -> list[list[NDArray[np.int64]]]:
+        """The rings of every zone, all coordinates projected at once."""
+        flat = np.flatnonzero(shapely.get_dimensions(geometry) == 2)
+        parts, zone_of = shapely.get_parts(geometry[flat], return_index=True)
+        rings, part_of = shapely.get_rings(parts, return_index=True)
+        degrees, ring_of = shapely.get_coordinates(rings, return_index=True)
+        cuts = np.searchsorted(ring_of, np.arange(1, len(rings)))
+        zones: list[list[NDArray[np.int64]]] = [[] for _ in geometry]
+        for part, ring in zip(part_of, np.split(self.lattice(degrees), cuts), strict=False):
+            zones[flat[zone_of[part]]].append(ring)  # of no rings, one empty split
+        return zones
 
-    def anchor(self, shape: Any) -> tuple[int, int] | None:
-        """Where a label or a dot belongs: inside the zone's largest part."""
-        if shape is None or shapely.is_empty(shape):
-            return None
-        parts = shapely.get_parts(shape)
-        largest = parts[int(np.argmax(shapely.area(parts)))]
-        if shapely.get_dimensions(largest) == 2 and shapely.is_valid(largest):
-            circle = shapely.maximum_inscribed_circle(largest)
-            spot = shapely.get_coordinates(circle)[:1]
-        else:
-            spot = shapely.get_coordinates(shapely.centroid(largest))
-        x, y = self.lattice(spot)[0]
-        return int(x), int(y)
+    def anchors(self, geometry: NDArray[np.object_]) -> list[tuple[int, int] | None]:
+        """Where a label or a dot belongs: inside each zone's largest part."""
+        shown = np.flatnonzero(~(shapely.is_missing(geometry) | shapely.is_empty(geometry)))
+        parts, of = shapely.get_parts(geometry[shown], return_index=True)
+        order = np.lexsort((-shapely.area(parts), of))
+        largest = parts[order[np.searchsorted(of[order], np.arange(shown.size))]]
+        spots = shapely.centroid(largest)
+        wide = (shapely.get_dimensions(largest) == 2) & shapely.is_valid(largest)
+        spots[wide] = shapely.get_point(shapely.maximum_inscribed_circle(largest[wide]), 0)
+        found: list[tuple[int, int] | None] = [None] * len(geometry)
+        for at, (x, y) in zip(shown, self.lattice(shapely.get_coordinates(spots)), strict=True):
+            found[at] = (int(x), int(y))
+        return found
 
 
 def project(degrees: NDArray[np.float64], lon: float, lat: float) -> NDArray[np.float64]:
