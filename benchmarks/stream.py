@@ -30,8 +30,8 @@ HEAD = """# Streams: CPU-seconds for 336 slots of 8,000 cells
 Unit user-day, epsilon 1, delta 1e-6. Drawing the noise is included; `direct`, which adds it to
 every slot and does nothing else, shows what that is (`tree` draws twice as much). The state is what
 a scheme keeps from slot to slot, after half of the slots and after all. Where it still grows here:
-`comb` remembers 42 vectors at most ([ten years](decade.md)), `rhythm` 64 snapshots; `smoother` has
-a finished history and keeps the vectors of its days; `toeplitz` needs its whole horizon.
+`comb` remembers 42 vectors at most ([ten years](decade.md)), `rhythm` 64 snapshots; `smoother`
+the parts of six windows before and after each slot; `toeplitz` needs its whole horizon.
 
 | scheme | CPU-seconds | state half way, MB | state at the end, MB |
 |---|---|---|---|
