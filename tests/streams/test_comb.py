@@ -18,8 +18,8 @@ from sfumato.streams.facts import StreamFacts
 from sfumato.streams.replay import boxed
 from sfumato.streams.scheme import Meter, Publication
 from sfumato.streams.schemes.comb.mixture import BINS, summaries
-from sfumato.streams.schemes.comb.profiles import CityProfile, Times
-from sfumato.streams.schemes.comb.scheme import Comb, teeth, width
+from sfumato.streams.schemes.comb.profiles import CityProfile, Times, teeth, width
+from sfumato.streams.schemes.comb.scheme import Comb
 from sfumato.streams.vault import packed, unpacked
 
 Facts = Callable[..., StreamFacts]
@@ -197,6 +197,15 @@ def test_who_stays_makes_counts_surer_than_chance() -> None:
         assert (mean[0], variance[0], median[0]) == (12.0, spread, 12.0)
         ends[spread] = float(upper[0] - lower[0])
     assert 2 * 1.645 * 3**0.5 - 2 <= ends[3.0] < ends[12.0] - 3
+
+
+def test_few_people_are_seen_by_several_vectors_together() -> None:
+    """Never four standard deviations in one vector: 120 people where each sum has noise of 51."""
+    counts = np.zeros((DAYS * SLOTS, SIDE * SIDE), np.int64)
+    counts[12:, :120] = 1
+    found = sums(published(counts, Comb(vectors=3)))
+    assert not found[:12].any()
+    assert 60 < found[3 * SLOTS :].mean() < 200
 
 
 def test_a_feed_that_begins_on_the_second_day_is_seen_from_its_first_slot_on() -> None:

@@ -173,7 +173,7 @@ _FILES = {
 }
 _OF_STREAMS = {
     "measurements.npz": "the last noisy vectors that were paid for, to a 32nd of their noise, with "
-    "their times and variances: for the streams of later days (--earlier)",
+    "their times and variances: for sfumato stream on later days (--earlier)",
 }
 _LATER = ("density.parquet", CSV, COMPRESSED, CITY_TABLE, "measurements.npz", "manifest.json")
 """What a stream has from its last slot on; the page too, unless it goes on by the clock."""

@@ -76,11 +76,12 @@ from sfumato.streams.schemes.comb.profiles import (
     Surroundings,
     Times,
     day_factor,
+    standing_out,
+    teeth,
+    width,
 )
 from sfumato.streams.schemes.rhythm.scheme import samples
 
-_GOLDEN = 0.618
-"""Share of a tooth's width by which the comb moves each day: successive days fall between."""
 _PER_ROOT, _MOST = 0.9, 12
 """Vectors a day at D = epsilon = 1, and the most of them. Between 3 and 8 it hardly matters."""
 _CONCENTRATION = 4.0
@@ -181,17 +182,6 @@ def vectors_for(dense: float, facts: StreamFacts) -> int:
     """How many vectors a day where a person shares a cell with so many."""
     wanted = int(_PER_ROOT * math.sqrt(max(dense, 0.0) * facts.epsilon))
     return min(max(wanted, 1), _MOST, facts.window)
-
-
-def width(k: int, length: int) -> int:
-    """Slots over which each of k vectors a day is the mean."""
-    return max(1, {1: length // 4, 2: length // 12}.get(k, 1))
-
-
-def teeth(day: int, k: int, length: int) -> list[int]:
-    """The slots of a day at which its vectors end: k, evenly apart, other ones every day."""
-    shift = length / k * math.modf(_GOLDEN * day)[0]
-    return [int(shift + j * length / k) for j in range(k)]
 
 
 class _Comb(Repeating):
@@ -342,13 +332,21 @@ class _Comb(Repeating):
         sd = math.sqrt(noise)
         self._outage = None
         if self._city is None:
-            if total < _FAR * sd and 2 * _FAR * sd < _people(self.facts):
+            if 2 * _FAR * sd < _people(self.facts) and not self._begun(total, noise):
                 self._outage = (0.0, math.inf)
         elif (self._rows[:, _USED] > 0).sum() >= 3:
             mean, spread = (float(part[0]) for part in self._city.total(now))
             if total < _LOW * mean and mean - total > _FAR * math.sqrt(spread + noise):
                 self._outage = (max(total, 0.0) / mean, float(now.at[0]))
         return self._outage is None
+
+    def _begun(self, total: float, noise: float) -> bool:
+        """Whether the last vectors show that people are there; those that do are learned from."""
+        sums = np.append(self._seen.sum(axis=1), total)
+        noises = np.append(self._rows[:, _VARIANCE] * self.facts.cells, noise)
+        together = standing_out(sums, noises, _FAR)
+        self._rows[len(sums) - max(together, 1) :, _USED] = 1.0
+        return together > 0
 
     def _forget(self, now: float) -> None:
         """After a whole day of outage the feed has changed: start from what it is now."""
