@@ -48,7 +48,7 @@ def test_a_dry_run_reads_antennas_and_regions_but_no_events(
     ("more", "word"),
     [
         (("--zoning", "admin3"), "that of a --pipeline"),
-        (("--pipeline", "flowkit", "--towers", "t.csv"), "its own towers"),
+        (("--pipeline", "flowkit", "--towers", "t.csv"), "places and columns of its own"),
         (("--pipeline", "flowkat"), "not a pipeline"),
         (("--pipeline", "multimno"), "data set and a level"),
     ],
