@@ -174,6 +174,31 @@ def test_output_lost_after_the_commit_cannot_be_made_again(desk: Desk) -> None:
         desk.publish()
 
 
+def test_with_a_kept_key_it_is_made_again_elsewhere_to_the_byte_or_not_at_all(desk: Desk) -> None:
+    desk.publish(keep_key=True)
+    first, made = digests(desk.out), desk.out
+    desk.out = made.parent / "again"
+    assert desk.publish().how == "repeated"
+    assert digests(desk.out) == first
+    assert desk.kinds == ["reserve", "commit"]
+
+    def another(reservation: Reservation, folder: Path) -> None:
+        desk.persist(reservation, folder)
+        (folder / "density.csv").write_text("another answer under the same noise")
+
+    desk.out = made.parent / "third"
+    with pytest.raises(SfumatoError, match=r"not with the same bytes: density\.csv differ"):
+        desk.publish(another)
+    assert sorted(path.name for path in made.parent.iterdir()) == ["again", "week"]
+    desk.input = "e" * 64
+    with pytest.raises(ReservationRefused, match="changed: the events"):
+        desk.publish()
+    desk.input, desk.out = "f" * 64, made
+    (made / "density.csv").unlink()
+    with pytest.raises(SfumatoError, match="Its key was kept"):
+        desk.publish()
+
+
 def test_changed_events_are_refused(desk: Desk) -> None:
     def persist(*_: object) -> None:
         raise Killed

@@ -11,6 +11,7 @@ import typer
 from sfumato.cli.options import (
     OUTPUT,
     PRIVACY,
+    Analyst,
     AsJson,
     CapEpsilon,
     Dataset,
@@ -39,6 +40,12 @@ app = typer.Typer(
 OnlyDataset = Annotated[
     str | None, shared(PRIVACY, "--dataset", "Only this data set and those linked to it.")
 ]
+CapDelta = Annotated[
+    float | None, typer.Option(help="The delta of that epsilon.", rich_help_panel=PRIVACY)
+]
+CapRho = Annotated[
+    float | None, typer.Option(help="Rho (zCDP) never to be passed.", rich_help_panel=PRIVACY)
+]
 Manifests = Annotated[
     Path | None,
     typer.Option(help="Folder of published releases to check against.", rich_help_panel=OUTPUT),
@@ -64,12 +71,8 @@ def _book(where: str | None, key: Path | None, dataset: str | None) -> Book:
 def init(
     dataset: Dataset,
     cap_epsilon: CapEpsilon = None,
-    cap_delta: Annotated[
-        float | None, typer.Option(help="The delta of that epsilon.", rich_help_panel=PRIVACY)
-    ] = None,
-    cap_rho: Annotated[
-        float | None, typer.Option(help="Rho (zCDP) never to be passed.", rich_help_panel=PRIVACY)
-    ] = None,
+    cap_delta: CapDelta = None,
+    cap_rho: CapRho = None,
     unit: UnitName = "user-period",
     replace_cap: Annotated[
         bool,
@@ -109,6 +112,34 @@ def init(
 
 
 @app.command()
+def allow(
+    dataset: Dataset,
+    analyst: Analyst,
+    cap_epsilon: CapEpsilon = None,
+    cap_delta: CapDelta = None,
+    cap_rho: CapRho = None,
+    unit: UnitName = "user-period",
+    ledger: Where = None,
+    ledger_key: KeyFile = None,
+) -> None:
+    """Say what one analyst may ask of a data set, inside its cap; or change it, on the record.
+
+    Example:
+        sfumato ledger allow --dataset "metro subscribers" --analyst ann
+        --cap-epsilon 0.5 --cap-delta 1e-7
+    """
+    from sfumato.privacy.events import Unit
+    from sfumato.privacy.ledger import Cap
+
+    cap, of = Cap(cap_epsilon, cap_delta, cap_rho), Unit.parse(unit)
+    open_ledger(ledger, ledger_key).set_allowance(dataset, analyst, cap, of)
+    typer.echo(
+        f"{analyst} may ask for at most {cap} about {dataset}, for the unit {of}; the cap over "
+        "everybody holds besides. Analysts without an allowance are refused from here on."
+    )
+
+
+@app.command()
 def show(
     dataset: OnlyDataset = None,
     as_json: AsJson = False,
@@ -145,6 +176,21 @@ def show(
     console.print(table)
     for entry in data["datasets"]:
         _tell_losses(console, entry)
+        _tell_analysts(console, entry)
+
+
+def _tell_analysts(console: Console, entry: dict[str, Any]) -> None:
+    """What every analyst may ask for, and did."""
+    for who in entry["analysts"]:
+        for unit in who["units"]:
+            caps = " and ".join(_cap(cap) for cap in unit["allowances"]) or "none"
+            console.print(
+                f"  {who['analyst']} of {entry['dataset']}, {unit['unit']}: allowance {caps}; "
+                f"spent {_spend(unit['spent'])} in {who['releases']} release(s)",
+                highlight=False,
+                soft_wrap=True,
+                markup=False,
+            )
 
 
 def _tell_losses(console: Console, entry: dict[str, Any]) -> None:

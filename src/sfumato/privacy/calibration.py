@@ -30,6 +30,10 @@ from sfumato.privacy.exact import Number, decimal_up, exact, rounded_up, total
 from sfumato.privacy.noise import representable_scale, representable_sigma2
 from sfumato.privacy.noise.discrete import SMALLEST_SCALE
 
+LARGEST = 1e6
+"""The largest epsilon that noise is calibrated to. It protects nobody from 20 on; beyond this the
+noise is below every lattice step, and numbers of the curves overflow."""
+
 
 @dataclass(frozen=True, slots=True)
 class GaussianPart:
@@ -172,6 +176,11 @@ def _spendable(amount: Number, what: str) -> Fraction:
             remedy=f"Give a finite {what}.",
         )
     value = exact(amount)
+    if what == "epsilon" and value > LARGEST:
+        raise UsageError(
+            f"An epsilon above {LARGEST:,.0f} protects nobody and cannot be calibrated to.",
+            remedy="Give a smaller epsilon: 0.1 to 2 are usual.",
+        )
     if value <= 0:
         raise UsageError(f"With a {what} of zero or less nothing may be measured.")
     return value

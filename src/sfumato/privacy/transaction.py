@@ -14,6 +14,9 @@ against its own manifest and commits. Only one process works on a release at a t
 output was taken away meanwhile, the rerun must write the very bytes that were noted: another
 version of the program could measure something else under the same noise.
 
+Where the holder kept the key, a published release can be made again, elsewhere or on another
+engine, and is put in place only if it has the digests of its commitment.
+
 The input is fingerprinted before the reservation and again after it was counted: if it
 changed in between, nothing is published.
 """
@@ -23,11 +26,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from sfumato.errors import InputError, ReservationRefused, SfumatoError, UsageError
 from sfumato.privacy.ledger import Charge, Claim, Ledger, Reservation, Status
@@ -43,7 +47,7 @@ Persist = Callable[[Reservation, Path], None]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended: `new`, `resumed` after an interruption, or `already` there."""
+    """How a run ended: `new`, `resumed` after an interruption, `already` there, or `repeated`."""
 
     how: str
     release: str
@@ -97,6 +101,8 @@ def publish(
         check_input()
     found = ledger.reserve(claim, replan)
     if isinstance(found, Charge):
+        if found.key_kept and not out.exists():
+            return _again(ledger, found, claim, out, fingerprint, persist)
         return _already(found, out)
     try:
         return _finish(ledger, found, claim, out, fingerprint, persist, keep_key)
@@ -129,6 +135,75 @@ def _finish(
             _write(ledger, temporary, out, found, claim.fingerprint, fingerprint, persist)
         ledger.commit(found.id, digests(out), keep_key=keep_key)
     return Outcome("resumed" if found.resumed else "new", found.id, out)
+
+
+def _again(
+    ledger: Ledger,
+    charge: Charge,
+    claim: Claim,
+    out: Path,
+    fingerprint: Callable[[], str],
+    persist: Persist,
+) -> Outcome:
+    """Make a published release once more from the key that was kept: the same bytes, or nothing."""
+    with ledger.keyring.hold(charge.id):
+        temporary = out.parent / f"{TEMPORARY}{charge.id}"
+        found = ledger.kept(charge.id)
+        _write(ledger, temporary, out, found, claim.fingerprint, fingerprint, persist, charge.files)
+    return Outcome("repeated", charge.id, out)
+
+
+Draw = Callable[[Reservation], Mapping[str, Any]]
+"""Draws under the reservation and gives what shall stand in the ledger as its answer."""
+_PATIENCE_S = 120.0
+"""How long one process waits for another that answers the same question."""
+
+
+def answer(
+    ledger: Ledger,
+    claim: Claim,
+    fingerprint: Callable[[], str],
+    draw: Draw,
+    *,
+    replan: Replan | None = None,
+) -> tuple[Charge, str]:
+    """Reserve, draw, persist, commit for an answer that the ledger itself keeps.
+
+    The answer and the commitment are one row: nobody sees the one without the other. Killed
+    before it, the rerun finds the reservation, draws the same noise on the same input and pays
+    nothing more; whoever asks the same afterwards is given what stands there.
+
+    Returns:
+        The committed charge, and how: `new`, `resumed`, or `already` there.
+    """
+    found = ledger.reserve(claim, replan)
+    if isinstance(found, Charge):
+        return found, "already"
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            with ledger.keyring.hold(found.id):
+                row = ledger.book().charges[found.id]
+                if row.status is Status.RESERVED:
+                    made = draw(found)
+                    if fingerprint() != claim.fingerprint:
+                        raise InputError(
+                            "The events changed while they were being read, so nothing was "
+                            "answered.",
+                            remedy="Ask again: the changed events are charged anew.",
+                        )
+                    ledger.commit(found.id, {}, answer=made)
+                    done = ledger.book().charges[found.id]
+                    return done, "resumed" if found.resumed else "new"
+        except ReservationRefused:  # held by another process, or its key is gone: finished
+            if time.monotonic() > until:
+                raise
+        row = ledger.book().charges[found.id]
+        if row.status is Status.COMMITTED:
+            return row, "already"
+        if row.status is Status.ABANDONED:
+            raise ReservationRefused("This question was given up while it was being answered.")
+        time.sleep(0.05)
 
 
 def abandon(ledger: Ledger, release: str) -> Charge:
@@ -167,7 +242,9 @@ def _write(
     before: str,
     fingerprint: Callable[[], str],
     persist: Persist,
+    published: Mapping[str, str] | None = None,
 ) -> None:
+    """Write everything, then put it in place; where it was `published` before, only as it was."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         _remove(temporary)
@@ -183,7 +260,10 @@ def _write(
             )
         for path in temporary.iterdir():
             _sync_file(path)
-        ledger.keyring.bind_output(reservation.id, _digest_of(temporary))
+        if published is None:
+            ledger.keyring.bind_output(reservation.id, _digest_of(temporary))
+        else:
+            _same_files(digests(temporary), published, reservation.charge_row.claim.name)
         temporary.chmod(0o755)
         sync_folder(temporary)
         temporary.rename(out)
@@ -194,6 +274,16 @@ def _write(
     except BaseException:
         _remove(temporary)
         raise
+
+
+def _same_files(made: Mapping[str, str], published: Mapping[str, str], name: str) -> None:
+    apart = sorted(one for one in {*made, *published} if made.get(one) != published.get(one))
+    if apart:
+        raise SfumatoError(
+            f"The release {name!r} was made again from its kept key, and not with the same bytes: "
+            f"{', '.join(apart)} differ. Nothing was written.",
+            remedy="Run it with the versions of sfumato and of the constraints file that made it.",
+        )
 
 
 def _in_place(reservation: Reservation, out: Path) -> bool:
@@ -221,9 +311,15 @@ def _already(charge: Charge, out: Path) -> Outcome:
         return Outcome("already", charge.id, out)
     raise SfumatoError(
         f"The release {charge.claim.name!r} was published to {charge.claim.out}, and its files are "
-        f"not at {out} as they were. It cannot be made again: its noise was drawn from a key that "
-        "is destroyed.",
-        remedy="Restore the files from a copy, or choose a new `name` for a new release, which "
+        f"not at {out} as they were. "
+        + (
+            "Its key was kept."
+            if charge.key_kept
+            else "It cannot be made again: its noise was drawn from a key that is destroyed."
+        ),
+        remedy=f"Remove {out} and run again: the same files will be made, at no cost."
+        if charge.key_kept
+        else "Restore the files from a copy, or choose a new `name` for a new release, which "
         "costs anew.",
     )
 

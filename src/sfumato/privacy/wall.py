@@ -200,6 +200,7 @@ class Wall:
         query_scale: Fraction | int,
         label: str,
         histograms: Histograms | None = None,
+        used: int = 0,
     ) -> SparseVector:
         """A run of threshold questions, charged as a whole; see `mechanisms.sparse_vector`."""
         return SparseVector(
@@ -209,6 +210,7 @@ class Wall:
             threshold_scale=threshold_scale,
             query_scale=query_scale,
             histograms=histograms,
+            used=used,
             **self._paid(label),
         )
 

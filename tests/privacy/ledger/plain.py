@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.privacy.events import PrivacyEvent, Unit, UnitKind
 from sfumato.privacy.ledger.accounts import Account, Item, View, accounts_of, changes, row_of
-from sfumato.privacy.ledger.records import Cap
+from sfumato.privacy.ledger.claims import Cap
 from sfumato.privacy.ledger.totals import Spend, compose, fits_caps
 
 

@@ -25,7 +25,7 @@ from sfumato.privacy.events import (
 )
 from sfumato.privacy.ledger import Cap, Claim
 from sfumato.privacy.ledger.accounts import Item, accounts_of
-from sfumato.privacy.ledger.chain import Head
+from sfumato.privacy.ledger.chain import Head, canonical
 from sfumato.privacy.ledger.limits import Room, loss_of, worst_period
 from sfumato.privacy.ledger.records import Book, Charge
 from sfumato.privacy.ledger.tally import Tally, tally_of_items
@@ -108,7 +108,9 @@ def book_of(items: list[Item], caps: dict[str, Cap]) -> Book:
     book = Book(caps={"city": caps}, linked={"city": frozenset({"city"})})
     for number, item in enumerate(items):
         claim = claim_of(item, f"release-{number}")
-        book.charges[claim.name] = Charge(claim.name, claim, "", Head(number + 1, ""))
+        book.charges[claim.name] = Charge(
+            claim.name, canonical(claim.to_json()), "", Head(number + 1, "")
+        )
     return book
 
 

@@ -101,6 +101,8 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
             return -x1 * x1 / 2 - _HALF_LOG_TWO_PI + math.log(drop)
     first = float(log_ndtr(-x1))
     gap = epsilon + float(log_ndtr(-x2)) - first
+    if x1 > 0 and gap > 0:  # all digits cancelled; what is taken off can only make it less
+        return first
     return first if gap < -700 else first + math.log(max(-math.expm1(gap), 1e-300))
 
 

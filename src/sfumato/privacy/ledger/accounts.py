@@ -26,6 +26,7 @@ locations stands in the text of its settings.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -42,10 +43,12 @@ from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
 from sfumato.model.time_grid import MICROSECONDS
-from sfumato.privacy.events import PrivacyEvent, Unit, UnitKind
+from sfumato.privacy.events import PrivacyEvent, Unit, UnitKind, event_from_json, event_to_json
+from sfumato.privacy.ledger.chain import canonical
 from sfumato.privacy.ledger.nesting import (
     ALWAYS,
     Ints,
+    Period,
     day_edges,
     scaled,
     steps,
@@ -150,6 +153,25 @@ class Item:
     least_m: float = 0.0
     """Locations: the lattice step, below which a distance costs no less."""
 
+    def sort(self) -> str:
+        """All of it but the period, as canonical JSON: charges alike in this lose alike."""
+        events = [event_to_json(event) for event in self.events]
+        flags, distance = [int(flag) for flag in self.sums], [self.radius_m, self.least_m]
+        return canonical([str(self.unit), events, flags, distance])
+
+    @staticmethod
+    @lru_cache(maxsize=8192)
+    def of_sort(text: str, period: tuple[int, int] = (0, 1)) -> Item:
+        """The item of a sort, in a period."""
+        unit, events, flags, distance = json.loads(text)
+        return Item(
+            Unit.parse(unit),
+            period,
+            tuple(event_from_json(event) for event in events),
+            tuple(bool(flag) for flag in flags),
+            *distance,
+        )
+
     def counted(self, account: Unit, n: int) -> list[PrivacyEvent]:
         """The events as they count in the account."""
         if n <= 0:
@@ -219,15 +241,23 @@ def accounts_of(unit: Unit, items: Iterable[Item]) -> list[Account]:
 
 def row_of(account: Account, item: Item, begin: Ints, end: Ints) -> Ints:
     """How often a charge counts in each stretch, what is only said and not counted being 0."""
+    return rows_of(account, item, item.period, begin, end)
+
+
+def rows_of(account: Account, first: Item, period: Period, begin: Ints, end: Ints) -> Ints:
+    """The same for charges of one unit that fit the account's windows as the first of them does.
+
+    `period` has their edges as columns, and the answer one row for each.
+    """
     kind = account.unit.kind
     if account.view is View.PERIOD:
-        covers = (item.period[0] <= begin) & (end <= item.period[1]) & (item.unit.kind is kind)
-        return covers.astype(np.int64)
-    if kind is UnitKind.USER_PERIOD and item.unit.kind is not kind and account.view is View.CAPPED:
-        return np.zeros(begin.size, dtype=np.int64)
-    windows = kind is UnitKind.W_EVENT and item.unit.kind is UnitKind.W_EVENT
-    anywhere = windows and not fits(account, item.unit, item.period[0])
-    return np.maximum(steps(item.unit, item.period, kind, begin, end, anywhere=anywhere), 0)
+        covers = (period[0] <= begin) & (end <= period[1]) & (first.unit.kind is kind)
+        return np.asarray(covers).astype(np.int64)
+    if kind is UnitKind.USER_PERIOD and first.unit.kind is not kind and account.view is View.CAPPED:
+        return np.zeros(np.broadcast(period[0], begin).shape, dtype=np.int64)
+    windows = kind is UnitKind.W_EVENT and first.unit.kind is UnitKind.W_EVENT
+    anywhere = windows and not fits(account, first.unit, first.period[0])
+    return np.maximum(steps(first.unit, period, kind, begin, end, anywhere=anywhere), 0)
 
 
 def fits(account: Account, charge: Unit, begin: int) -> bool:

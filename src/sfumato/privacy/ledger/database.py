@@ -13,6 +13,7 @@ attack.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -176,13 +177,24 @@ class Database:
             raise _explain(self, error) from error
 
 
+_CONNECTION_STRING = re.compile(
+    r"(^|\s)(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=", re.IGNORECASE
+)
+"""libpq's other form, `host=… password=…`: as a file's name it would stand in every message."""
+
+
 def _parse(location: str) -> URL:
-    if "://" not in location:
-        path = Path(location).expanduser().absolute()
+    if "://" not in location and location and not _CONNECTION_STRING.search(location):
+        try:
+            location.encode()
+            path = Path(location).expanduser().absolute()
+            path.is_file()
+        except (OSError, ValueError, RuntimeError):  # too long, no text, nobody's home
+            raise UsageError("The ledger's name is not that of a file.") from None
         return URL.create("sqlite+pysqlite", database=str(path))
     try:
         url = make_url(location)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # a port that is no number
         url = URL.create("unknown")
     if url.get_backend_name() in ("postgresql", "postgres"):
         return url.set(drivername="postgresql+psycopg")

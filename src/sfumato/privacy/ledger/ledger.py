@@ -15,9 +15,10 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import insert
 
@@ -26,26 +27,39 @@ from sfumato.privacy.events import USER_PERIOD, PrivacyEvent, Unit, UnitKind
 from sfumato.privacy.ledger import chain, limits, records, remembered
 from sfumato.privacy.ledger import database as tables
 from sfumato.privacy.ledger.chain import START, Entry, Head, Keyring
+from sfumato.privacy.ledger.claims import ACCOUNTING, Cap, Claim
 from sfumato.privacy.ledger.database import Database, data_folder, default_location
 from sfumato.privacy.ledger.limits import Standing
-from sfumato.privacy.ledger.records import ACCOUNTING, Book, Cap, Charge, Claim, Kind, Status
+from sfumato.privacy.ledger.records import Book, Charge, Kind, Status
 from sfumato.privacy.ledger.remembered import Change
 
 
 @dataclass(slots=True)
 class Reservation:
-    """An open reservation, new or resumed. `standing` is the spend right after it was made."""
+    """An open reservation, new or resumed."""
 
     charge_row: Charge
     key: bytes = field(repr=False)
     ledger_id: str
-    standing: Standing
     resumed: bool
+    _then: Callable[[], Book] = field(repr=False)
+    """Fetches the book as it was right after the reservation."""
+    _standing: Standing | None = None
     _taken: set[str] = field(default_factory=set)
 
     @property
     def id(self) -> str:
         return self.charge_row.id
+
+    @property
+    def standing(self) -> Standing:
+        """The spend right after it was made, for every unit: reckoned when it is asked for."""
+        if self._standing is None:
+            row, claim = self.charge_row, self.charge_row.claim
+            self._standing = limits.standing(
+                self._then(), claim.dataset, claim.unit, claim.delta, row.accounting
+            )
+        return self._standing
 
     def charge(self, label: str, event: PrivacyEvent) -> None:
         """Accept a planned measurement, once; refuse anything else before noise is drawn."""
@@ -123,8 +137,7 @@ class Ledger:
     def add_dataset(self, dataset: str, cap: Cap, unit: Unit = USER_PERIOD) -> None:
         """Name a data set and cap what may ever be released about its people."""
         unit = unit.for_cap()
-        if not dataset.strip() or len(dataset) > 200 or not dataset.isprintable():
-            raise UsageError("A data set needs a printable name.", remedy="Name whose people.")
+        _printable(dataset, "A data set", "Name whose people.")
         with Change(self.database, self.keyring) as change:
             if dataset in change.book.caps:
                 if str(unit) in change.book.caps[dataset]:
@@ -149,6 +162,33 @@ class Ledger:
             _known(change.book, [dataset])
             change.append(Kind.CAP, {"dataset": dataset, "unit": str(unit), "cap": cap.to_json()})
 
+    def set_allowance(self, dataset: str, analyst: str, cap: Cap, unit: Unit = USER_PERIOD) -> None:
+        """Say what one analyst may have released about the people of a data set, or replace it.
+
+        It binds beside the cap over everybody, which stays as it is: allowances may sum above it,
+        and a refusal by the cap may then reveal what others spent. From the first allowance on, an
+        analyst without one is refused; the holder's own releases, which name no analyst, are bound
+        by the cap alone. Those of linked data sets bind together.
+
+        Args:
+            dataset: Whose people.
+            analyst: Who asks, as claims name them (`Claim.analyst`).
+            cap: The most that may be released for this analyst, by the filter that holds the cap.
+            unit: The privacy unit that it holds for.
+
+        Raises:
+            UsageError: The data set is not in the ledger, or the name cannot be printed.
+
+        Example:
+            ledger.set_allowance("metro subscribers", "ann", Cap(epsilon=0.5, delta=1e-7))
+        """
+        _printable(analyst, "An analyst", "Name who asks.")
+        unit = unit.for_cap()
+        with Change(self.database, self.keyring) as change:
+            _known(change.book, [dataset])
+            of = {"dataset": dataset, "analyst": analyst, "unit": str(unit)}
+            change.append(Kind.ALLOWANCE, {**of, "cap": cap.to_json()})
+
     def link(self, datasets: Iterable[str]) -> None:
         """Say that data sets hold the same people: they share the cap and their spends add."""
         names = sorted(set(datasets))
@@ -163,8 +203,11 @@ class Ledger:
 
         Returns the `Charge` of a release that was committed before: nothing is paid again.
         Refuses a rerun whose configuration or input changed, since the same noise must
-        never meet two different inputs.
+        never meet two different inputs. Which analyst asks makes no difference to a rerun: the
+        one on record pays.
         """
+        if claim.analyst is not None:
+            _printable(claim.analyst, "An analyst", "Name who asks.")
         with Change(self.database, self.keyring) as change:
             _known(change.book, [claim.dataset])
             self.keyring.sweep(change.book.keyed)
@@ -187,12 +230,24 @@ class Ledger:
                 key = self.keyring.new_release_key(release)
                 content = {"release": release, "claim": claim.to_json(), "accounting": ACCOUNTING}
                 change.append(Kind.RESERVE, content)
-        row = change.book.charges[release]
-        then = self._as_of(row, change.book) if resumed else change.book
-        state = limits.standing(
-            then, row.claim.dataset, row.claim.unit, row.claim.delta, row.accounting
-        )
-        return Reservation(row, key, change.book.ledger_id, state, resumed)
+        return self._reservation(change.book, release, key, resumed)
+
+    def kept(self, release: str) -> Reservation:
+        """A published release as it was reserved, with the key that its holder kept.
+
+        Raises:
+            ReservationRefused: The key was not kept, or is not on this machine.
+        """
+        book = self.book()
+        row = _charge(book, release)
+        if not row.key_kept:
+            raise ReservationRefused(f"The key of the release {row.claim.name!r} was not kept.")
+        return self._reservation(book, release, self.keyring.release_key(release), True)
+
+    def _reservation(self, book: Book, release: str, key: bytes, resumed: bool) -> Reservation:
+        row = book.charges[release]
+        then = (lambda: self._as_of(row, book)) if resumed else book.copy
+        return Reservation(row, key, book.ledger_id, resumed, then)
 
     def _as_of(self, row: Charge, now: Book) -> Book:
         """The book right after the reservation: its rerun quotes the same spend."""
@@ -201,18 +256,76 @@ class Ledger:
         then.units = {name: u for name, u in now.units.items() if name in then.charges}
         return then
 
-    def commit(self, release: str, files: Mapping[str, str], *, keep_key: bool = False) -> None:
-        """Record that the output (name to SHA-256) is in place, and destroy the key."""
+    def note(self, release: str, content: Mapping[str, Any], *, expected: int) -> Charge:
+        """Write down what an open reservation has answered, if nobody did so meanwhile.
+
+        For sessions that answer question after question under one reservation: whoever has read
+        `expected` notes appends the next one, and whoever comes second is told.
+
+        Returns:
+            The release as it stands now, with the note.
+
+        Raises:
+            ReservationRefused: The reservation is not open, or has another number of notes.
+        """
+        with Change(self.database, self.keyring) as change:
+            row = _charge(change.book, release)
+            if row.status is not Status.RESERVED:
+                raise ReservationRefused(
+                    f"The release {row.claim.name!r} of {row.claim.dataset!r} is {row.status}: "
+                    "nothing can be noted for it."
+                )
+            if len(row.note_texts) != expected:
+                raise ReservationRefused(
+                    f"The release {row.claim.name!r} of {row.claim.dataset!r} has "
+                    f"{len(row.note_texts)} notes, not {expected}: another process came first.",
+                    remedy="Read them and decide again. Nothing was noted.",
+                )
+            change.append(Kind.NOTE, {"release": release, "content": dict(content)})
+        return change.book.charges[release]
+
+    def commit(
+        self,
+        release: str,
+        files: Mapping[str, str],
+        *,
+        keep_key: bool = False,
+        answer: Mapping[str, Any] | None = None,
+    ) -> Charge:
+        """Record that the output (name to SHA-256) is in place, and destroy the key.
+
+        `answer` is an output that needs no file: it stands in the row, sealed with it, and
+        `Charge.answer` gives it back. What was committed before stays as it was.
+
+        Returns:
+            The release on record, with the answer that was committed first.
+
+        Raises:
+            ReservationRefused: The release was abandoned.
+        """
         with Change(self.database, self.keyring) as change:
             row = _charge(change.book, release)
             if row.status is Status.ABANDONED:
                 raise ReservationRefused("This release was abandoned and cannot be committed.")
             if row.status is Status.RESERVED:
                 content = {"release": release, "files": dict(files), "key_kept": keep_key}
+                if answer is not None:
+                    content["answer"] = dict(answer)
                 change.append(Kind.COMMIT, content)
         self.keyring.unbind_output(release)
         if not change.book.charges[release].key_kept:
             self.keyring.destroy(release)
+        return change.book.charges[release]
+
+    def finish(self, release: str) -> None:
+        """Destroy the key of a committed release, where a kill came between the two.
+
+        Reserving does so for all; this is for whoever only reads what was committed.
+        """
+        if self.keyring.has_release_key(release):
+            row = _charge(self.book(), release)
+            if row.status is Status.COMMITTED and not row.key_kept:
+                self.keyring.destroy(release)
 
     def abandon(self, release: str) -> Charge:
         """Give up an open reservation. It stays charged, and its key is destroyed."""
@@ -283,6 +396,11 @@ def _cap_unit(unit: Unit) -> str:
     if unit.kind is UnitKind.POINT and unit.radius_m is None:
         return "point:200m"
     return str(replace(unit, clock=None, slot_s=None))
+
+
+def _printable(name: str, what: str, remedy: str) -> None:
+    if not name.strip() or len(name) > 200 or not name.isprintable():
+        raise UsageError(f"{what} needs a printable name.", remedy=remedy)
 
 
 def _known(book: Book, datasets: Iterable[str]) -> None:

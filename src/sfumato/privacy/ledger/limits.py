@@ -23,9 +23,11 @@ release alone, whose events are fixed before its first answer.
 
 *The filter* says whether a planned release keeps every cap, and if not, what would. A release
 counts in the accounts of all units that have a cap, as often as `nesting` says, and the caps of
-linked data sets all bind. The comparison has no slack: a composition that is larger than a cap by
-any amount is refused. Where an account is above its cap already (a ledger of the first version,
-counted by the rule of today), nothing new is admitted.
+linked data sets all bind. What is charged for an analyst must also keep the allowance of that one,
+reckoned alike over the charges of that one alone. Allowances come first, so that a refusal which
+one's own spending explains says nothing of what others spent. The comparison has no slack: a
+composition that is larger than a cap by any amount is refused. Where an account is above its cap
+already (a ledger of the first version, counted by the rule of today), nothing new is admitted.
 
 One release alone is a plan fixed beforehand and is held against a cap by its own statement.
 If that statement is the exact curve and passes the limit of rho, nothing fits beside it; if it
@@ -45,8 +47,9 @@ import numpy as np
 from sfumato.errors import BudgetRefused, UsageError
 from sfumato.privacy.events import USER_PERIOD, PrivacyEvent, Unit, UnitKind
 from sfumato.privacy.ledger.accounts import Account, Item, View, accounts_of
+from sfumato.privacy.ledger.claims import Cap, Claim
 from sfumato.privacy.ledger.nesting import Ints
-from sfumato.privacy.ledger.records import Book, Cap, Charge, Claim
+from sfumato.privacy.ledger.records import Book, Charge
 from sfumato.privacy.ledger.tally import CHARGES, Columns, Tally, tally_of, tally_of_items
 from sfumato.privacy.ledger.totals import Spend, Totals, compose
 from sfumato.privacy.ledger.worst import Choice
@@ -186,7 +189,7 @@ def standing(book: Book, dataset: str, unit: Unit, delta: float, accounting: int
             key=lambda loss: loss.spend.epsilon,
         )
         lifetime, worst, where = found.spend, found.spend, found.where
-    return Standing(lifetime, worst, where, tuple(caps), group, per_unit, len(tally.items))
+    return Standing(lifetime, worst, where, tuple(caps), group, per_unit, len(tally))
 
 
 def _records(tally: Tally, delta: float) -> tuple[Spend, Spend, tuple[int, int] | None]:
@@ -217,6 +220,8 @@ class Limit:
     n: int
     """How often the new release counts here."""
     where: tuple[int, int] | None = None
+    analyst: str | None = None
+    """Whose allowance it is; None for a cap over everybody."""
 
     @property
     def kept(self) -> bool:
@@ -233,13 +238,21 @@ class Room:
 
     @classmethod
     def under(cls, book: Book, claim: Claim) -> Room:
-        """The room for a claim."""
-        tally, item, limits = tally_of(book, claim.dataset), claim.item(), []
-        kinds = [*tally.kinds.values(), item]
-        for unit, cap in book.caps_of(claim.dataset):
-            for account in accounts_of(unit, kinds):
-                columns, row = tally.ahead(account, item)
-                limits += _binding(tally, account, cap, columns, row)
+        """The room for a claim: first under the allowance of its analyst, then under the caps."""
+        item, limits = claim.item(), []
+        of: list[tuple[str | None, list[tuple[Unit, Cap]]]] = [(None, book.caps_of(claim.dataset))]
+        if claim.analyst is not None:
+            own = book.allowances_of(claim.dataset, claim.analyst)
+            of.insert(0, (claim.analyst, own))
+        for analyst, caps in of:
+            if not caps:
+                continue
+            tally = tally_of(book, claim.dataset, analyst)
+            kinds = [*tally.kinds.values(), item]
+            for unit, cap in caps:
+                for account in accounts_of(unit, kinds):
+                    columns, row = tally.ahead(account, item)
+                    limits += _binding(tally, account, cap, columns, row, analyst)
         return cls(item, tuple(limits))
 
     @classmethod
@@ -278,7 +291,14 @@ class Room:
         return self.passed(events, releases) is None
 
 
-def _binding(tally: Tally, account: Account, cap: Cap, columns: Columns, row: Ints) -> list[Limit]:
+def _binding(
+    tally: Tally,
+    account: Account,
+    cap: Cap,
+    columns: Columns,
+    row: Ints,
+    analyst: str | None = None,
+) -> list[Limit]:
     """The cap at every day, window or instant at which it may be passed."""
     choice = Choice(tally, account, columns)
     return [
@@ -288,6 +308,7 @@ def _binding(tally: Tally, account: Account, cap: Cap, columns: Columns, row: In
             choice.totals(k),
             int(row[k]),
             (int(columns.begin[k]), int(columns.end[k])),
+            analyst,
         )
         for k in choice.binding(cap, row)
     ]
@@ -334,8 +355,27 @@ def how_many_more(room: Room, planned: Sequence[PrivacyEvent], most: int = MOST_
     return low
 
 
+def _allowed(book: Book, claim: Claim) -> None:
+    """Refuse an analyst who has no allowance where somebody has one: a fact of the ledger alone.
+
+    The allowance must be for the claim's kind of unit, as a cap must: accounts of other units may
+    leave the charge out.
+    """
+    who = claim.analyst
+    if who is None or not book.has_allowances(claim.dataset):
+        return
+    if not book.allowances_of(claim.dataset, who, claim.unit):
+        raise BudgetRefused(
+            f"The analyst {who!r} has no allowance for the unit {claim.unit} about the people of "
+            f"{claim.dataset!r}.",
+            remedy="The holder gives one with sfumato ledger allow, or with "
+            "`Ledger.set_allowance`. Nothing was charged.",
+        )
+
+
 def check(book: Book, claim: Claim, replan: Replan | None) -> None:
-    """Refuse a claim that would pass a cap, saying what is left and what would fit."""
+    """Refuse a claim that would pass an allowance or a cap: what is left, and what would fit."""
+    _allowed(book, claim)
     room = Room.under(book, claim)
     planned = [event for _, event in claim.events]
     limit = room.passed(planned)
@@ -349,14 +389,16 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
     if limit.cap.rho is not None:
         left = max(limit.cap.rho - (so_far.rho or 0.0), 0.0)
     fit = largest_fit(room, replan) if replan is not None else None
-    if not limit.kept:
+    if not limit.kept and limit.analyst is not None:
+        remedy = "More than that was charged before; the holder may raise the allowance."
+    elif not limit.kept:
         remedy = (
             "What was charged before passes this cap by the way charges are counted now: see "
             "sfumato ledger show. What is reserved can be finished; for anything new the cap must "
             "be raised, on the record, with sfumato ledger init or `Ledger.set_cap`."
         )
     elif fit is None:
-        remedy = "Ask for less, or publish less often."
+        remedy = "Ask for less, or less often."
     elif fit > 0:
         remedy = f"At delta {claim.delta:g}, `epsilon={fit:.3g}` would still fit."
     elif not math.isfinite(asked.epsilon) and delta == 0:
@@ -368,10 +410,15 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
     else:
         remedy = "Nothing worth having is left: no epsilon fits any more."
     times = "" if limit.n == 1 else f" (it is charged for {claim.unit} and counts {limit.n} times)"
+    kind = claim.config.get("kind", "release")  # or question, batch, session
+    whose, what = f"The people of {claim.dataset!r} have borne", "cap"
+    if limit.analyst is not None:
+        whose, what = f"For {limit.analyst!r} the people of {claim.dataset!r} have", "allowance"
+        whose += " borne"
     raise BudgetRefused(
-        f"The budget does not allow this release. The people of {claim.dataset!r} have borne "
-        f"epsilon {so_far.epsilon:.4g} at delta {delta:g} so far; the cap for the unit "
-        f"{limit.unit} is {limit.cap}; this release asks for epsilon {asked.epsilon:.4g} at delta "
+        f"The budget does not allow this {kind}. {whose} "
+        f"epsilon {so_far.epsilon:.4g} at delta {delta:g} so far; the {what} for the unit "
+        f"{limit.unit} is {limit.cap}; it asks for epsilon {asked.epsilon:.4g} at delta "
         f"{delta:g}{times}.",
         remaining_rho=left,
         would_fit_epsilon=fit,

@@ -3,72 +3,26 @@
 `read` folds a checked chain into a `Book`. Reading only the first n rows gives the book as
 it stood then, which is how a rerun finds the very same cumulative spend for its manifest.
 
-A `Cap` is the most that may ever be released about the people of a data set, for one unit. It is
-stated as rho (zero-concentrated DP), as (epsilon, delta), or as both, which then both hold.
-The cap bounds the composition of everything ever charged, over a person's whole life.
+A book holds its releases as text and makes objects of those that are asked for: objects of
+ten thousand releases are many things for Python's collector to go through in the middle of a
+question, and a fresh process would have to make them all before it could answer one.
 """
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, NoReturn
+from functools import lru_cache
+from itertools import islice
+from typing import Any
 
-from sfumato.errors import LedgerBroken, UsageError
-from sfumato.privacy.events import PrivacyEvent, Unit, UnitKind, event_from_json, event_to_json
-from sfumato.privacy.ledger.accounts import Item, distance_as_charged, unit_as_charged
+from sfumato.errors import LedgerBroken
+from sfumato.privacy.events import Unit
+from sfumato.privacy.ledger.accounts import Item, unit_as_charged
 from sfumato.privacy.ledger.chain import Entry, Head, canonical
-
-
-@dataclass(frozen=True, slots=True)
-class Cap:
-    """At least one of the two statements; an epsilon never without its delta."""
-
-    epsilon: float | None = None
-    delta: float | None = None
-    rho: float | None = None
-
-    def __post_init__(self) -> None:
-        if (self.epsilon is None) != (self.delta is None):
-            raise UsageError(
-                "A cap on epsilon needs its delta, and a delta its epsilon.",
-                remedy="Give both, for example `cap_epsilon=2, cap_delta=1e-7`.",
-            )
-        if self.epsilon is None and self.rho is None:
-            raise UsageError(
-                "A data set needs a cap: how much may ever be released about its people.",
-                remedy="Give `cap_epsilon` and `cap_delta`, or `cap_rho`.",
-            )
-        for value, what in ((self.epsilon, "epsilon"), (self.rho, "rho")):
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise UsageError(f"A cap on {what} must be finite and positive.")
-        if self.delta is not None and not 0 <= self.delta < 1:
-            raise UsageError("The delta of a cap lies between 0 (pure) and 1.")
-
-    def to_json(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Cap:
-        return cls(data["epsilon"], data["delta"], data["rho"])
-
-    def __str__(self) -> str:
-        parts = []
-        if self.epsilon is not None:
-            parts.append(f"epsilon {self.epsilon:g} at delta {self.delta:g}")
-        if self.rho is not None:
-            parts.append(f"rho {self.rho:g}")
-        return " and ".join(parts)
-
-
-ACCOUNTING = 2
-"""The rule by which a new reservation is admitted. 1: every unit by its name, for itself alone.
-2: every charge in every account, as `nesting` counts it."""
-RECORDED = frozenset({"sfumato"})
-"""Settings that are on record and do not keep a rerun from going on: the package's version."""
+from sfumato.privacy.ledger.claims import ACCOUNTING, Cap, Claim, ReadOnly
 
 
 class Kind(StrEnum):
@@ -77,8 +31,12 @@ class Kind(StrEnum):
     GENESIS = "genesis"
     DATASET = "dataset"
     CAP = "cap"
+    ALLOWANCE = "allowance"
+    """What one analyst may have released about the people of a data set."""
     LINK = "link"
     RESERVE = "reserve"
+    NOTE = "note"
+    """What a reservation that answers question after question has answered so far."""
     COMMIT = "commit"
     ABANDON = "abandon"
     MIGRATE = "migrate"
@@ -95,113 +53,9 @@ class Status(StrEnum):
     ABANDONED = "abandoned"
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What a release binds when it reserves. The whole of it stands in the ledger's row.
-
-    `period` is the first instant and the first instant after, in epoch microseconds.
-    `config` is everything that shapes the output; `fingerprint` is keyed, so that the row
-    tells nothing about the input to someone without the ledger's key.
-    """
-
-    dataset: str
-    name: str
-    unit: Unit
-    delta: float
-    period: tuple[int, int]
-    events: tuple[tuple[str, PrivacyEvent], ...]
-    config: dict[str, Any]
-    fingerprint: str
-    out: str
-    sums: tuple[str, ...] = ()
-    """Labels of Gaussian noise on sums of clipped, non-negative contributions: see `nesting`."""
-    radius_m: float | None = None
-    """Locations: the radius for which Gaussian noise is charged."""
-    least_m: float = 0.0
-    """Locations: the lattice step, below which a distance costs no less."""
-    read: str | None = None
-    """The input as this version names it, where `fingerprint` is a name that an earlier one gave
-    it. No part of the row: what stood for several inputs then is bound to the first that comes."""
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "dataset": self.dataset,
-            "name": self.name,
-            "unit": str(self.unit),
-            "delta": self.delta,
-            "period": list(self.period),
-            "events": [[label, event_to_json(event)] for label, event in self.events],
-            "config": json.loads(canonical(self.config)),  # whoever gets it may change it
-            "fingerprint": self.fingerprint,
-            "out": self.out,
-            "sums": list(self.sums),
-            "distance": [self.radius_m, self.least_m],
-        }
-
-    def item(self, unit: Unit | None = None) -> Item:
-        """The claim as accounts see it; `unit` where the ledger knows it better."""
-        return Item(
-            self.unit if unit is None else unit,
-            self.period,
-            tuple(event for _, event in self.events),
-            tuple(label in self.sums for label, _ in self.events),
-            self.radius_m,
-            self.least_m,
-        )
-
-    def differences(self, other: Claim) -> list[str]:
-        """What keeps a claim on record and another from being one release: settings, and the input.
-
-        How exactly a unit is named is no part of it: a release that the first version began is
-        named more fully by later ones, and its settings and period are compared.
-        """
-        keys = (self.config.keys() | other.config.keys()) - RECORDED
-        found = sorted(k for k in keys if self.config.get(k) != other.config.get(k))
-        if self.fingerprint != other.fingerprint:
-            found.append("the events")
-        if not found and (self.events, self.unit.kind, self.delta, self.period) != (
-            other.events,
-            other.unit.kind,
-            other.delta,
-            other.period,
-        ):
-            found.append("the planned measurements")
-        return found
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Claim:
-        start, end = data["period"]
-        unit, config = Unit.parse(data["unit"]), data["config"]
-        if "distance" in data:
-            radius, least = data["distance"]
-        else:
-            radius, least = (
-                distance_as_charged(config) if unit.kind is UnitKind.POINT else (None, 0)
-            )
-        return cls(
-            data["dataset"],
-            data["name"],
-            unit,
-            data["delta"],
-            (start, end),
-            tuple((label, event_from_json(event)) for label, event in data["events"]),
-            config,
-            data["fingerprint"],
-            data["out"],
-            tuple(data.get("sums", ())),
-            radius,
-            least,
-        )
-
-
-class ReadOnly(dict[str, Any]):
-    """Settings as they stand in a row. The process remembers them, so nobody may change them."""
-
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise TypeError("What stands in the ledger cannot be changed.")
-
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    update = pop = popitem = clear = setdefault = _refuse
+@lru_cache(maxsize=1024)
+def _claim(text: str) -> Claim:
+    return Claim.from_json(json.loads(text, object_hook=ReadOnly))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,15 +63,110 @@ class Charge:
     """One release in the ledger: what it claimed, and how it ended. Charged in every state."""
 
     id: str
-    claim: Claim
+    claim_text: str
+    """What it claimed, as canonical JSON."""
     time: str
     head: Head
     """The chain's head right after the reservation: what the manifest quotes."""
     status: Status = Status.RESERVED
-    files: dict[str, str] = field(default_factory=dict)
     key_kept: bool = False
     accounting: int = ACCOUNTING
     """The rule by which it was admitted, and under which it is finished."""
+    files_text: str = "{}"
+    answer_text: str | None = None
+    """The answer that its commit holds, as canonical JSON."""
+    note_texts: tuple[str, ...] = ()
+    """What was noted while it was open, as canonical JSON."""
+
+    @property
+    def claim(self) -> Claim:
+        """What it claimed. Its settings cannot be changed: the process remembers them."""
+        return _claim(self.claim_text)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Name to SHA-256 of the files that were committed."""
+        found: dict[str, str] = json.loads(self.files_text)
+        return found
+
+    @property
+    def answer(self) -> Mapping[str, Any] | None:
+        """The answer that was committed with it, read anew: changing it changes no ledger."""
+        return None if self.answer_text is None else _plain(self.answer_text)
+
+    @property
+    def notes(self) -> tuple[Mapping[str, Any], ...]:
+        """What was noted for it, in order, read anew."""
+        return tuple(_plain(text) for text in self.note_texts)
+
+    def to_line(self) -> str:
+        """All of it on one line: canonical JSON holds neither tabs nor ends of lines."""
+        state = (self.status.value, "kept" if self.key_kept else "", str(self.accounting))
+        where = (self.time, str(self.head.length), self.head.hash)
+        said = (self.claim_text, self.files_text, self.answer_text or "", *self.note_texts)
+        return "\t".join((self.id, *where, *state, *said))
+
+    @classmethod
+    def from_line(cls, line: str) -> Charge:
+        name, time, length, seal, status, kept, rule, claim, files, answer, *notes = line.split(
+            "\t"
+        )
+        return cls(
+            name,
+            claim,
+            time,
+            Head(int(length), seal),
+            Status(status),
+            kept == "kept",
+            int(rule),
+            files,
+            answer or None,
+            tuple(notes),
+        )
+
+
+def _plain(text: str) -> Mapping[str, Any]:
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+class Charges(MutableMapping[str, Charge]):
+    """Releases by their id, in the order of the ledger."""
+
+    __slots__ = ("lines",)
+
+    def __init__(self, lines: dict[str, str] | None = None) -> None:
+        self.lines = {} if lines is None else lines
+
+    def __getitem__(self, release: str) -> Charge:
+        return Charge.from_line(self.lines[release])
+
+    def __setitem__(self, release: str, charge: Charge) -> None:
+        self.lines[release] = charge.to_line()
+
+    def __delitem__(self, release: str) -> None:
+        del self.lines[release]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.lines)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __contains__(self, release: object) -> bool:
+        return release in self.lines
+
+    def copy(self) -> Charges:
+        """Releases that can be added to while these stay as they are."""
+        return Charges(dict(self.lines))
+
+    def since(self, number: int) -> Iterator[Charge]:
+        """All but the first so many."""
+        return (Charge.from_line(line) for line in islice(self.lines.values(), number, None))
+
+
+def _unit_of(claim: Claim) -> Unit:
+    return unit_as_charged(claim.unit, claim.period, claim.config)
 
 
 @dataclass(slots=True)
@@ -229,7 +178,7 @@ class Book:
     """Data set to unit to cap; every data set has an entry, if only an empty one."""
     linked: dict[str, frozenset[str]] = field(default_factory=dict)
     """Data set to all data sets that hold the same people, itself included."""
-    charges: dict[str, Charge] = field(default_factory=dict)
+    charges: Charges = field(default_factory=Charges)
     schema: int = 1
     units: dict[str, Unit] = field(default_factory=dict)
     """Release to its unit, where a migration found what its own row left unsaid."""
@@ -239,8 +188,16 @@ class Book:
     """Data set and name to the last release that took the name."""
     keyed: set[str] = field(default_factory=set)
     """Releases that need their key: open ones, and those of which it was to be kept."""
-    tallies: dict[frozenset[str], Any] = field(default_factory=dict)
-    """What `tally` has added up for data sets that are linked. Never changed, only replaced."""
+    tallies: dict[tuple[frozenset[str], str | None], Any] = field(default_factory=dict)
+    """What `tally` has added up for data sets that are linked, over all analysts (None) and for
+    single ones; what a checkpoint holds is a function that opens it. Never changed, only
+    replaced."""
+    allowances: dict[str, dict[str, dict[str, Cap]]] = field(default_factory=dict)
+    """Data set to analyst to unit to cap."""
+    answered: dict[str, list[str]] = field(default_factory=dict)
+    """Data set to the committed releases that hold an answer, in the order of their commits."""
+    asked: dict[str, list[str]] = field(default_factory=dict)
+    """Analyst to the releases that were charged for that one, in their order."""
 
     def copy(self) -> Book:
         """A book that rows can be added to while this one stays as it is."""
@@ -248,13 +205,19 @@ class Book:
             self.ledger_id,
             {dataset: dict(caps) for dataset, caps in self.caps.items()},
             dict(self.linked),
-            dict(self.charges),
+            self.charges.copy(),
             self.schema,
             dict(self.units),
             dict(self.bound),
             dict(self.named),
             set(self.keyed),
             dict(self.tallies),
+            {
+                dataset: {analyst: dict(caps) for analyst, caps in of.items()}
+                for dataset, of in self.allowances.items()
+            },
+            {dataset: list(releases) for dataset, releases in self.answered.items()},
+            {analyst: list(releases) for analyst, releases in self.asked.items()},
         )
 
     def find(self, dataset: str, name: str) -> Charge | None:
@@ -269,10 +232,17 @@ class Book:
 
     def unit_of(self, charge: Charge) -> Unit:
         """The unit of a charge with its clock or length of window, as far as that is known."""
-        if charge.id in self.units:
-            return self.units[charge.id]
-        claim = charge.claim
-        return unit_as_charged(claim.unit, claim.period, claim.config)
+        return self.units.get(charge.id) or _unit_of(charge.claim)
+
+    def items(self, charges: Iterable[Charge], group: frozenset[str]) -> list[tuple[Item, float]]:
+        """Charges about these people as accounts see them, with their deltas."""
+        found = []
+        for charge in charges:
+            claim = charge.claim
+            if claim.dataset in group:
+                unit = self.units.get(charge.id) or _unit_of(claim)
+                found.append((claim.item(unit), claim.delta))
+        return found
 
     def caps_of(self, dataset: str, unit: Unit | None = None) -> list[tuple[Unit, Cap]]:
         """Every cap that binds, with its unit; of one kind of unit where one is given."""
@@ -280,6 +250,21 @@ class Book:
             (Unit.parse(name), cap)
             for one in sorted(self.linked[dataset])
             for name, cap in self.caps[one].items()
+            if unit is None or Unit.parse(name).kind is unit.kind
+        ]
+
+    def has_allowances(self, dataset: str) -> bool:
+        """Whether analysts need an allowance here: one was given about these people to somebody."""
+        return any(self.allowances.get(one) for one in self.linked[dataset])
+
+    def allowances_of(
+        self, dataset: str, analyst: str, unit: Unit | None = None
+    ) -> list[tuple[Unit, Cap]]:
+        """Every allowance of an analyst that binds, linked data sets too; of one kind of unit."""
+        return [
+            (Unit.parse(name), cap)
+            for one in sorted(self.linked[dataset])
+            for name, cap in self.allowances.get(one, {}).get(analyst, {}).items()
             if unit is None or Unit.parse(name).kind is unit.kind
         ]
 
@@ -302,25 +287,39 @@ def _apply(book: Book, entry: Entry, data: dict[str, Any]) -> None:
             book.linked[data["dataset"]] = frozenset({data["dataset"]})
         case Kind.CAP:
             book.caps[data["dataset"]][data["unit"]] = Cap.from_json(data["cap"])
+        case Kind.ALLOWANCE:
+            of = book.allowances.setdefault(data["dataset"], {})
+            of.setdefault(data["analyst"], {})[data["unit"]] = Cap.from_json(data["cap"])
         case Kind.LINK:
             group = frozenset().union(*(book.linked[name] for name in data["datasets"]))
             for name in group:
                 book.linked[name] = group
+            book.tallies = {of: sums for of, sums in book.tallies.items() if not of[0] & group}
         case Kind.RESERVE:
-            claim = Claim.from_json(data["claim"])
-            rule = data.get("accounting", 1)
-            book.charges[data["release"]] = Charge(
-                data["release"], claim, entry.time, entry.head, accounting=rule
+            claim, release, rule = data["claim"], data["release"], int(data.get("accounting", 1))
+            book.charges[release] = Charge(
+                release, canonical(claim), entry.time, entry.head, accounting=rule
             )
-            book.named[claim.dataset, claim.name] = data["release"]
-            book.keyed.add(data["release"])
+            book.named[claim["dataset"], claim["name"]] = release
+            book.keyed.add(release)
+            if claim.get("analyst") is not None:
+                book.asked.setdefault(claim["analyst"], []).append(release)
+        case Kind.NOTE:
+            row = book.charges[data["release"]]
+            book.charges[row.id] = replace(
+                row, note_texts=(*row.note_texts, canonical(data["content"]))
+            )
         case Kind.COMMIT:
-            book.charges[data["release"]] = replace(
-                book.charges[data["release"]],
+            row = book.charges[data["release"]]
+            book.charges[row.id] = replace(
+                row,
                 status=Status.COMMITTED,
-                files=data["files"],
-                key_kept=data["key_kept"],
+                files_text=canonical(data["files"]),
+                key_kept=bool(data["key_kept"]),
+                answer_text=canonical(data["answer"]) if "answer" in data else None,
             )
+            if "answer" in data:
+                book.answered.setdefault(row.claim.dataset, []).append(row.id)
             if not data["key_kept"]:
                 book.keyed.discard(data["release"])
         case Kind.ABANDON:

@@ -27,10 +27,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, insert, select, update
 
 from sfumato.errors import LedgerBroken, LedgerError
-from sfumato.privacy.ledger import chain, records
+from sfumato.privacy.ledger import chain, checkpoint, records
 from sfumato.privacy.ledger import database as tables
 from sfumato.privacy.ledger.chain import START, Entry, Head, Keyring, canonical
 from sfumato.privacy.ledger.database import Database
@@ -81,6 +81,8 @@ class _Memory:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.known: dict[tuple[str, str], Known] = {}
+        self.due: set[tuple[str, str]] = set()
+        """Ledgers of which much was read that no checkpoint holds."""
         self.turn = int.from_bytes(os.urandom(4), "big")
 
     def keep(self, name: tuple[str, str], known: Known) -> None:
@@ -104,6 +106,7 @@ def forget() -> None:
     """Forget every ledger, as a fresh process has."""
     with _memory.lock:
         _memory.known.clear()
+        _memory.due.clear()
 
 
 def look(database: Database, keyring: Keyring) -> Book:
@@ -137,7 +140,10 @@ def _checked(
     name = _name(database, key)
     with _memory.lock:
         before = None if keyring is None else _memory.known.get(name)
-        known = None if before is None else _caught_up(connection, database, key, before)
+        if before is None and keyring is not None:
+            known = _from_checkpoint(connection, database, key, noted, keyring)
+        else:
+            known = None if before is None else _caught_up(connection, database, key, before)
         if known is None:
             rows = load(connection, database)
             check(key, rows, noted, keyring)
@@ -152,13 +158,28 @@ def _checked(
         return known
 
 
+def _from_checkpoint(
+    connection: Connection, database: Database, key: bytes, noted: Head | None, keyring: Keyring
+) -> Known | None:
+    """What is known with a checkpoint; None where the ledger does not go on from it."""
+    if not tables.present(connection):
+        return None
+    found = checkpoint.load(keyring, key)
+    stored = Known() if found is None else Known(found[0], len(found[0]), found[1])
+    known = _caught_up(connection, database, key, stored) if stored.length else None
+    if known is not None and noted is not None and not known.begins_with(noted):
+        known = None
+    if known is None or known.length - stored.length >= checkpoint.STEP:
+        _memory.due.add(_name(database, key))
+    return known
+
+
 def _caught_up(
     connection: Connection, database: Database, key: bytes, known: Known
 ) -> Known | None:
     """What is known with the rows that came since; None where a look at all rows must tell more."""
     _facts(connection, database)
-    seq = tables.entries.c.seq
-    rows = _rows(connection, seq >= known.length)
+    rows = _rows(connection, _FROM, first=known.length)
     new = rows[1:]
     if not rows or rows[0].head != known.head:
         return None
@@ -167,8 +188,8 @@ def _caught_up(
     turn, take = _memory.turn % known.length, min(SLICE, known.length)
     wanted = sorted((turn + k) % known.length + 1 for k in range(take))
     past = turn + take - known.length  # how far the turn goes on from the first row
-    old = _rows(connection, (seq > turn) & (seq <= turn + take) | (seq <= past))
-    old = [row for row in old if row.seq <= known.length]
+    old = _rows(connection, _TO, first=1, last=past) if past > 0 else []
+    old += _rows(connection, _TO, first=turn + 1, last=min(turn + take, known.length))
     if [(row.seq, row.hash) for row in old] != [(n, known.seals[n - 1]) for n in wanted]:
         return None
     if not all(chain.is_sealed(key, row) for row in old):
@@ -239,10 +260,17 @@ class Change:
         if error[0] is not None:
             return
         self._keyring.note(self.head)
+        name = _name(self._database, self._key)
         with _memory.lock:
-            _memory.keep(
-                _name(self._database, self._key), self._known.followed(self._added, self.book)
-            )
+            due = name in _memory.due and self.head.length >= checkpoint.LEAST
+            _memory.due.discard(name)
+            if due:
+                checkpoint.add_up(self.book)  # now, not when each of them is first asked for
+            known = self._known.followed(self._added, self.book)
+            _memory.keep(name, known)
+        if due:
+            seals = known.seals[: known.length]
+            checkpoint.save(self._keyring, self._key, seals, known.book.copy())
 
 
 def append(
@@ -251,9 +279,12 @@ def append(
     """Seal a row and write it after the head."""
     time = datetime.now(UTC).isoformat(timespec="seconds")
     entry = chain.seal(key, before.length + 1, kind.value, time, canonical(payload), before.hash)
-    names = tables.entries.c.keys()
-    connection.execute(insert(tables.entries).values({n: getattr(entry, n) for n in names}))
+    connection.execute(_INSERT, {name: getattr(entry, name) for name in _NAMES})
     return entry
+
+
+_INSERT, _NAMES = insert(tables.entries), tuple(tables.entries.c.keys())
+_ABOUT = select(tables.about)
 
 
 def load(connection: Connection, database: Database) -> list[Entry]:
@@ -269,7 +300,7 @@ def load(connection: Connection, database: Database) -> list[Entry]:
 
 def _facts(connection: Connection, database: Database) -> None:
     """Refuse a ledger of a schema that this version does not know."""
-    facts = {row.name: row.value for row in connection.execute(select(tables.about))}
+    facts = {row.name: row.value for row in connection.execute(_ABOUT)}
     if facts.get("schema") not in {str(n) for n in range(1, tables.SCHEMA_VERSION + 1)}:
         raise LedgerError(
             f"The ledger {database} has schema version {facts.get('schema')}; this version of "
@@ -278,10 +309,14 @@ def _facts(connection: Connection, database: Database) -> None:
         )
 
 
-def _rows(connection: Connection, which: ColumnElement[bool] | None = None) -> list[Entry]:
-    wanted = select(tables.entries).order_by(tables.entries.c.seq)
-    found = connection.execute(wanted if which is None else wanted.where(which))
-    return [Entry(*row) for row in found]
+_seq = tables.entries.c.seq
+_ALL = select(tables.entries).order_by(_seq)
+_FROM = _ALL.where(_seq >= bindparam("first"))
+_TO = _FROM.where(_seq <= bindparam("last"))  # one range a time: SQLite goes through all for two
+
+
+def _rows(connection: Connection, which: Select[Any] = _ALL, **places: int) -> list[Entry]:
+    return [Entry(*row) for row in connection.execute(which, places).all()]
 
 
 def check(

@@ -15,10 +15,10 @@ is refused, or whose transaction fails, leaves no trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -26,21 +26,25 @@ from numpy.typing import NDArray
 
 from sfumato.model.time_grid import MICROSECONDS
 from sfumato.privacy.events import PrivacyEvent, UnitKind
-from sfumato.privacy.ledger.accounts import Account, Item, View, changes, fits, row_of
+from sfumato.privacy.ledger.accounts import Account, Item, View, changes, fits, row_of, rows_of
 from sfumato.privacy.ledger.nesting import Ints, day_edges, steps
-from sfumato.privacy.ledger.records import Book
+from sfumato.privacy.ledger.records import Book, Charge
 from sfumato.privacy.ledger.totals import Sum, Totals, sum_of
 
 Big = NDArray[Any]
 """Whole numbers of any size."""
 _FIELDS = ("rho_slack", "pure_slack", "impure", "other", "metric")
+_NEAR = {"near_rho", "near_pure"}
+"""What columns have worked out once is kept for those that did not change."""
 CHARGES, COUNTS, SORT = 5, 6, 7
 """Columns of `small` after those fields: charges that count, how often they do in all, and the sum
 of their sorts, which is the sort of the one charge where there is one."""
-_MOST_AHEAD = 64
-"""Accounts of one charge that is being weighed: enough for its check and its standing."""
 _AT_ONCE = 16
-"""More new charges than this are added up together, as when a ledger is opened."""
+_SHARE = 8
+"""More new charges than so many, and than this part of those there are, are added up together, as
+when a ledger is opened: ten thousand at once take as long as about a thousand one by one."""
+_TOGETHER = 256
+"""Charges whose columns are looked at together: few enough that they meet few columns."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +78,29 @@ class Columns:
         rho, pure, small = self.rho[at], self.pure[at], self.small[at]
         nothing = at < 0
         rho[nothing], pure[nothing], small[nothing] = 0, 0, 0
-        return Columns(begin, end, rho, pure, small)
+        found = Columns(begin, end, rho, pure, small)
+        for name in _NEAR & self.__dict__.keys():
+            near = self.__dict__[name][at]
+            near[nothing] = 0.0
+            found.__dict__[name] = near
+        return found
 
     def plus(self, losses: Iterator[tuple[Any, Sum, int, int]]) -> Columns:
         """With a charge: where it counts, what it loses there, how often it counts, its sort."""
         rho, pure, small = self.rho.copy(), self.pure.copy(), self.small.copy()
+        changed = np.zeros(self.begin.size, np.bool_)
         for where, loss, n, sort in losses:
             rho[where] += loss.rho
             pure[where] += loss.pure
             small[where] += _small(loss, n, sort)
-        return Columns(self.begin, self.end, rho, pure, small)
+            changed[where] = True
+        found = Columns(self.begin, self.end, rho, pure, small)
+        for name, sums in (("near_rho", rho), ("near_pure", pure)):
+            if name in self.__dict__:
+                near = self.__dict__[name].copy()
+                near[changed] = sums[changed].astype(np.float64)
+                found.__dict__[name] = near
+        return found
 
 
 def _small(loss: Sum, n: int, sort: int) -> Ints:
@@ -94,21 +111,41 @@ def _small(loss: Sum, n: int, sort: int) -> Ints:
 class Tally:
     """Charges in the order of the ledger, and the accounts that were asked for."""
 
-    items: list[Item] = field(default_factory=list)
-    kinds: dict[tuple[Any, int], Item] = field(default_factory=dict)
-    """One charge of every unit and row of slots: all that decides which accounts there are."""
-    sorts: dict[Item, int] = field(default_factory=dict)
+    charges: Ints = field(default_factory=lambda: np.empty((0, 3), np.int64))
+    """Sort, begin and end of every charge."""
+    sorts: dict[str, int] = field(default_factory=dict)
     """Charges that lose the same wherever they count are of one sort, numbered from 1."""
-    sort_of: list[int] = field(default_factory=list)
-    """The sort of every charge."""
+    kinds: dict[tuple[Any, int], Item] = field(default_factory=dict)
+    """The period of one charge of every unit and row of slots: all that decides which accounts
+    there are."""
     periods: dict[Any, Ints] = field(default_factory=dict)
-    """Unit to place in `items`, begin and end of its charges."""
+    """Unit to place in `charges`, begin and end of those for it."""
     accounts: dict[Account, Columns] = field(default_factory=dict)
     seen: int = 0
     """Charges of the book that were looked at, those about other people included."""
     least_delta: float = 0.0
     """The smallest positive delta of a charge; 0 where none has one."""
-    _ahead: dict[tuple[Account, Item], tuple[Columns, Ints]] = field(default_factory=dict)
+    _ahead: dict[Account, tuple[Item, Columns, Ints]] = field(default_factory=dict)
+    """Accounts with the charge that was weighed last, which is most often the next to be added."""
+    _items: dict[int, Item] = field(default_factory=dict)
+    """One charge of each of the newest sorts: many where many were added up together."""
+
+    def __len__(self) -> int:
+        return len(self.charges)
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The sorts by their number, less one."""
+        return list(self.sorts)
+
+    def of_sort(self, sort: int) -> Item:
+        """A charge of this sort, in whatever period."""
+        return self._items.get(sort) or Item.of_sort(self.texts[sort - 1])
+
+    def item(self, place: int) -> Item:
+        """One charge."""
+        sort, begin, end = self.charges[place].tolist()
+        return replace(self.of_sort(sort), period=(begin, end))
 
     def unbounded(self, account: Account) -> int:
         """How many charges say nothing about this unit, however often they are counted."""
@@ -134,33 +171,33 @@ class Tally:
         begin, end = columns.begin[k : k + 1], columns.end[k : k + 1]
 
         def events() -> list[PrivacyEvent]:
-            return [
-                event
-                for item in self.items
-                for event in item.counted(account.unit, int(row_of(account, item, begin, end)[0]))
-            ]
+            found = []
+            for place in range(len(self)):
+                item = self.item(place)
+                n = int(row_of(account, item, begin, end)[0])
+                found += item.counted(account.unit, n)
+            return found
 
         if small[CHARGES] == 0:
             return Totals.of((), 0)
         if small[CHARGES] == 1:
-            only = next(islice(self.sorts, small[SORT] - 1, None))
-            return Totals(losses, 1, lambda: only.counted(account.unit, small[COUNTS]))
+            only, count = self.of_sort(small[SORT]), small[COUNTS]
+            return Totals(losses, 1, lambda: only.counted(account.unit, count))
         return Totals(losses, small[CHARGES], events)
 
     def ahead(self, account: Account, item: Item) -> tuple[Columns, Ints]:
         """The account before a charge, on the columns it has after it, and how often it counts."""
-        if (account, item) not in self._ahead:
+        known = self._ahead.get(account)
+        if known is None or known[0] != item:
             columns = _refined(account, self, item)
-            row = row_of(account, item, columns.begin, columns.end)
-            if len(self._ahead) >= _MOST_AHEAD:
-                self._ahead.clear()
-            self._ahead[account, item] = columns, row
-        return self._ahead[account, item]
+            known = item, columns, row_of(account, item, columns.begin, columns.end)
+            self._ahead[account] = known
+        return known[1:]
 
     def plus(self, item: Item, delta: float) -> Tally:
         """With one more charge."""
         after = self.noted([item], [delta])
-        sort = after.sort_of[-1]
+        sort = int(after.charges[-1, 0])
         for account in self.accounts:
             columns, row = self.ahead(account, item)
             after.accounts[account] = columns.plus(
@@ -172,45 +209,67 @@ class Tally:
 
     def noted(self, items: Sequence[Item], deltas: Sequence[float]) -> Tally:
         """With more charges, and no account yet."""
-        kinds, sorts, periods = dict(self.kinds), dict(self.sorts), dict(self.periods)
-        numbers = []
+        sorts, periods = dict(self.sorts), dict(self.periods)
+        rows, some = [], {}
         new: dict[Any, list[tuple[int, int, int]]] = {}
-        for place, item in enumerate(items, start=len(self.items)):
-            slot = (item.unit.slot_s or 0) * MICROSECONDS
-            kinds.setdefault((item.unit, item.period[0] % slot if slot else 0), item)
-            numbers.append(sorts.setdefault(replace(item, period=(0, 1)), len(sorts) + 1))
+        for place, item in enumerate(items, start=len(self)):
+            sort = sorts.setdefault(item.sort(), len(sorts) + 1)
+            rows.append((sort, *item.period))
+            some[sort] = item
             new.setdefault(item.unit, []).append((place, *item.period))
-        for unit, rows in new.items():
-            before = periods.get(unit, np.empty((0, 3), np.int64))
-            periods[unit] = np.concatenate([before, np.array(rows, dtype=np.int64)])
+        for unit, found in new.items():
+            periods[unit] = _joined(periods.get(unit), found)
+        added = kinds_of({unit: np.array(found, np.int64) for unit, found in new.items()})
         given = [d for d in (self.least_delta, *deltas) if d > 0]
         return Tally(
-            [*self.items, *items],
-            kinds,
+            _joined(self.charges, rows),
             sorts,
-            [*self.sort_of, *numbers],
+            added | self.kinds,
             periods,
             seen=self.seen,
             least_delta=min(given, default=0.0),
+            _items=some,
         )
 
 
-def tally_of(book: Book, dataset: str) -> Tally:
-    """Everything ever charged about these people, linked data sets too; kept with the book."""
+def kinds_of(periods: dict[Any, Ints]) -> dict[tuple[Any, int], Item]:
+    """The first charge of every unit and row of slots, without its events."""
+    kinds = {}
+    for unit, found in periods.items():
+        slot = (unit.slot_s or 0) * MICROSECONDS
+        phases = found[:, 1] % slot if slot else np.zeros(len(found), np.int64)
+        for phase, at in zip(*np.unique(phases, return_index=True), strict=True):
+            kinds[unit, int(phase)] = Item(unit, (int(found[at, 1]), int(found[at, 2])), ())
+    return kinds
+
+
+def _joined(before: Ints | None, rows: Sequence[tuple[int, int, int]]) -> Ints:
+    new = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    return new if before is None else np.concatenate([before, new])
+
+
+def tally_of(book: Book, dataset: str, analyst: str | None = None) -> Tally:
+    """Everything ever charged about these people, linked data sets too; kept with the book.
+
+    With `analyst` only what was charged for that one.
+    """
     group = book.linked[dataset]
-    known: Tally = book.tallies.get(group) or Tally()
-    if known.seen < len(book.charges):
-        since = islice(book.charges.values(), known.seen, None)
-        new = [charge for charge in since if charge.claim.dataset in group]
-        items = [charge.claim.item(book.unit_of(charge)) for charge in new]
-        deltas = [charge.claim.delta for charge in new]
-        if len(new) > _AT_ONCE:
-            known = known.noted(items, deltas)
+    found = book.tallies.get((group, analyst), Tally())
+    known: Tally = found() if callable(found) else found  # a checkpoint's, not opened yet
+    own = None if analyst is None else book.asked.get(analyst, [])
+    size = len(book.charges) if own is None else len(own)
+    if known.seen < size:
+        since: Iterable[Charge] = book.charges.since(known.seen)
+        if own is not None:
+            since = (book.charges[release] for release in own[known.seen :])
+        new = book.items(since, group)
+        if len(new) > max(_AT_ONCE, len(known) // _SHARE):
+            known = known.noted(*zip(*new, strict=True))
         else:
-            for item, delta in zip(items, deltas, strict=True):
+            for item, delta in new:
                 known = known.plus(item, delta)
-        known = replace(known, seen=len(book.charges))
-    book.tallies[group] = known
+        known = replace(known, seen=size)
+    book.tallies[group, analyst] = known
     return known
 
 
@@ -227,7 +286,7 @@ def _refined(account: Account, tally: Tally, item: Item) -> Columns:
     if account.view is View.PERIOD and item.unit.kind is not kind:
         return old
     if account.view is View.PERIOD or kind in (UnitKind.EVENT, UnitKind.POINT):
-        marks = np.union1d(np.append(old.begin, old.end[-1]), item.period)
+        marks = _with(np.append(old.begin, old.end[-1]), np.array(item.period))
         if marks.size == old.begin.size + 1:
             return old
         begin, end = marks[:-1], marks[1:]
@@ -246,7 +305,7 @@ def _refined(account: Account, tally: Tally, item: Item) -> Columns:
         edges = day_edges(clock, min(low, item.period[0]), max(high, item.period[1]))
         begin, end = edges[:-1], edges[1:]
     else:
-        begin = np.union1d(old.begin, changes(account, [item])[0])
+        begin = _with(old.begin, changes(account, [item])[0])
         if begin.size == old.begin.size:
             return old
         end = begin + (old.end[0] - old.begin[0])
@@ -254,6 +313,14 @@ def _refined(account: Account, tally: Tally, item: Item) -> Columns:
     new = old.begin[at] != begin
     found = old.taken(np.where(new, -1, at), begin, end)
     return found if kind is UnitKind.USER_DAY else _asked(account, tally, found, new)
+
+
+def _with(marks: Ints, more: Ints) -> Ints:
+    """Both in order, each once; `marks` are many and in order, `more` are few."""
+    more = np.unique(more)
+    at = np.searchsorted(marks, more)
+    new = marks[np.minimum(at, marks.size - 1)] != more
+    return np.insert(marks, at[new], more[new])
 
 
 def _asked(account: Account, tally: Tally, columns: Columns, which: NDArray[np.bool_]) -> Columns:
@@ -279,45 +346,81 @@ def _asked(account: Account, tally: Tally, columns: Columns, which: NDArray[np.b
                 n = steps(unit, period, account.unit.kind, begin, end, anywhere=anywhere)
                 for one, k in np.argwhere(n > 0).tolist():
                     place, count = int(rows[one, 0]), int(n[one, k])
-                    loss = sum_of(tally.items[place].counted(account.unit, count))
-                    yield places[k], loss, count, tally.sort_of[place]
+                    sort = int(tally.charges[place, 0])
+                    loss = sum_of(tally.of_sort(sort).counted(account.unit, count))
+                    yield places[k], loss, count, sort
 
     return columns.plus(losses())
 
 
 def _built(account: Account, tally: Tally) -> Columns:
     """The account of all charges at once: where each begins and ceases to count, then one sweep."""
-    items = tally.items
-    begin, end = changes(account, items)
+    spans = [
+        Item(unit, (first, last), ())
+        for unit, found in tally.periods.items()
+        for first, last in np.unique(found[:, 1:], axis=0).tolist()
+    ]
+    begin, end = changes(account, spans)
     size = begin.size
     rho, pure = [0] * (size + 1), [0] * (size + 1)
     small = np.zeros((size + 1, 8), np.int64)
-    for item, sort in zip(items, tally.sort_of, strict=True):
-        for low, high, n in _pieces(account, item, begin, end):
-            loss = sum_of(item.counted(account.unit, n))
-            rho[low] += loss.rho
-            rho[high] -= loss.rho
-            pure[low] += loss.pure
-            pure[high] -= loss.pure
-            more = _small(loss, n, sort)
-            small[low] += more
-            small[high] -= more
+    losses: dict[tuple[int, int], tuple[Sum, Ints]] = {}
+    for sort, k, before, after in _turns(account, tally, begin, end):
+        for n, sign in ((before, -1), (after, 1)):
+            if n == 0:
+                continue
+            if (sort, n) not in losses:
+                loss = sum_of(tally.of_sort(sort).counted(account.unit, n))
+                losses[sort, n] = loss, _small(loss, n, sort)
+            loss, more = losses[sort, n]
+            rho[k] += sign * loss.rho
+            pure[k] += sign * loss.pure
+            small[k] += sign * more
     rho_sums, pure_sums = (
         np.array([*accumulate(parts)][:size], dtype=object) for parts in (rho, pure)
     )
     return Columns(begin, end, rho_sums, pure_sums, np.cumsum(small, axis=0)[:size])
 
 
-def _pieces(account: Account, item: Item, begin: Ints, end: Ints) -> Iterator[tuple[int, int, int]]:
-    """Runs of columns on which a charge counts alike, and how often: from, to, n."""
-    low, high = 0, begin.size
-    if item.unit.kind is not UnitKind.POINT:  # a place is met again whenever it was charged
-        low = int(np.searchsorted(end, item.period[0], side="right"))
-        high = int(np.searchsorted(begin, item.period[1], side="left"))
-    if low >= high:
-        return
-    row = row_of(account, item, begin[low:high], end[low:high])
-    edges = [0, *(np.flatnonzero(np.diff(row)) + 1).tolist(), row.size]
-    for first, last in pairwise(edges):
-        if row[first] > 0:
-            yield low + first, low + last, int(row[first])
+def _turns(
+    account: Account, tally: Tally, begin: Ints, end: Ints
+) -> Iterator[tuple[int, int, int, int]]:
+    """Where a charge counts otherwise than in the column before: sort, column, n before, n there.
+
+    Charges of one unit are looked at together, those that begin near each other at a time, in the
+    columns that they meet. A place is met again whenever it was charged, so location noise
+    counts in all of them.
+    """
+    for unit, found in tally.periods.items():
+        found = found[np.argsort(found[:, 1], kind="stable")]
+        everywhere = unit.kind is UnitKind.POINT
+        at = 0
+        while at < len(found):
+            rows = found[at : at + _TOGETHER]
+            at += _TOGETHER
+            low, high = 0, begin.size
+            if not everywhere:
+                low = int(np.searchsorted(end, rows[0, 1], side="right"))
+                high = int(np.searchsorted(begin, rows[:, 2].max(), side="left"))
+            if low >= high:
+                continue
+            fit = np.ones(len(rows), np.bool_)
+            if account.unit.kind is UnitKind.W_EVENT and unit.kind is UnitKind.W_EVENT:
+                fit = np.array([fits(account, unit, a) for a in rows[:, 1].tolist()], np.bool_)
+            for some in (rows[fit], rows[~fit]):
+                if not len(some):
+                    continue
+                first = Item(unit, (int(some[0, 1]), int(some[0, 2])), ())
+                n = rows_of(
+                    account, first, (some[:, 1:2], some[:, 2:3]), begin[low:high], end[low:high]
+                )
+                n = np.pad(n, ((0, 0), (1, 1)))
+                one, k = np.nonzero(np.diff(n, axis=1))
+                sorts = tally.charges[some[one, 0], 0]
+                yield from zip(
+                    sorts.tolist(),
+                    (low + k).tolist(),
+                    n[one, k].tolist(),
+                    n[one, k + 1].tolist(),
+                    strict=True,
+                )

@@ -24,10 +24,11 @@ from sfumato.privacy.accounting import (
     total_per_metre,
     total_rho,
     zcdp_epsilon,
+    zcdp_rho,
 )
 from sfumato.privacy.events import GaussianEvent, MetricEvent, PrivacyEvent
 from sfumato.privacy.exact import decimal_up, exact
-from sfumato.privacy.ledger.records import Cap
+from sfumato.privacy.ledger.claims import Cap
 
 PER_METRE = "per metre"
 """Method of location noise: its epsilon is per metre, and there is no rho."""
@@ -189,12 +190,24 @@ class Totals:
                 return fits_caps(self.events(), [cap], self.releases)
         if cap.epsilon is None or cap.delta is None:
             return True
+        if self.sum.rho + self.sum.rho_slack <= _well_within(cap.epsilon, cap.delta):
+            return True
         return self.spend(cap.delta).epsilon <= cap.epsilon
 
     @property
     def _one_plan(self) -> bool:
         """Whether the exact curve may be claimed: Gaussian noise, all of it in one release."""
         return self.releases <= 1 and self.sum.other == 0
+
+
+@lru_cache(maxsize=1024)
+def _well_within(epsilon: float, delta: float) -> int:
+    """Grains of rho that convert to less than this, whatever the last digits of the conversion.
+
+    A millionth below the largest such rho: its minimiser is exact to better than a billionth.
+    """
+    rho = zcdp_rho(epsilon, delta)
+    return int(min(rho, 1e9) * (1 - 1e-6) * 2**40) * GRAIN >> 40
 
 
 @lru_cache(maxsize=4096)

@@ -85,6 +85,7 @@ def show(book: Book, dataset: str | None = None) -> dict[str, Any]:
                 "dataset": name,
                 "linked": sorted(book.linked[name] - {name}),
                 "units": [_unit(book, name, unit) for unit in units_of(book, name)],
+                "analysts": [_analyst(book, name, who) for who in _analysts(book, name)],
                 "losses": [
                     loss_view(loss) for loss in losses(book, name, _delta(book, name, None))
                 ],
@@ -122,6 +123,30 @@ def _unit(book: Book, dataset: str, unit: Unit) -> dict[str, Any]:
         "not_bounded_by": found.unbounded,
         "by_status": {s.value: sum(c.status is s for c in charges) for s in Status},
     }
+
+
+def _analysts(book: Book, dataset: str) -> list[str]:
+    """Everybody who has an allowance about these people or was charged for."""
+    found = {c.claim.analyst for c in book.about(dataset) if c.claim.analyst is not None}
+    return sorted(found.union(*(book.allowances.get(one, {}) for one in book.linked[dataset])))
+
+
+def _analyst(book: Book, dataset: str, analyst: str) -> dict[str, Any]:
+    """What was spent for an analyst alone, for each unit with an allowance or a charge."""
+    tally, caps = tally_of(book, dataset, analyst), book.allowances_of(dataset, analyst)
+    units = {str(unit): unit for unit in [*(unit for unit, _ in caps), *tally.periods]}
+    found = []
+    for unit in (units[name] for name in sorted(units)):
+        own = [cap for of, cap in caps if of == unit]
+        delta = view_delta(own, _delta(book, dataset, unit))
+        found.append(
+            {
+                "unit": str(unit),
+                "allowances": [cap.to_json() for cap in own],
+                "spent": spend_view(loss_of(unit, tally, delta).spend),
+            }
+        )
+    return {"analyst": analyst, "releases": len(tally), "units": found}
 
 
 def spend_view(spend: Spend) -> dict[str, Any]:
@@ -162,6 +187,9 @@ def _release(charge: Charge) -> dict[str, Any]:
         "measurements": [label for label, _ in claim.events],
         "out": claim.out,
         "key_kept": charge.key_kept,
+        "analyst": claim.analyst,
+        "notes": len(charge.note_texts),
+        "answer": charge.answer,
     }
 
 
@@ -306,6 +334,10 @@ def verify(ledger: Ledger, manifests: Path | None = None) -> Report:
             f"the ledger: there is no note of its head beside {ledger.keyring.path}: an older copy "
             "could not be told from it. Put the note back; on a machine that is new to this "
             "ledger accept it with sfumato ledger trust"
+        )
+    for path, who in ledger.keyring.readable_by_others():
+        findings.append(
+            f"{path} can be read by {who}, who could have forged rows and seals alike: chmod 600 it"
         )
     found = [] if manifests is None else _manifests(manifests)
     book = records.read(rows) if broken is None else None

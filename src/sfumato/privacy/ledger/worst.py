@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.privacy.ledger.accounts import Account
-from sfumato.privacy.ledger.records import Cap
+from sfumato.privacy.ledger.claims import Cap
 from sfumato.privacy.ledger.tally import CHARGES, COUNTS, SORT, Columns, Tally
 from sfumato.privacy.ledger.totals import GRAIN, Spend, Totals, epsilon_of_rho
 

@@ -17,6 +17,10 @@ Sum over z. QED
 
 Distances are not monotone in the data, so the factor 2 cannot be saved.
 
+A run can go on in another process (`used` yeses were given before). Its questions then have
+numbers, and each takes its noise from a branch of the stream of its own: no question needs the
+draws of those before it, and one that was interrupted finds its noise again.
+
 *Noisy distances* (`NoisyDistances`): all distances of a stream with Gaussian noise, simpler than
 sparse vector and often better. Claim: rho = S D^2 / (2 sigma2) zCDP for S distances of
 sensitivity D, asked one after the other, each free to depend on the earlier answers. The answers
@@ -79,7 +83,10 @@ class SparseVector:
         stream: BitStream,
         charger: Charger,
         histograms: Histograms | None = None,
+        used: int = 0,
     ) -> None:
+        if not 0 <= used <= positives:
+            raise UsageError("A run that goes on has given between none and all of its positives.")
         if sensitivity < 1 or positives < 1:
             raise UsageError("A run has a sensitivity and a number of positives of at least 1.")
         if abs(threshold) > LARGEST:
@@ -100,7 +107,8 @@ class SparseVector:
         self.tainted = stream.tainted
         charger.charge(label, self.event)
         self._stream = stream
-        self._left = positives
+        self._left = positives - used
+        self._numbers: set[int] = set()
         self._published = 0
         self._bar = threshold + int(discrete_laplace(1, b_t, stream)[0])
 
@@ -109,18 +117,28 @@ class SparseVector:
         """Whether all positives are used up. Public: it follows from the answers."""
         return self._left == 0
 
-    def above(self, box: Private[int]) -> bool:
-        """Whether the boxed distance, with noise, reaches the noisy threshold."""
+    def above(self, box: Private[int], number: int | None = None) -> bool:
+        """Whether the boxed distance, with noise, reaches the noisy threshold.
+
+        A numbered question has noise of its own number; a number is for one question.
+        """
         if self.finished:
             raise UsageError(
                 f"The run {self.label!r} has given all its positive answers.",
                 remedy="Ask `finished` before each question.",
             )
         value = bounded(np.array([open_private(box)], dtype=np.int64))
-        noisy = int(value[0]) + int(discrete_laplace(1, self._query_scale, self._stream)[0])
+        stream = self._stream if number is None else self._branch(number)
+        noisy = int(value[0]) + int(discrete_laplace(1, self._query_scale, stream)[0])
         answer = noisy >= self._bar
         self._left -= answer
         return answer
+
+    def _branch(self, number: int) -> BitStream:
+        if number in self._numbers:
+            raise UsageError(f"The run {self.label!r} has used number {number} for one question.")
+        self._numbers.add(number)
+        return self._stream.child(f"question {number}")
 
     def publish(self, box: Private[Counts]) -> Measurement:
         """A noisy histogram, already paid for by the run's own charge."""
