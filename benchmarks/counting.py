@@ -175,12 +175,12 @@ def warm_up(small: Path, towers: Places) -> None:
         local(ask)(small, towers)
 
 
-def _cpu() -> float:
+def cpu_seconds() -> float:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 
 
-def _peak_gib() -> float:
+def peak_gib() -> float:
     """Peak resident set of this process; getrusage's also remembers the parent's at the fork."""
     status = Path("/proc/self/status")
     if status.exists():
@@ -193,10 +193,10 @@ def measure_here(what: str, file: str, folder: Path) -> Figure:
     towers = read_towers(folder / "week" / "towers.csv")
     if what.startswith(("reading", "sampling, l", "weights, C", "three")):
         warm_up(small_of(folder, file), towers)
-    cpu, wall = _cpu(), time.perf_counter()
+    cpu, wall = cpu_seconds(), time.perf_counter()
     WORK[what](path_of(folder, file), towers)
-    spent = _cpu() - cpu, time.perf_counter() - wall
-    return Figure(what, file, *spent, _peak_gib())
+    spent = cpu_seconds() - cpu, time.perf_counter() - wall
+    return Figure(what, file, *spent, peak_gib())
 
 
 def measure(what: str, file: str, folder: Path, sources: Path | None = None) -> Figure:

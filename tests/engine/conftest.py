@@ -16,6 +16,7 @@ from tests.engine.reference import RelationalSource
 from sfumato.engine.local import LocalSource
 from sfumato.model.counts import Counting, Counts, SampleBound, WeightBound
 from sfumato.model.events import EventColumns, Events, TimeEncoding, UserEncoding
+from sfumato.model.masks import Masks, Measure
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.private import Private
 from sfumato.model.source import Source
@@ -92,7 +93,18 @@ class Town:
                 f"capped {counting}": source.capped_total(4, counting),
                 f"ladder {counting}": source.ladder((1, 2, 5, 9), counting),
             }
+        for measure, cap in ((Measure.VISITS, 3), (Measure.UNIQUE_PEOPLE, 1)):
+            one, many = (Masks.of(*shape, [asked(shape, k) for k in range(n)]) for n in (1, 70))
+            found[f"answer {measure}"] = source.answers(one, measure, cap)
+            found[f"answers {measure}"] = source.answers(many, measure, WeightBound(9.5, 0.9))
         return {name: self.opened(private) for name, private in found.items()}
+
+
+def asked(shape: tuple[int, int], k: int) -> tuple[list[int], list[int]]:
+    """Places and slots of a question that overlaps with the others."""
+    rng = np.random.default_rng(k)
+    some = [np.flatnonzero(rng.random(size) < rng.random()).tolist() for size in shape]
+    return some[0] or [0], some[1] or [k % shape[1]]
 
 
 @pytest.fixture(scope="session")

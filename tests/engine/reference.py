@@ -42,6 +42,7 @@ from sfumato.io.files import open_connection
 from sfumato.io.values import BAD
 from sfumato.model.counts import WEIGHT_UNITS, Counting, Counts, SampleBound, WeightBound
 from sfumato.model.events import UserEncoding
+from sfumato.model.masks import Masks, Measure
 from sfumato.model.private import Private
 from sfumato.model.source import NORM_UNITS
 
@@ -166,6 +167,32 @@ class Definition:
             + " UNION ALL ".join(parts)
         )
 
+    def capped_answer(self, unique: bool, cap: int) -> str:
+        """One question: the sum over users of min(visits inside, cap). Joins `asked_*`."""
+        each = "1" if unique else "COUNT(*)"
+        inside = (
+            "SELECT v.u FROM visits AS v JOIN asked_places AS p ON v.place = p.place "
+            "JOIN asked_slots AS s ON v.slot = s.slot AND p.question = s.question"
+        )
+        return (
+            f"SELECT COALESCE(SUM(LEAST(total, {cap})), 0) AS n FROM "
+            f"(SELECT u, {each} AS total FROM ({inside}) AS i GROUP BY u) AS t"
+        )
+
+    def answers(self, unique: bool, rule: WeightRule) -> str:
+        """Per question, the users' vectors scaled to the limit. Joins `asked_*`."""
+        each = "1" if unique else "COUNT(*)"
+        return (
+            f"WITH inside AS (SELECT v.u, p.question, {each} AS m FROM visits AS v "
+            "JOIN asked_places AS p ON v.place = p.place "
+            "JOIN asked_slots AS s ON v.slot = s.slot AND p.question = s.question "
+            "GROUP BY v.u, p.question), "
+            f"weights AS (SELECT u, {rule.sql('n2')} AS w FROM (SELECT u, {_squares('m')} AS n2 "
+            "FROM inside GROUP BY u) AS s) "
+            "SELECT i.question AS slot, SUM(x.w * i.m) AS n FROM inside AS i "
+            "JOIN weights AS x ON i.u = x.u GROUP BY i.question"
+        )
+
     def exact(self, counting: Counting) -> str:
         """Place x slot without any bound."""
         if counting is Counting.VISITS:
@@ -266,6 +293,20 @@ class RelationalSource(CountSource):
     def ladder(self, steps: tuple[int, ...], counting: Counting) -> Private[Counts]:
         sql = self._visits()[1].ladder(steps, counting)
         return base.ladder_counts(self._vector(sql, "slot", len(steps)), steps, counting)
+
+    def answers(self, masks: Masks, measure: Measure, bound: int | WeightBound) -> Private[Counts]:
+        connection, definition, _ = self._visits()
+        unique = measure is Measure.UNIQUE_PEOPLE
+        for name, words in (("place", masks.places), ("slot", masks.slots)):
+            bits = (words[:, :, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
+            member, question = np.nonzero(bits.reshape(len(words), -1))
+            asked = pa.table({name: member, "question": question})
+            connection.register(f"asked_{name}s", asked)
+        if isinstance(bound, int):
+            ((total,),) = connection.execute(definition.capped_answer(unique, bound)).fetchall()
+            return base.one_answer_count(int(total), bound, measure)
+        sql = definition.answers(unique, WeightRule.of(bound))
+        return base.answer_counts(self._vector(sql, "slot", masks.count), bound, measure)
 
     def exact(self, counting: Counting) -> Private[Counts]:
         values = self._table(self._visits()[1].exact(counting))

@@ -19,6 +19,8 @@ with norms q     2^16 C sqrt(slots)           2^16 C                     of coun
 place totals     2^16 C sqrt(places)          2^16 C                     L1 only: noise first
 slot totals      2^16 C sqrt(slots)           2^16 C                     (no places)
 capped total     cap                          cap                        (no places)
+one answer       C                            C                          (no places)
+answers          2^16 C sqrt(questions)       2^16 C                     (no places)
 ladder           2^24 sqrt(steps)             2^24                       (no places)
 exact            infinite                     infinite                   never measured
 ===============  ===========================  =========================  ====================
@@ -30,6 +32,9 @@ With norms q the same argument bounds sum over places of q times the count: the 
 about any map that sends a visit at (place, slot) to a vector of L2 norm at most q.
 Place totals: entries are rounded down from a vector scaled to C, but M may add up the entries
 of many places in one zone, which raises L2: measure first, map the noisy totals afterwards.
+One answer: a user adds min(visits inside, C), or one where people are asked for and C is 1.
+Answers: the user's *whole vector* over the questions is scaled to C, so any number of questions
+that overlap in any way move by C together; L1 by Cauchy-Schwarz over the questions.
 
 **Weights** min(most, C / norm) in fixed point, the same integer on every engine. With n the user's
 squared norm, an exact integer in units of 1/`units`^2, and W = floor(2^16 most) the largest weight
@@ -83,6 +88,7 @@ from sfumato.model.counts import (
 )
 from sfumato.model.events import Events
 from sfumato.model.ladder import LADDER_UNITS, ladder_gains
+from sfumato.model.masks import Masks, Measure
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.private import Private
 from sfumato.model.source import NORM_UNITS, Progress
@@ -197,6 +203,25 @@ def ladder_counts(
     return _boxed(values, LADDER_UNITS, l2 * math.sqrt(len(steps)), l2, counting, what)
 
 
+def one_answer_count(total: int, cap: int, measure: Measure) -> Private[Counts]:
+    what = f"{measure} of one question, at most {cap} a user"
+    values = np.array([total], np.int64)
+    return _boxed(values, 1, float(cap), float(cap), _counted(measure), what)
+
+
+def answer_counts(
+    values: NDArray[np.int64], bound: WeightBound, measure: Measure
+) -> Private[Counts]:
+    what = f"{measure} of {values.size} questions, scaled to norm {bound.limit:g}{_at_most(bound)}"
+    l2 = bound.limit * WEIGHT_UNITS
+    l1 = l2 * math.sqrt(values.size)
+    return _boxed(values, WEIGHT_UNITS, l1, l2, _counted(measure), what)
+
+
+def _counted(measure: Measure) -> Counting:
+    return Counting.VISITS if measure is Measure.VISITS else Counting.PEOPLE
+
+
 def exact_counts(values: NDArray[np.int64], counting: Counting) -> Private[Counts]:
     units = WEIGHT_UNITS if counting is Counting.PEOPLE else 1
     what = f"place x slot of {counting}, unbounded: never to be measured"
@@ -221,6 +246,23 @@ def checked_norms(norms: NDArray[Any], places: int, slots: int) -> NDArray[np.in
             remedy="Scale the weights of the map down: a visit at such a place counts nothing.",
         )
     return np.ascontiguousarray(array)
+
+
+def checked_masks(masks: Masks, places: int, slots: int) -> Masks:
+    """Questions about the places and slots that are counted. Public, so they may be refused."""
+    if (masks.places.shape[0], masks.slots.shape[0]) != (places, slots):
+        raise UsageError("The questions are about other places or slots.")
+    return masks
+
+
+def one_answer_cap(bound: int | WeightBound, measure: Measure) -> int:
+    """C of a single question."""
+    cap = checked_cap(bound) if isinstance(bound, int) else 0
+    if not cap or (measure is Measure.UNIQUE_PEOPLE and cap != 1):
+        raise UsageError(
+            "One question is bounded by a whole number of visits a person, and by 1 for people."
+        )
+    return cap
 
 
 def checked_cap(cap: int) -> int:
@@ -272,8 +314,12 @@ class CountSource:
         return fingerprint(self._events, self._places, self._grid, key, self._progress)
 
     def earlier_fingerprints(self, key: bytes) -> frozenset[str]:
-        """What a reservation made by an earlier version may hold for the same input."""
-        return earlier_fingerprints(self._described, self._places, self._grid, key)
+        """What a reservation made by an earlier version, or on Spark, may hold for this input."""
+        from sfumato.engine.spark.here import name_on_spark  # which is made of this
+
+        bound_to = (self._places, self._grid, key)
+        before = earlier_fingerprints(self._described, self._events, *bound_to)
+        return before | name_on_spark(self._events, *bound_to)
 
     @property
     def _shape(self) -> tuple[int, int]:
@@ -350,6 +396,19 @@ class Compiled(ABC):
         arguments = (counting is Counting.PEOPLE, ends, gains, float(LADDER_UNITS**2))
         values = self._ask("ladder", gains.shape, arguments)
         return ladder_counts(values, steps, counting)
+
+    def answers(self, masks: Masks, measure: Measure, bound: int | WeightBound) -> Private[Counts]:
+        masks, sets = checked_masks(masks, *self._shape), (masks.places, masks.slots)
+        if not isinstance(bound, WeightBound):
+            if masks.count != 1:
+                raise UsageError("Several questions are bounded by the norm of all their answers.")
+            cap = one_answer_cap(bound, measure)
+            values = self._ask("capped_answer", (1,), (*sets, cap))
+            return one_answer_count(int(values[0]), cap, measure)
+        unique = measure is Measure.UNIQUE_PEOPLE
+        arguments = (*sets, unique, _rule(bound, 1, WEIGHT_UNITS * bound.limit))
+        values = self._ask("answers", (masks.count,), arguments)
+        return answer_counts(values, bound, measure)
 
     def exact(self, counting: Counting) -> Private[Counts]:
         values = self._ask("exact", self._shape, (counting is Counting.PEOPLE,))

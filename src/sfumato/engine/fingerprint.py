@@ -4,10 +4,11 @@ A reservation is bound to the data it was made for, so that the same noise never
 inputs. The digest is keyed (BLAKE2b, 256 bits, the key hashed first so that any length is
 safe): whoever reads the ledger without the key cannot test a guess about the records.
 
-Files count by content and not by name, each with its length before it, in the order of their
-paths; tables by the bytes of their Arrow stream; rows that come in no particular order (out of a
+Files count by content and not by name (`sfumato.engine.content`), in the order of their paths;
+tables by the bytes of their Arrow stream; rows that come in no particular order (out of a
 database) by a digest of the multiset they are. How each part is read enters as well: the same
-file read with another user column is another input.
+file read with another user column is another input. Every byte is read every time: what the file
+system says about a file (its time, its size) is no proof that it is the same.
 
 **The multiset digest** (`rows_digest`) is the same for the same rows, in whatever order and files
 they come: a database sends its rows in an order that may differ from one run to the next, and a
@@ -19,8 +20,9 @@ instead of a random oracle). One row more, less or other changes the sum except 
 columns of an array, so that a table is taken in column by column; two 64-bit words come out of each
 row and are added up modulo 2^64.
 
-Reservations that were made before every part had a reading of its own hold a fingerprint of the
-first form; `earlier_fingerprints` gives those that the same files could have had then.
+Reservations of earlier versions hold fingerprints of earlier forms, which `earlier_fingerprints`
+gives for the same files: of the second, which hashed whole files with BLAKE2b alone, and of the
+first, from before every part had a reading of its own.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from sfumato.engine.content import Content
 from sfumato.io.values import bytes_of, validity
 from sfumato.model.compiled import compiled, inlined
 from sfumato.model.events import (
@@ -186,7 +189,7 @@ class _Sink:
 
     closed = False
 
-    def __init__(self, digests: Digests) -> None:
+    def __init__(self, digests: Digests | Sequence[Content]) -> None:
         self._digests = digests
 
     def write(self, data: object) -> int:
@@ -211,8 +214,8 @@ class _Sink:
         return False
 
 
-def _file(digests: Digests, path: Path, read: Callable[[int], None] | None = None) -> None:
-    """Digest a file piece by piece; `read` is told how many bytes each piece had."""
+def _file(digests: Digests, path: Path) -> None:
+    """Digest a file piece by piece, its length first."""
     size = path.stat().st_size.to_bytes(8, "little")
     for digest in digests:
         digest.update(size)
@@ -220,11 +223,19 @@ def _file(digests: Digests, path: Path, read: Callable[[int], None] | None = Non
         while piece := file.read(_PIECE):
             for digest in digests:
                 digest.update(piece)
-            if read is not None:
-                read(len(piece))
 
 
-def _table(digests: Digests, part: EventTable) -> None:
+def _content(path: Path, key: bytes, read: Callable[[int], None]) -> tuple[str, int]:
+    """Digest and length of what is in a file now."""
+    content = Content(key)
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(content.room):
+            content.took(size)
+            read(size)
+    return content.hexdigest(), content.size
+
+
+def _table(digests: Digests | Sequence[Content], part: EventTable) -> None:
     try:
         table = part.table.combine_chunks()
     except pa.ArrowInvalid:  # one value more than a dictionary's indices can tell apart
@@ -282,14 +293,12 @@ def fingerprint(
     events: Events, places: Places, grid: TimeGrid, key: bytes, progress: Progress | None = None
 ) -> str:
     """64 hex digits over the records, how they are read, the places and the grid."""
-    digest = _new(key)
-    digest.update(repr(("sfumato-input/2", places.fingerprint(), grid.fingerprint())).encode())
     if events.unordered:
         if progress is not None:
             progress("fingerprint of the input", -1.0)
-        readings = sorted({repr(_meaning(part.reading)) for part in events.parts})
-        digest.update(repr(readings).encode() + _multiset(events, key))
-        return digest.hexdigest()
+        return _second_form(events, places, grid, key)
+    digest = _new(key)
+    digest.update(repr(("sfumato-input/3", places.fingerprint(), grid.fingerprint())).encode())
     files = _files(events)
     whole, done = max(1, sum(_size(part.path) for part in files)), 0
 
@@ -300,9 +309,32 @@ def fingerprint(
             progress("fingerprint of the input", min(1.0, done / whole))
 
     for part in files:
-        how = (str(part.format), part.delimiter, part.header, part.keys, _meaning(part.reading))
-        digest.update(repr(how).encode())
-        _file([digest], part.path, read)
+        digest.update(repr((_how(part), *_content(part.path, key, read))).encode())
+    for table in events.parts:
+        if isinstance(table, EventTable):
+            content = Content(key)
+            _table([content], table)
+            how = ("table", _meaning(table.reading))
+            digest.update(repr((how, content.hexdigest(), content.size)).encode())
+    return digest.hexdigest()
+
+
+def _how(part: EventFile) -> tuple[object, ...]:
+    """How a file is read."""
+    return str(part.format), part.delimiter, part.header, part.keys, _meaning(part.reading)
+
+
+def _second_form(events: Events, places: Places, grid: TimeGrid, key: bytes) -> str:
+    """BLAKE2b over everything. Rows without an order keep this form; its spelling is frozen."""
+    digest = _new(key)
+    digest.update(repr(("sfumato-input/2", places.fingerprint(), grid.fingerprint())).encode())
+    if events.unordered:
+        readings = sorted({repr(_meaning(part.reading)) for part in events.parts})
+        digest.update(repr(readings).encode() + _multiset(events, key))
+        return digest.hexdigest()
+    for part in _files(events):
+        digest.update(repr(_how(part)).encode())
+        _file([digest], part.path)
     for table in events.parts:
         if isinstance(table, EventTable):
             digest.update(repr(("table", _meaning(table.reading))).encode())
@@ -311,15 +343,25 @@ def fingerprint(
 
 
 def earlier_fingerprints(
-    events: Events, places: Places, grid: TimeGrid, key: bytes
+    described: Events, events: Events, places: Places, grid: TimeGrid, key: bytes
 ) -> frozenset[str]:
+    """What a reservation of an earlier version may hold for these records.
+
+    `events` are the described ones, resolved for the places: by names or by coordinates.
+    """
+    if events.unordered:
+        return frozenset()
+    return _first_form(described, places, grid, key) | {_second_form(events, places, grid, key)}
+
+
+def _first_form(events: Events, places: Places, grid: TimeGrid, key: bytes) -> frozenset[str]:
     """What a reservation of the first form may hold for these records; empty if nothing.
 
     That form described all parts at once and took what it did not know from the first rows, so
     there are a few possibilities: texts with offsets or without, coordinates used or left out.
     The records themselves are in each of them, to the byte.
     """
-    if not events.parts or events.unordered:
+    if not events.parts:
         return frozenset()
     first = events.parts[0]
     how = {(part.reading, _cut(part)) for part in events.parts}

@@ -32,24 +32,20 @@ from numpy.typing import NDArray
 
 from sfumato.engine import base, intake, tally
 from sfumato.engine.base import Compiled, CountSource
-from sfumato.engine.intake import (
-    Block,
-    Grouping,
-    LocatedPlaces,
-    NamedPlaces,
-    PlaceFinder,
-    in_threads,
-)
+from sfumato.engine.grouping import Block, Grouping
+from sfumato.engine.intake import LocatedPlaces, NamedPlaces, PlaceFinder
+from sfumato.engine.partition import in_threads
 from sfumato.engine.sampling import STRIDE, sampled, seeds_of
-from sfumato.engine.user_ids import Ids, ids_for
+from sfumato.errors import InputError
 from sfumato.geography.locate import Locator
 from sfumato.io.events import expected_rows, rows_of, without_damaged
 from sfumato.io.files import open_connection
 from sfumato.io.formats import Damaged
 from sfumato.io.rows import Positions
 from sfumato.io.values import BAD, validity
-from sfumato.model.counts import Counts, SampleBound
+from sfumato.model.counts import Counts, SampleBound, WeightBound
 from sfumato.model.events import Events
+from sfumato.model.masks import Masks, Measure
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.private import Private
 from sfumato.model.source import Progress
@@ -130,45 +126,65 @@ def uniform_step(grid: TimeGrid) -> int:
     return int(steps[0]) if bool((steps == steps[0]).all()) else 0
 
 
-@lru_cache(maxsize=2)
-def place_finder(places: Places) -> PlaceFinder:
-    """How rows find their place: by name, or by coordinates in zones.
+def _always(places: Places, grid: TimeGrid) -> bool:
+    """Whether every place has one row, valid throughout the period."""
+    first, last = grid.period
+    alone = np.unique(places.ids).size == len(places)
+    return alone and bool((places.valid_from <= first).all() and (places.valid_to >= last).all())
 
-    Kept, because a live stream counts every slot anew with the same places.
-    """
+
+def place_finder(places: Places) -> PlaceFinder:
+    """How rows find their place: by name, or by coordinates in zones."""
+    return PlaceFinder(*_place_tables(places))
+
+
+@lru_cache(maxsize=2)
+def _place_tables(places: Places) -> tuple[NamedPlaces, LocatedPlaces | None]:
+    """Kept, because a live stream counts every slot anew with the same places."""
     located = None
     if places.kind is PlaceKind.ZONES:
         located = LocatedPlaces(places, Locator(places))
-    return PlaceFinder(NamedPlaces(places), located)
+    return NamedPlaces(places), located
 
 
 class Judge:
     """Cells of rows, and a tally of why the others have none."""
 
-    def __init__(self, places: Places, grid: TimeGrid, place_bits: int) -> None:
+    def __init__(
+        self, places: Places, grid: TimeGrid, place_bits: int, dtype: Any = np.int64
+    ) -> None:
         self._places = places
         self._grid = grid
         self._bits = place_bits
+        self._dtype = dtype
         self._step = uniform_step(grid)
+        self._plain = self._step > 0 and grid.slot_of_cut.size == 0 and _always(places, grid)
         self._finder = place_finder(places)
         self._tally = np.zeros(intake.REASONS, np.int64)
         self._first = np.zeros(intake.REASONS, np.int64)
         self._unreadable = 0
         self.rows = 0
 
-    def cells(self, found: Positions) -> NDArray[np.int64]:
+    def cells(self, found: Positions) -> NDArray[Any]:
         """`slot << place_bits | place` of every row, -1 where it does not count."""
-        where, groups = self._finder.find(found)
-        cells = np.empty(found.rows, np.int64)
+        where, names, groups = self._finder.entries(found)
+        cells = np.empty(found.rows, self._dtype)
+        there, known, cuts = validity(found.user), found.time_valid, self._grid.cuts
+        whole = not (there.size or known.size or found.unreadable)
+        plain = (found.time, where, names, cuts, self._step, self._bits, cells)
+        if self._plain and whole and not intake.judge_plain(*plain):
+            self.rows += found.rows
+            return cells
         intake.judge(
             found.time,
-            found.time_valid,
-            validity(found.user),
+            known,
+            there,
             where,
+            names,
             groups,
             self._places.valid_from,
             self._places.valid_to,
-            self._grid.cuts,
+            cuts,
             self._grid.slot_of_cut,
             self._step,
             BAD,
@@ -243,20 +259,25 @@ def read_events(
     threads: int,
     memory: int,
     progress: Progress | None,
-) -> tuple[Grouping, Ids, DropLog]:
-    """Read everything once: grouped rows, the table of ids, and what was dropped."""
+    keep: Callable[[NDArray[Any]], None] | None = None,
+) -> tuple[Grouping, DropLog]:
+    """Read everything once: grouped rows, and what was dropped.
+
+    `keep` makes cells of rows that are judged and not to be kept negative.
+    """
     slot_bits = max(1, (grid.slots - 1).bit_length())
     while True:
-        grouping = Grouping(place_bits + slot_bits, memory // 2, threads)
-        ids = ids_for(events.user)
-        judge = Judge(places, grid, place_bits)
+        expected = _expected(events)
+        cell_bits = place_bits + slot_bits
+        grouping = Grouping(events.user, cell_bits, memory // 2, threads, expected)
+        judge = Judge(places, grid, place_bits, grouping.dtype)
         try:
-            expected = expected_rows(events) if progress is not None else 0
             found_rows = rows_of(events, period=grid.period, dictionaries=True)
             for found in ahead(found_rows) if threads > 1 else found_rows:
                 cells = judge.cells(found)
-                packed = np.empty(cells.size, grouping.dtype)
-                grouping.add(ids.encode(found.user, cells, packed), packed)
+                if keep is not None:
+                    keep(cells)
+                grouping.add(found.user, cells)
                 if progress is not None:
                     progress("reading events", judge.rows / expected if expected else -1.0)
         except Damaged as error:
@@ -266,10 +287,30 @@ def read_events(
         except BaseException:
             grouping.close()
             raise
-        grouping.finish(ids.count)
-        return grouping, ids, judge.log(len(events.unfit))
+        grouping.finish()
+        return grouping, judge.log(len(events.unfit))
 
 
+def _expected(events: Events) -> int:
+    """About how many rows there are; 0 where it is not known, or a file is damaged."""
+    try:
+        return expected_rows(events) if len(events.parts) <= _FOOTERS else 0
+    except InputError:
+        return 0
+
+
+def _kept(masks: Masks, bits: int, alone: bool) -> Callable[[NDArray[Any]], None]:
+    """Keeps rows that lie in a question; `alone`: as one cell, where people are asked for."""
+    asked = masks.union()
+    one = -1
+    if alone and asked.any():
+        place, slot = (int(found[0]) for found in np.nonzero(asked))
+        one = (slot << bits) | place
+    return lambda cells: intake.keep_asked(cells, bits, asked, one)
+
+
+_FOOTERS = 256
+"""Files whose footers are read twice, to know how much room their rows need."""
 _THREAD_CELLS = 1 << 24
 """Larger arrays are not copied for every thread."""
 _FEW = 4096
@@ -284,12 +325,13 @@ def _default_memory() -> int:
 class LocalSource(CountSource, Compiled):
     """Bounded counts by the compiled pass. Reads its events at the first question."""
 
-    _loaded: tuple[Grouping, Ids, DropLog] | None = None
+    _loaded: tuple[Grouping, DropLog] | None = None
+    _asked = False
 
     @property
     def drops(self) -> DropLog:
         """What was dropped and why, for the holder's internal log only."""
-        return self._rows()[2]
+        return self._rows()[1]
 
     def close(self) -> None:
         """Forget the rows and remove spilled files; the next question reads again."""
@@ -300,13 +342,13 @@ class LocalSource(CountSource, Compiled):
     def sampled(self, bound: SampleBound, key: bytes) -> Private[Counts]:
         key = base.checked_key(key)
         limit = min(bound.slots, self._grid.slots)
-        _, ids, _ = self._rows()
+        user = self._rows()[0].user
         with open_connection(threads=self._threads, memory_limit=self._memory // 4) as connection:
 
             def arguments(block: Block) -> tuple[Any, ...]:
                 seeds = seeds_of(
                     block,
-                    ids,
+                    user,
                     key,
                     bits=self._bits,
                     limit=limit,
@@ -318,22 +360,41 @@ class LocalSource(CountSource, Compiled):
             values = self._count(self._shape, sampled, arguments)
         return base.sampled_counts(values, bound, self._grid)
 
+    def answers(self, masks: Masks, measure: Measure, bound: int | WeightBound) -> Private[Counts]:
+        """The first time, only the rows inside are kept, and not for longer: a third of the work.
+
+        Whoever asks again is given what all rows say, read once.
+        """
+        if self._loaded is not None or self._asked:
+            return super().answers(masks, measure, bound)
+        self._asked = True
+        alone = masks.count == 1 and measure is Measure.UNIQUE_PEOPLE
+        self._loaded = self._read(_kept(base.checked_masks(masks, *self._shape), self._bits, alone))
+        try:
+            return super().answers(masks, measure, bound)
+        finally:
+            self.close()
+
     @property
     def _memory(self) -> int:
         return self._memory_limit if self._memory_limit is not None else _default_memory()
 
-    def _rows(self) -> tuple[Grouping, Ids, DropLog]:
+    def _rows(self) -> tuple[Grouping, DropLog]:
         if self._loaded is None:
-            self._loaded = read_events(
-                self._events,
-                self._places,
-                self._grid,
-                place_bits=self._bits,
-                threads=self._threads,
-                memory=self._memory,
-                progress=self._progress,
-            )
+            self._loaded = self._read()
         return self._loaded
+
+    def _read(self, keep: Callable[[NDArray[Any]], None] | None = None) -> tuple[Grouping, DropLog]:
+        return read_events(
+            self._events,
+            self._places,
+            self._grid,
+            place_bits=self._bits,
+            threads=self._threads,
+            memory=self._memory,
+            progress=self._progress,
+            keep=keep,
+        )
 
     def _ask(
         self, kernel: str, shape: tuple[int, ...], arguments: tuple[Any, ...]

@@ -45,8 +45,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.engine.intake import Block, in_threads
-from sfumato.engine.user_ids import Ids
+from sfumato.engine.grouping import Block
+from sfumato.engine.partition import in_threads
 from sfumato.model.compiled import compiled
 from sfumato.model.events import UserEncoding
 
@@ -283,15 +283,19 @@ _BATCH = 1 << 20
 
 
 def _hashed(
-    connection: duckdb.DuckDBPyConnection, ids: Ids, codes: NDArray[np.int64], key: bytes
+    connection: duckdb.DuckDBPyConnection,
+    block: Block,
+    user: UserEncoding,
+    users: NDArray[np.int64],
+    key: bytes,
 ) -> NDArray[np.int64]:
-    """The two seeds of each code, one row a code."""
-    seeds = np.zeros((codes.size, 2), np.int64)
-    for start in range(0, codes.size, _BATCH):
-        some = codes[start : start + _BATCH]
+    """The two seeds of each user, one row a user."""
+    seeds = np.zeros((users.size, 2), np.int64)
+    for start in range(0, users.size, _BATCH):
+        some = users[start : start + _BATCH]
         index = np.arange(start, start + some.size, dtype=np.int64)
-        connection.register("needed", pa.table({"i": index, "u": ids.of(some)}))
-        sql = seeds_sql(key, ids.encoding, "needed", ("i",), DUCKDB)
+        connection.register("needed", pa.table({"i": index, "u": block.ids(some)}))
+        sql = seeds_sql(key, user, "needed", ("i",), DUCKDB)
         found = {
             name: np.asarray(column, np.int64)
             for name, column in connection.execute(sql).fetchnumpy().items()
@@ -304,7 +308,7 @@ def _hashed(
 
 def seeds_of(
     block: Block,
-    ids: Ids,
+    user: UserEncoding,
     key: bytes,
     *,
     bits: int,
@@ -323,4 +327,4 @@ def seeds_of(
     users = np.flatnonzero(needed)
     seed_at = np.full(block.users, -1, np.int32)
     seed_at[users] = np.arange(users.size, dtype=np.int32)
-    return seed_at, _hashed(connection, ids, block.codes(users), key)
+    return seed_at, _hashed(connection, block, user, users, key)

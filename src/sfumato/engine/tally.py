@@ -1,4 +1,4 @@
-"""Compiled passes over users: weights, totals, exact counts. The definition's integers, exactly.
+"""Compiled passes over users: weights, totals, answers. The definition's integers, exactly.
 
 Each takes users low..high of a block (offsets, sorted distinct cells), adds to `out`, and
 checks the bound on what it counted: it returns the number of users above it, which the caller
@@ -244,6 +244,92 @@ def ladder(
             counted += np.float64(entry) * np.float64(entry)
             below = steps[k]
         above += counted > most
+    return above
+
+
+@compiled
+def capped_answer(
+    rows: Rows, low: Int, high: Int, places: Array, slots: Array, cap: Int, out: Array
+) -> Int:
+    """One question: the sum over users of min(visits inside, cap)."""
+    cells, offsets, bits = rows
+    mask = (np.int64(1) << bits) - 1
+    for user in range(low, high):
+        inside = np.int64(0)
+        for i in range(offsets[user], offsets[user + 1]):
+            cell = np.int64(cells[i])
+            inside += (places[cell & mask, 0] & slots[cell >> bits, 0]) != 0
+        out[0] += min(inside, cap)
+    return 0
+
+
+_SEQUENCE = 0x03F79D71B4CB0A89
+"""A de Bruijn sequence: its 64 windows of six bits all differ, so a product's top bits say which
+power of two it was multiplied by."""
+_WINDOWS = np.zeros(64, np.int64)
+for _k in range(64):
+    _WINDOWS[(_SEQUENCE << _k) % (1 << 64) >> 58] = _k
+
+
+@compiled
+def _lowest(word: Int) -> Int:
+    """Which bit of a word is the lowest one set."""
+    alone = word & (~word + np.uint64(1))
+    return _WINDOWS[(alone * np.uint64(_SEQUENCE)) >> np.uint64(58)]
+
+
+@compiled
+def answers(
+    rows: Rows,
+    low: Int,
+    high: Int,
+    places: Array,
+    slots: Array,
+    unique: bool,
+    rule: Rule,
+    out: Array,
+) -> Int:
+    """Several questions: each user's vector of answers, scaled.
+
+    An entry is the user's visits inside the question, or one where `unique` asks for people.
+    """
+    cells, offsets, bits = rows
+    whole_up_to, whole, scale, ceiling = rule
+    mask = (np.int64(1) << bits) - 1
+    words = places.shape[1]
+    inside = np.zeros(out.size, np.int64)
+    met = np.zeros(words, np.uint64)
+    one = np.uint64(1)
+    above = 0
+    for user in range(low, high):
+        for i in range(offsets[user], offsets[user + 1]):
+            cell = np.int64(cells[i])
+            place, slot = cell & mask, cell >> bits
+            for k in range(words):
+                both = places[place, k] & slots[slot, k]
+                met[k] |= both
+                while both != 0 and not unique:
+                    inside[64 * k + _lowest(both)] += 1
+                    both &= both - one
+        norm = np.int64(0)
+        for k in range(words):
+            both = met[k]
+            while both != 0:
+                norm = _plus_square(norm, 1 if unique else inside[64 * k + _lowest(both)])
+                both &= both - one
+        weight = weight_of(norm, whole_up_to, whole, scale)
+        counted = 0.0
+        for k in range(words):
+            both = met[k]
+            while both != 0:
+                at = 64 * k + _lowest(both)
+                entry = weight if unique else weight * inside[at]
+                out[at] += entry
+                counted += np.float64(entry) * np.float64(entry)
+                inside[at] = 0
+                both &= both - one
+            met[k] = 0
+        above += np.sqrt(counted) > ceiling * SLACK
     return above
 
 

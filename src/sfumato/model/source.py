@@ -4,7 +4,7 @@ Only the wall can open the arrays. Every query states what one user can change, 
 the same bytes on every engine for the same key, whatever the order of rows, the number of threads
 or the way the files were split.
 
-Five ways of counting, and what each estimates:
+Six ways of counting, and what each estimates:
 
 =====================  ===================================  ============  ====================
 question               mass of one user that is kept        L2            estimates
@@ -13,6 +13,7 @@ question               mass of one user that is kept        L2            estima
 `weighted`, `visits`   w in every place and slot visited    C             `visits`, shrunk
 `weighted`, `people`   w in every slot, split over places   C             `people`, shrunk
 `ladder`               its part in each step of activity    1 in all      activity, its law
+`answers`              min(its visits inside, C), or w      C             visits, people
 `exact`                all of it                            infinite      the truth
 =====================  ===================================  ============  ====================
 
@@ -44,6 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.model.counts import Counting, Counts, SampleBound, WeightBound
+from sfumato.model.masks import Masks, Measure
 from sfumato.model.private import Private
 from sfumato.model.time_grid import TimeGrid
 
@@ -124,6 +126,19 @@ class Source(Protocol):
         `sfumato.model.ladder`, whose `step_sums` undoes the gains of a measured ladder).
         """
 
+    def answers(self, masks: Masks, measure: Measure, bound: int | WeightBound) -> Private[Counts]:
+        """Vector over questions, each a set of places times a set of slots.
+
+        With a whole number C, one question: the sum over users of min(v_u, C), where v_u is the
+        number of distinct (place, slot) pairs inside; for `unique_people` C is 1. Sensitivity C.
+
+        With `WeightBound(C)`, any number of questions: user u's vector (v_u for each question, or
+        one where any pair is inside) times min(most, C / its L2 norm) on the 2^16 lattice. L2 C
+        over *all questions together*, whatever they have in common, by construction; never the
+        norm of a single visit's column, which says nothing about a user with many. L1
+        C sqrt(questions).
+        """
+
     def exact(self, counting: Counting) -> Private[Counts]:
         """Unbounded counts, the truth for `evaluate`. Sensitivity infinite: never measured.
 
@@ -187,6 +202,10 @@ class RememberingSource:
     def ladder(self, steps: tuple[int, ...], counting: Counting) -> Private[Counts]:
         question = ("ladder", steps, counting)
         return self._once(question, lambda: self._source.ladder(steps, counting))
+
+    def answers(self, masks: Masks, measure: Measure, bound: int | WeightBound) -> Private[Counts]:
+        question = ("answers", masks.digest(), measure, bound)
+        return self._once(question, lambda: self._source.answers(masks, measure, bound))
 
     def exact(self, counting: Counting) -> Private[Counts]:
         return self._once(("exact", counting), lambda: self._source.exact(counting))

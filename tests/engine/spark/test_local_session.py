@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
+from tests.engine.conftest import asked
 from tests.engine.reference import RelationalSource
 
 from sfumato.density.registry import SCHEMES
@@ -25,6 +26,7 @@ from sfumato.geography.overlay import Layout
 from sfumato.io.events import read_events
 from sfumato.io.tables import is_spark_frame
 from sfumato.model.counts import Counting, SampleBound, WeightBound
+from sfumato.model.masks import Masks, Measure
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid, period_of
 from sfumato.privacy.wall import Wall
@@ -124,6 +126,34 @@ def test_every_scheme_gives_the_same_bytes_on_every_engine(
         assert here == scheme_runs(source, towers, grid)
     finally:
         source.close()
+
+
+def test_questions_get_the_same_bytes_on_every_engine(
+    town: Any, spark: Any, rows: Any, tmp_path: Path
+) -> None:
+    """One clipped question, people, batches of several words; text ids, files in parts."""
+    towers, grid = town.towers(TOWERS), town.grid(2)
+    table = town.table([(f"person {row[0]}", *row[1:]) for row in rows], pa.string())
+    for number, start in enumerate(range(0, len(rows), 900)):
+        pq.write_table(table.slice(start, 900), tmp_path / f"part-{number}.parquet")
+    shape = (TOWERS, grid.slots)
+    one, many = (Masks.of(*shape, [asked(shape, k) for k in range(n)]) for n in (1, 130))
+    questions: list[tuple[Masks, Measure, int | WeightBound]] = [
+        (one, Measure.VISITS, 3),
+        (one, Measure.UNIQUE_PEOPLE, 1),
+        (many, Measure.VISITS, WeightBound(7.5)),
+        (many, Measure.UNIQUE_PEOPLE, WeightBound(2.5)),
+    ]
+    cluster = open_source(spark.read.parquet(str(tmp_path)), towers, grid)
+    try:
+        for question in questions:
+            found = town.opened(cluster.answers(*question))
+            for here in (LocalSource, RelationalSource):  # each reads for this question alone
+                wanted = town.opened(here(read_events(tmp_path), towers, grid).answers(*question))
+                assert found.values.tobytes() == wanted.values.tobytes()
+                assert (found.l1, found.l2, found.what) == (wanted.l1, wanted.l2, wanted.what)
+    finally:
+        cluster.close()
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,10 +28,9 @@ from numpy.typing import NDArray
 
 from sfumato.engine import tally as kernels
 from sfumato.engine.base import BoundBroken
-from sfumato.engine.intake import Block, Grouping
+from sfumato.engine.grouping import Block, Grouping
 from sfumato.engine.sampling import STRIDE, sampled, seeds_of
 from sfumato.engine.spark.rows import TALLIES, add_tallies
-from sfumato.engine.user_ids import Ids, ids_for
 from sfumato.io.files import open_connection
 from sfumato.io.values import numbers
 from sfumato.model.events import UserEncoding
@@ -55,22 +54,10 @@ class Intake:
     slot_bits: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BlockIds:
-    """The ids of one block's users."""
-
-    encoding: UserEncoding
-    column: Any
-
-    def of(self, codes: NDArray[np.int64]) -> Any:
-        return self.column.take(pa.array(codes))
-
-
 def blocks(batches: Iterator[Any], intake: Intake) -> Iterator[Any]:
     """All rows of a task to blocks of users, with what the task saw in front."""
     cell_bits = intake.place_bits + intake.slot_bits
-    grouping = Grouping(cell_bits, _MEMORY, 1)
-    ids = ids_for(intake.user)
+    grouping = Grouping(intake.user, cell_bits, _MEMORY, 1)
     seen: set[int] = set()
     tally = np.zeros(TALLIES, np.int64)
     mask = (np.int64(1) << BUCKET_SHIFT) - 1
@@ -88,16 +75,14 @@ def blocks(batches: Iterator[Any], intake: Intake) -> Iterator[Any]:
         else:
             seen.update(np.unique(bucket).tolist())
         cells = packed & mask if whole else np.where(inside, packed & mask, np.int64(-1))
-        room = np.empty(cells.size, grouping.dtype)
-        grouping.add(ids.encode(batch.column("u"), cells, room), room)
+        grouping.add(batch.column("u"), cells.astype(grouping.dtype))
     try:
-        grouping.finish(ids.count)
+        grouping.finish()
         buckets = np.array(sorted(seen), np.int64).tobytes()
         yield _batch([_row(buckets=buckets, tally=tally.tobytes())])
         for block in grouping.blocks():
             for part in _parts(block):
-                users = np.arange(part[0], part[1], dtype=np.int64)
-                column = ids.of(block.codes(users))
+                column = block.ids(np.arange(*part, dtype=np.int64))
                 yield _batch([_packed(block, part, column, intake)])
     finally:
         grouping.close()
@@ -111,8 +96,8 @@ def _times(batch: Any, which: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.ones(int(np.count_nonzero(which)), np.int64)
 
 
-def unpacked(batch: Any, row: int, user: UserEncoding) -> tuple[Block, BlockIds, int]:
-    """A block, its ids, and the bits of a cell that are its place."""
+def unpacked(batch: Any, row: int, user: UserEncoding) -> tuple[Block, int]:
+    """A block, and the bits of a cell that are its place."""
 
     def raw(name: str) -> Any:
         return batch.column(name)[row].as_buffer()
@@ -126,7 +111,8 @@ def unpacked(batch: Any, row: int, user: UserEncoding) -> tuple[Block, BlockIds,
     else:
         kind = pa.large_string() if user is UserEncoding.TEXT else pa.large_binary()
         column = pa.Array.from_buffers(kind, count, [None, raw("ends"), raw("ids")])
-    return Block(offsets, cells), BlockIds(user, column), batch.column("bits")[row].as_py()
+    block = Block(offsets, cells, lambda users: column.take(pa.array(users)))
+    return block, batch.column("bits")[row].as_py()
 
 
 def _parts(block: Block) -> Iterator[tuple[int, int]]:
@@ -192,6 +178,8 @@ _KERNELS: dict[str, Callable[..., int]] = {
     "slot_totals": kernels.slot_totals,
     "capped_total": kernels.capped_total,
     "ladder": kernels.ladder,
+    "capped_answer": kernels.capped_answer,
+    "answers": kernels.answers,
     "exact": kernels.exact,
 }
 _OUT = 1 << 16
@@ -228,13 +216,13 @@ def counted(batches: Iterator[Any], question: Question, user: UserEncoding) -> I
                     raw = batch.column("buckets")[row].as_buffer()
                     buckets.append(np.frombuffer(raw, np.int64))
                     continue
-                block, ids, bits = unpacked(batch, row, user)
+                block, bits = unpacked(batch, row, user)
                 rows = (block.cells, block.offsets, bits)
                 if question.kernel == "sampled":
                     limit, key = question.arguments
                     seeds = seeds_of(
                         block,
-                        cast(Ids, ids),
+                        user,
                         key,
                         bits=bits,
                         limit=limit,

@@ -99,10 +99,12 @@ def collected(frame: Any, options: ReadOptions) -> Events:
 
 LONGEST_SEEN = 1 << 26
 """Bytes above which Hadoop's reader skips a record by itself, in constant memory."""
+_READ = (Parquet, LineFormat)
 NUMBER = "xxhash64(_metadata.file_path)"
 """A file's number, in SQL."""
 _GLOB = re.compile(r"[][{}*?\\]")
 _HERE = re.compile(r"file:(//)?(?=/)")
+_ON_DISK = "file://"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,6 +127,15 @@ class Store:
         """The frame of lines of text files, their bytes as they are."""
         return self._load(_text(self.session), parts)
 
+    def seen_here(self, events: Events) -> bool:
+        """Whether all of it are files that this machine sees too."""
+        return all(
+            isinstance(part, EventFile)
+            and self.addresses.get(part.label, "").startswith(_ON_DISK)
+            and part.path.is_file()
+            for part in events.parts
+        )
+
     def _load(self, reader: Any, parts: Sequence[EventFile]) -> Any:
         paths = [self.addresses[part.label] for part in parts]
         # Half of a damaged file is not read, whatever the session is set to; and folders' names
@@ -146,7 +157,7 @@ def read_files(
 ) -> tuple[Events, Store]:
     """Describe the files that paths, folders, patterns and addresses mean."""
     said = None if format is None else format_named(format)
-    if said is not None and not isinstance(said, Parquet | LineFormat):
+    if said is not None and not isinstance(said, _READ):
         raise UsageError(f"Spark does not read {said.name}.", remedy="Leave `engine` out.")
     store, layouts = Store(session), _Layouts(session)
     here = [path for text in texts if (path := _local(text)) is not None]
@@ -190,6 +201,20 @@ def read_files(
         notes = tuple(dict.fromkeys((*notes, *described.notes)))
     _number(store, [part for part in parts if part.label in near])
     return Events(tuple(parts), notes, unfit=tuple(unfit)), store
+
+
+def stored(session: Any, events: Events) -> Store:
+    """How Spark gets at files that were described on this machine; each is read as described."""
+    store, layouts = Store(session), _Layouts(session)
+    for part in events.parts:
+        if not isinstance(part, EventFile) or not isinstance(FORMATS[part.format], _READ):
+            raise UsageError("Spark does not read these events.", remedy="Leave `engine` out.")
+        store.addresses[part.label] = address_of(part.path)
+        if part.format == Parquet.name:
+            layouts.schema(Located(part.path, part.named), Parquet(), store, (), near=True)
+            store.schemas[part.label] = layouts.spark[part.label]
+    _number(store, [part for part in events.parts if isinstance(part, EventFile)])
+    return store
 
 
 def _check_name(label: str) -> None:
@@ -256,7 +281,7 @@ def _local(text: str) -> str | None:
 
 def address_of(path: Path) -> str:
     """A local file by its full address: the cluster's default may be another file system."""
-    return _escaped("file://" + str(path.absolute()))
+    return _escaped(_ON_DISK + str(path.absolute()))
 
 
 def _escaped(path: str) -> str:

@@ -43,11 +43,20 @@ from numpy.typing import NDArray
 
 from sfumato.engine import base
 from sfumato.engine.base import Compiled
+from sfumato.engine.fingerprint import earlier_fingerprints, fingerprint
 from sfumato.engine.local import DropLog
 from sfumato.engine.spark import blocks, survey
 from sfumato.engine.spark import blocks as passes
 from sfumato.engine.spark.blocks import Question
-from sfumato.engine.spark.files import Store, address_of, describe, read_files, shown, texts_of
+from sfumato.engine.spark.files import (
+    Store,
+    address_of,
+    describe,
+    read_files,
+    shown,
+    stored,
+    texts_of,
+)
 from sfumato.engine.spark.rows import TALLIES, Recipe, judged, log_of, scans_of
 from sfumato.engine.spark.session import guarded, open_session, without_records
 from sfumato.errors import UsageError
@@ -135,12 +144,15 @@ class SparkSource(Compiled):
         return survey.fingerprint(self._survey, self._places, self._grid, key)
 
     def earlier_fingerprints(self, key: bytes) -> frozenset[str]:
-        """What a reservation made by an earlier version may hold for the same input."""
+        """What a reservation made by an earlier version, or on one machine, may hold for it."""
         whole = scans_of(self.events, self._store)  # with columns that are not used any more
         bound_to = (self._places, self._grid, key)
-        return survey.earlier_fingerprints(whole, *bound_to) | survey.earlier_fingerprints(
-            self._scans, *bound_to
-        )
+        found = survey.earlier_fingerprints(whole, *bound_to)
+        found |= survey.earlier_fingerprints(self._scans, *bound_to)
+        if self._store.seen_here(self._resolved):
+            found |= earlier_fingerprints(self.events, self._resolved, *bound_to)
+            found |= {fingerprint(self._resolved, *bound_to)}
+        return found
 
     def close(self) -> None:
         """Let the blocks go, and the session where it is ours."""
@@ -323,6 +335,8 @@ def open_source(
 def _read(
     session: Any, events: object, options: ReadOptions, format: str | None
 ) -> tuple[Events, Store]:
+    if isinstance(events, Events):  # described on this machine: what a pipeline holds
+        return events, stored(session, events)
     texts = texts_of(events)
     first = texts[0]
     label = shown(first)

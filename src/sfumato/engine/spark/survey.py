@@ -10,8 +10,8 @@ added or doubled row another one, up to a chance of about 2^-128 for changes mad
 key. A text file's header is one of its lines, so that lines in more files are another input. It
 guards against data that changes between two runs, as the fingerprint of files does, not against
 a holder who forges his own data. Without the key nobody can test a guess about the records. It
-is not the fingerprint of the local engine, so a reservation is resumed on the engine on which it
-was made.
+is not the fingerprint of the local engine; a reservation of the other one is recognised by
+computing its name (`here`, and `SparkSource.earlier_fingerprints`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def survey(scans: Sequence[Scan], key: bytes) -> Survey:
     totals: dict[str, Sums] = {}
     for scan in scans:
         for number, sums in _summed(scan, seeds_of(key)).items():
-            how = _how(scan, scan.parts[number])
+            how = how_read(scan, scan.parts[number])
             before = totals.get(how, (0,) * len(sums))
             totals[how] = tuple(a + b for a, b in zip(before, sums, strict=True))
     return Survey(totals)
@@ -109,7 +109,7 @@ def _meaning(reading: Reading) -> tuple[str | None, ...]:
     )
 
 
-def _how(scan: Scan, part: Part) -> str:
+def how_read(scan: Scan, part: Part) -> str:
     """How a part is read, as text."""
     how: tuple[Any, ...] = ("table",)
     if isinstance(part, EventFile) and scan.is_lines:

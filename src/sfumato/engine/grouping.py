@@ -1,0 +1,192 @@
+"""Grouping: batches of rows in, blocks of users out; in memory, or in private files.
+
+Rows are partitioned by user as they come (`sfumato.engine.partition`): integers by themselves,
+texts and bytes by dense codes (`sfumato.engine.user_ids`, which compares them whole). Few rows are
+one partition.
+
+Above the memory limit rows go to `PARTS` files by the low bits of their codes, integers coded as
+well, and each part is grouped alone. A user is whole in one part and counts are sums of integers
+over users, so the number of parts changes nothing. The files hold codes, not ids, in a folder only
+this user can enter, and go with the object.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sfumato.engine.partition import FEW, PARTITION_BITS, Arena
+from sfumato.engine.user_ids import Ids, ids_for
+from sfumato.io.values import numbers
+from sfumato.io.write import Scratch
+from sfumato.model.events import UserEncoding
+
+PART_BITS = 6
+PARTS = 1 << PART_BITS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Some users: user i has `cells[offsets[i]:offsets[i + 1]]`, sorted and distinct."""
+
+    offsets: NDArray[np.int64]
+    cells: NDArray[Any]
+    ids: Callable[[NDArray[np.int64]], Any]
+    """The ids of users by their number, as an Arrow array."""
+
+    @property
+    def users(self) -> int:
+        return int(self.offsets.size) - 1
+
+
+def _offsets(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    offsets = np.zeros(counts.size + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return offsets
+
+
+class Grouping:
+    """Takes batches of users and cells, gives blocks of users.
+
+    `expected`: about how many rows will come; room for them costs nothing until it is used.
+    """
+
+    def __init__(
+        self, user: UserEncoding, cell_bits: int, memory_limit: int, threads: int, expected: int = 0
+    ) -> None:
+        self.user = user
+        self._dtype = np.dtype(np.int32 if cell_bits <= 31 else np.int64)
+        self._limit = memory_limit
+        self._threads = threads
+        self._expected = expected
+        self._seed = secrets.randbits(64) if user is UserEncoding.INTEGER else None
+        # Integers have codes only where they go to files.
+        self._ids: Ids | None = None if user is UserEncoding.INTEGER else ids_for(user)
+        self._arena = Arena(self._dtype, self._seed, 0, min(expected, FEW))
+        self._folder: Scratch | None = None
+        self._blocks: list[Block] | None = None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the cells that it takes."""
+        return self._dtype
+
+    @property
+    def spilled(self) -> bool:
+        return self._folder is not None
+
+    def add(self, users: Any, cells: NDArray[Any]) -> None:
+        """A batch: an Arrow column, and cells, negative where a row does not count."""
+        if self._ids is None or self._seed is not None:
+            self._arena.put(numbers(users, np.int64), cells)
+        else:
+            packed = np.empty(cells.size, self._dtype)
+            codes = self._ids.encode(users, cells, packed)
+            self._arena.put(codes, packed[: codes.size])
+        if self._arena.held > FEW and not self._arena.bits:
+            self._part()
+        # Grouping needs the cells once more beside the rows.
+        if self._arena.held * (self._arena.row_bytes + self._dtype.itemsize) > self._limit:
+            self._spill()
+
+    def _part(self) -> None:
+        """From one partition to many: there are more than a few rows."""
+        few = self._arena
+        most = self._limit // (few.row_bytes + self._dtype.itemsize)
+        self._arena = Arena(
+            self._dtype, self._seed, PARTITION_BITS, max(2 * FEW, min(self._expected, most))
+        )
+        self._arena.put(*few.rows(0))
+
+    def _file(self, part: int, what: str) -> Path:
+        assert self._folder is not None
+        return Path(self._folder.name) / f"{part:03d}.{what}"
+
+    def _spill(self) -> None:
+        if self._folder is None:
+            self._folder = Scratch()
+        if self._ids is None:
+            self._ids = ids_for(self.user)
+        for partition in range(1 << self._arena.bits):
+            codes, cells = self._arena.rows(partition)
+            if self._seed is not None:
+                codes = self._ids.encode(pa.array(codes), cells, cells)
+            parts = codes & (PARTS - 1)
+            order = np.argsort(parts, kind="stable")
+            bounds = np.searchsorted(parts[order], np.arange(PARTS + 1))
+            within, moved = (codes >> PART_BITS)[order], cells[order]
+            for part in range(PARTS):
+                low, high = bounds[part], bounds[part + 1]
+                for what, array in (("codes", within), ("cells", moved)):
+                    with self._file(part, what).open("ab") as file:
+                        array[low:high].tofile(file)
+        self._arena = Arena(self._dtype, self._seed, 0, FEW)
+
+    def finish(self) -> None:
+        """Group everything."""
+        if not self.spilled:
+            arena, ids = self._arena, self._ids
+            users = 0 if ids is None else ids.count
+            found = arena.grouped(users, self._threads)
+            known = _integers(found.keys) if ids is None else _coded(ids, arena.bits)
+            self._blocks = [Block(_offsets(found.counts), found.cells, known)]
+            self._arena = Arena(self._dtype, self._seed, 0, 0)
+            return
+        self._spill()
+        assert self._ids is not None
+        for part in range(PARTS):
+            codes = np.fromfile(self._file(part, "codes"), np.int32)
+            cells = np.fromfile(self._file(part, "cells"), self._dtype)
+            arena = Arena(self._dtype, None, 0, codes.size)
+            arena.put(codes, cells)
+            del codes, cells
+            found = arena.grouped((self._ids.count - part + PARTS - 1) >> PART_BITS, 1)
+            self._file(part, "codes").unlink()
+            _offsets(found.counts).tofile(self._file(part, "offsets"))
+            found.cells.tofile(self._file(part, "cells"))
+
+    def blocks(self) -> Iterator[Block]:
+        """All users, block after block; from files one part at a time."""
+        if self._blocks is not None:
+            yield from self._blocks
+            return
+        assert self._ids is not None
+        for part in range(PARTS):
+            offsets = np.fromfile(self._file(part, "offsets"), np.int64)
+            cells = np.fromfile(self._file(part, "cells"), self._dtype)
+            yield Block(offsets, cells, _of_part(self._ids, part))
+
+    def close(self) -> None:
+        """Forget the rows and remove the files."""
+        self._arena = Arena(self._dtype, self._seed, 0, 0)
+        self._blocks = []
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+
+def _integers(ids: NDArray[np.int64]) -> Callable[[NDArray[np.int64]], Any]:
+    return lambda users: pa.array(ids[users])
+
+
+def _coded(ids: Ids, bits: int) -> Callable[[NDArray[np.int64]], Any]:
+    """Ids of users that stand in order of their partitions, then of their codes."""
+    count, mask = ids.count, (1 << bits) - 1
+    starts = np.cumsum([0, *((count - p + mask) >> bits for p in range(mask))])
+
+    def of(users: NDArray[np.int64]) -> Any:
+        partition = np.searchsorted(starts, users, side="right") - 1
+        return ids.of(((users - starts[partition]) << bits) | partition)
+
+    return of
+
+
+def _of_part(ids: Ids, part: int) -> Callable[[NDArray[np.int64]], Any]:
+    return lambda users: ids.of((users << PART_BITS) | part)

@@ -1,0 +1,297 @@
+"""The name that Spark gives an input, computed on this machine: to go on where a cluster began.
+
+A reservation that was made on Spark is bound to the sums of `survey`: xxHash64 under secret seeds
+of every row's stored values, or of a line's bytes. Here the same sums are taken of the same files
+without Spark, so that one machine can tell whether it has before it what the cluster had. It is
+asked for only where a reservation bears another name than the one that this engine gives.
+
+xxHash64 is that of Spark's function of this name (Collet's algorithm; a row is hashed value by
+value, each result the seed of the next, beginning with 42; a missing value leaves the hash as it
+is). Types that Spark would widen or round (unsigned and 128-bit numbers, nanoseconds) have no name
+here; what was reserved with them is finished on Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from sfumato.engine.spark.files import LONGEST_SEEN
+from sfumato.engine.spark.rows import Part, Scan
+from sfumato.engine.spark.survey import Survey, fingerprint, how_read, seeds_of
+from sfumato.errors import InputError
+from sfumato.io.files import open_text, read_piece
+from sfumato.io.parquet import Parquet
+from sfumato.io.rows import plain
+from sfumato.io.values import bytes_of, numbers, validity
+from sfumato.model.compiled import compiled, inlined
+from sfumato.model.events import EventFile, Events, EventTable
+from sfumato.model.places import Places
+from sfumato.model.time_grid import TimeGrid
+
+U64 = np.uint64
+_P1, _P2 = U64(0x9E3779B185EBCA87), U64(0xC2B2AE3D27D4EB4F)
+_P3, _P4, _P5 = U64(0x165667B19E3779F9), U64(0x85EBCA77C2B2AE63), U64(0x27D4EB2F165667C5)
+_SEED = U64(42)
+_LOW = U64(0xFFFFFFFF)
+_BATCH = 1 << 16
+_PIECE = 1 << 20
+_MARK = b"\xef\xbb\xbf"
+"""Hadoop takes it off the beginning of a file."""
+Array = NDArray[Any]
+
+
+@inlined
+def _left(x: Any, by: int) -> Any:
+    return (x << U64(by)) | (x >> U64(64 - by))
+
+
+@inlined
+def _mixed(h: Any) -> Any:
+    h = (h ^ (h >> U64(33))) * _P2
+    h = (h ^ (h >> U64(29))) * _P3
+    return h ^ (h >> U64(32))
+
+
+@inlined
+def _round(acc: Any, word: Any) -> Any:
+    return _left(acc + word * _P2, 31) * _P1
+
+
+@inlined
+def _of_int(value: Any, seed: Any) -> Any:
+    h = (seed + _P5 + U64(4)) ^ ((value & _LOW) * _P1)
+    return _mixed(_left(h, 23) * _P2 + _P3)
+
+
+@inlined
+def _of_long(value: Any, seed: Any) -> Any:
+    h = (seed + _P5 + U64(8)) ^ _round(U64(0), value)
+    return _mixed(_left(h, 27) * _P1 + _P4)
+
+
+@compiled
+def _word(data: Array, at: Any, size: Any) -> Any:
+    found = U64(0)
+    for k in range(size):
+        found |= U64(data[at + k]) << U64(8 * k)
+    return found
+
+
+@compiled
+def _of_bytes(data: Array, at: Any, stop: Any, seed: Any) -> Any:
+    size = U64(stop - at)
+    if stop - at >= 32:
+        a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
+        while stop - at >= 32:
+            a = _round(a, _word(data, at, 8))
+            b = _round(b, _word(data, at + 8, 8))
+            c = _round(c, _word(data, at + 16, 8))
+            d = _round(d, _word(data, at + 24, 8))
+            at += 32
+        h = _left(a, 1) + _left(b, 7) + _left(c, 12) + _left(d, 18)
+        for lane in (a, b, c, d):
+            h = (h ^ _round(U64(0), lane)) * _P1 + _P4
+    else:
+        h = seed + _P5
+    h += size
+    while stop - at >= 8:
+        h = _left(h ^ _round(U64(0), _word(data, at, 8)), 27) * _P1 + _P4
+        at += 8
+    if stop - at >= 4:
+        h = _left(h ^ (_word(data, at, 4) * _P1), 23) * _P2 + _P3
+        at += 4
+    while at < stop:
+        h = _left(h ^ (U64(data[at]) * _P5), 11) * _P1
+        at += 1
+    return _mixed(h)
+
+
+@compiled
+def _take_words(state: Array, words: Array, valid: Array, narrow: bool) -> None:
+    for row in range(state.shape[0]):
+        there = valid.size == 0 or valid[row]
+        for k in range(state.shape[1]):
+            h = state[row, k]
+            if there:
+                h = _of_int(words[row], h) if narrow else _of_long(words[row], h)
+            state[row, k] = _of_int(U64(0) if there else U64(1), h)
+
+
+@compiled
+def _take_bytes(state: Array, ends: Array, data: Array, valid: Array, flagged: bool) -> None:
+    for row in range(state.shape[0]):
+        there = valid.size == 0 or valid[row]
+        for k in range(state.shape[1]):
+            h = state[row, k]
+            if there:
+                h = _of_bytes(data, ends[row], ends[row + 1], h)
+            if flagged:
+                h = _of_int(U64(0) if there else U64(1), h)
+            state[row, k] = h
+
+
+def name_on_spark(events: Events, places: Places, grid: TimeGrid, key: bytes) -> frozenset[str]:
+    """What Spark calls these files; nothing where it cannot be said without it."""
+    found: dict[str, tuple[int, ...]] = {}
+    seeds = np.array(seeds_of(key), np.int64).view(U64)
+    try:
+        for part in events.parts:
+            how, sums = _summed(part, seeds)
+            before = found.get(how, (0,) * len(sums))
+            found[how] = tuple(a + b for a, b in zip(before, sums, strict=True))
+    except (_Unknown, InputError, OSError, pa.ArrowException):
+        return frozenset()
+    return frozenset({fingerprint(Survey(found), places, grid, key)})
+
+
+class _Unknown(Exception):
+    """A part that Spark would read in a way of its own."""
+
+
+def _summed(part: Part, seeds: Array) -> tuple[str, tuple[int, ...]]:
+    """How a part is read, and its rows and the sums of their hashes, as `survey` has them."""
+    keys = dict(part.keys) if isinstance(part, EventFile) else {}
+    used = part.reading.columns.used
+    rows, sums = 0, np.zeros(4, object)
+    types: dict[str, str] = {}
+    if isinstance(part, EventFile) and part.format != Parquet.name:
+        states = _line_hashes(part, seeds)
+    else:
+        stored = [name for name in used if name not in keys]
+        types, batches = _typed(part, stored)
+        states = _row_hashes(batches, types, seeds)
+    for state in states:
+        signed = state.view(np.int64)
+        halves = np.stack((signed >> 32, (signed & 0xFFFFFFFF) - (1 << 31)), axis=-1)
+        sums += halves.sum(axis=0).ravel().astype(object)
+        rows += len(state)
+    by_file = not types or any(name in used for name in keys)
+    scan = Scan(None, {0: part}, types, by_file)
+    return how_read(scan, part), (rows, *(int(one) for one in sums))
+
+
+def _typed(part: Part, stored: list[str]) -> tuple[dict[str, str], Iterator[Any]]:
+    """Spark's types of the stored columns, and batches of these."""
+    if isinstance(part, EventTable):
+        table = part.table.select(stored)
+        types = {field.name: _type_name(field.type) for field in table.schema}
+        return types, iter(table.to_batches(max_chunksize=_BATCH))
+    file = pq.ParquetFile(part.path, coerce_int96_timestamp_unit="us", pre_buffer=False)
+    schema = file.schema_arrow
+    old = {
+        file.schema.column(k).path
+        for k in range(len(file.schema))
+        if file.schema.column(k).physical_type == "INT96"
+    }
+    types = {n: "timestamp" if n in old else _type_name(schema.field(n).type) for n in stored}
+    return types, file.iter_batches(_BATCH, columns=stored, use_threads=False)
+
+
+_NAMES = {
+    pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint",
+    pa.string(): "string", pa.large_string(): "string",
+    pa.binary(): "binary", pa.large_binary(): "binary",
+    pa.float32(): "float", pa.float64(): "double", pa.bool_(): "boolean", pa.date32(): "date",
+}  # fmt: skip
+
+
+def _type_name(kind: Any) -> str:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_timestamp(kind) and kind.unit in ("us", "ms"):
+        return "timestamp_ntz" if kind.tz is None else "timestamp"
+    if pa.types.is_decimal128(kind) and kind.precision <= 18:
+        return f"decimal({kind.precision},{kind.scale})"
+    if kind not in _NAMES:
+        raise _Unknown
+    return _NAMES[kind]
+
+
+def _row_hashes(batches: Iterator[Any], types: dict[str, str], seeds: Array) -> Iterator[Array]:
+    for batch in batches:
+        state = _begun(batch.num_rows, seeds)
+        for name in types:
+            column = plain(batch.column(name))
+            valid = validity(column)
+            if types[name] in ("string", "binary"):
+                ends, data = bytes_of(column)
+                _take_bytes(state, ends.astype(np.int64), data, valid, True)
+            else:
+                words, narrow = _words(column)
+                _take_words(state, words, valid, narrow)
+        yield state
+
+
+def _words(column: Any) -> tuple[Array, bool]:
+    """Values as Spark hashes them, and whether as 32 bits."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        wide = kind == pa.float64()
+        found = numbers(column, np.float64 if wide else np.float32) + 0.0  # no -0
+        found[np.isnan(found)] = np.nan
+        bits = found.view(np.int64 if wide else np.int32).astype(np.int64)
+        return bits.view(U64), not wide
+    if pa.types.is_boolean(kind) or pa.types.is_date32(kind):
+        column = column.cast(pa.int32())
+    if pa.types.is_decimal128(kind):
+        stored = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset :: 2]
+        return stored[: len(column)].copy().view(U64), False
+    if pa.types.is_timestamp(kind):
+        scale = 1000 if kind.unit == "ms" else 1
+        return (numbers(column.cast(pa.int64()), np.int64) * scale).view(U64), False
+    wide = column.type == pa.int64()
+    return numbers(column.cast(pa.int64()), np.int64).view(U64), not wide
+
+
+def _line_hashes(part: EventFile, seeds: Array) -> Iterator[Array]:
+    """Of every line of a text file, its header among them, as Hadoop cuts them."""
+    rest, first = b"", True
+    with open_text(part.path) as file:
+        while True:
+            piece = read_piece(file, part.path, _PIECE)
+            if first and piece:
+                piece, first = piece.removeprefix(_MARK), False
+            data = rest + piece
+            cut = data.rfind(b"\n") + 1 if piece else len(data)
+            rest = data[cut:]
+            if len(rest) > LONGEST_SEEN:
+                raise _Unknown  # Hadoop skips such a line
+            if cut:
+                yield _lines_of(data[:cut], seeds)
+            if not piece:
+                return
+
+
+def _lines_of(data: bytes, seeds: Array) -> Array:
+    held = np.frombuffer(data, np.uint8)
+    stops = np.flatnonzero(held == 10)
+    if not data.endswith(b"\n"):
+        stops = np.append(stops, held.size)
+    # A line begins behind the line end before it, which is no part of either.
+    joined = held[held != 10]
+    ends = np.concatenate(([0], stops - np.arange(stops.size)))
+    state = _begun(stops.size, seeds)
+    _take_bytes(state, ends, joined, np.empty(0, np.bool_), False)
+    return state
+
+
+def _begun(rows: int, seeds: Array) -> Array:
+    """The state of every row after the seed, which is hashed like a value."""
+    state = np.full((rows, seeds.size), _SEED)
+    for k, seed in enumerate(seeds):
+        column = np.ascontiguousarray(state[:, k : k + 1])
+        _seeded(column, seed)
+        state[:, k : k + 1] = column
+    return state
+
+
+@compiled
+def _seeded(state: Array, seed: Any) -> None:
+    for row in range(state.shape[0]):
+        state[row, 0] = _of_long(seed, state[row, 0])
