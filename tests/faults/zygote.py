@@ -1,4 +1,4 @@
-"""Makes the same small release in forked processes, and kills them where it is told to.
+"""Makes the same small release, or answers the same questions, and is killed where it is told to.
 
 Reads one JSON command a line and answers with one. Starting Python and loading compiled code
 takes seconds, so this process does it once and forks for every run. A run is killed with
@@ -27,6 +27,8 @@ import shapely
 from sfumato.density.publish import release
 from sfumato.model.places import PlaceKind, Places
 from sfumato.privacy.ledger import Cap, Ledger
+from sfumato.queries.desk import Desk
+from sfumato.queries.query import query
 
 DURABLE = frozenset(
     ("fsync", "rename", "replace", "unlink", "rmdir", "mkdir", "commit", "flock", "chmod")
@@ -82,6 +84,58 @@ def make(ledger: str, key: str, out: str, keep_key: bool = False) -> str:
     ).how
 
 
+DESK: dict[str, Any] = {
+    "towers": TOWERS,
+    "start": "2024-03-04",
+    "end": "2024-03-05",
+    "slot": "6h",
+    "tz": "UTC",
+    "dataset": "city",
+    "delta": 1e-6,
+}
+QUESTIONS: list[dict[str, Any]] = [
+    {"measure": "visits", "zones": [f"t{k}"], "hours": "6-18"} for k in range(3)
+]
+RELEASED: list[Path] = []
+"""The release that sessions begin with, made once."""
+
+
+def released(home: Path) -> None:
+    """Before the fork: sessions are killed, what they begin with is not."""
+    if RELEASED:
+        return
+    book = Ledger(home / "released.sqlite")
+    book.initialise()
+    book.add_dataset("city", Cap(epsilon=2.0, delta=1e-5))
+    given = {**DESK, "epsilon": 2.0, "expected_users": 60, "anyway": True, "ledger": book}
+    release(events(), out=home / "released", **given)
+    RELEASED.append(home / "released")
+
+
+def ask(entry: str, book: Ledger) -> dict[str, Any]:
+    """The questions under test: how they were answered, and the numbers."""
+    if entry == "session":
+        with Desk(events(), ledger=book, release=RELEASED[0], **DESK) as desk:
+            sitting = desk.session("study", epsilon=0.4, clip=2, updates=3, threshold=0)
+            # Its n-th run asks what the n-th turn was about, whoever was killed in it.
+            while len(sitting.turns) < len(QUESTIONS):
+                sitting.ask(QUESTIONS[len(sitting.turns)])
+            sitting.close()
+            return {"how": "session", "values": [turn.answer for turn in sitting.turns]}
+    many: dict[str, Any] = {"together": entry, "epsilon": 0.4} if entry != "question" else {}
+    asked = QUESTIONS if many else QUESTIONS[0] | {"want": {"epsilon": 0.4}}
+    found = query(events(), asked, ledger=book, **DESK, **many).answers
+    return {"how": found[0].how, "values": [one.value for one in found]}
+
+
+def made(command: dict[str, Any]) -> dict[str, Any]:
+    """What the command asks for: a release, if nothing is said."""
+    if "entry" in command:
+        return ask(command["entry"], Ledger(command["ledger"], key=command["key"]))
+    keep = command.get("keep", False)
+    return {"how": make(command["ledger"], command["key"], command["out"], keep)}
+
+
 class Points:
     """Counts the instants right before and after such calls, and kills the run at one of them."""
 
@@ -110,9 +164,9 @@ def child(command: dict[str, Any], report: int) -> None:
     try:
         if command.get("point") is not None or command.get("count"):
             sys.setprofile(points)
-        how = make(command["ledger"], command["key"], command["out"], command.get("keep", False))
+        answer = made(command)
         sys.setprofile(None)
-        answer = {"how": how, "points": points.seen}
+        answer["points"] = points.seen
     except Exception as error:
         sys.setprofile(None)
         answer = {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
@@ -152,7 +206,10 @@ def main() -> None:
     make(str(warm / "ledger.sqlite"), str(warm / "ledger.key"), str(warm / "out"))
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
-        print(json.dumps(run(json.loads(line))), flush=True)
+        command = json.loads(line)
+        if command.get("entry") == "session":
+            released(warm)
+        print(json.dumps(run(command)), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Questions to the data itself: counts of places and times, each charged to the ledger."""

@@ -1,0 +1,172 @@
+"""Many questions at once, on one budget: a batch, or a table fitted by MWEM.
+
+A batch (`queries.batch`) measures the best of a few strategies in one pass over the data and
+answers every question with an interval for its noise. MWEM (`queries.mwem`) fits a table to the
+questions it answers worst; its answers have no interval. Both are planned from the questions
+alone, reserved as one charge, and kept as one answer: the same questions again, in whatever order
+of words, are given what is stored.
+
+What is counted in a batch: a person's vector of answers, scaled down to a norm that suits a busy
+person (`visits`). Who has a longer one counts less in all of them, and the interval does not
+know by how much; `plan_batch` says where that norm comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import UsageError
+from sfumato.model.masks import Measure
+from sfumato.privacy.events import PrivacyEvent
+from sfumato.privacy.ledger import Reservation
+from sfumato.privacy.ledger.totals import Spend, compose
+from sfumato.privacy.transaction import answer as answered
+from sfumato.privacy.wall import Wall
+from sfumato.published.estimate import Estimate
+from sfumato.queries.answers import Answer
+from sfumato.queries.batch import VISITS, plan_batch, run_batch
+from sfumato.queries.mwem import ROUNDS, Start, plan_mwem, run_mwem
+from sfumato.queries.pricing import COVERAGE
+from sfumato.queries.question import Question, Want
+from sfumato.queries.workload import Workload
+
+if TYPE_CHECKING:
+    from sfumato.queries.desk import Desk
+
+MOST_TOGETHER = 10_000
+"""Questions of one batch: their answers are one row of the ledger."""
+
+
+Drawn = Callable[[Wall], dict[str, Any]]
+
+
+class Method(StrEnum):
+    """How questions are answered together."""
+
+    BATCH = "batch"
+    MWEM = "mwem"
+
+
+def answer_together(
+    desk: Desk,
+    questions: Iterable[str | Mapping[str, Any] | Question],
+    *,
+    epsilon: float,
+    method: Method | str = Method.BATCH,
+    visits: float = VISITS,
+    rounds: int = ROUNDS,
+) -> list[Answer]:
+    """The answers, in the order of the questions; see `Desk.together`."""
+    asked = _asked(desk, questions)
+    kind, draw, events = _planned(desk, asked, epsilon, method_of(method), visits, rounds)
+    config = {
+        "questions": [question.stated() for question in asked],
+        "epsilon": epsilon,
+        **(
+            {"visits": visits}
+            if kind is Method.BATCH
+            else {"rounds": rounds, "start": desk.released_name()}
+        ),
+    }
+    told = [desk.frame.told(question) for question in asked]
+    made: Mapping[str, Any]
+    if desk.dummy:
+        made, how, spend = draw(Wall.seeded(desk.dummy_seed())), "dummy", None
+    else:
+        whole = kind is Method.MWEM
+        refusal = desk.asking.refused(kind.value, asked, events, config, whole=whole)
+        if refusal is not None:
+            raise refusal
+        claim = desk.asking.claim(
+            kind.value, asked, events, config, desk.fingerprint(), whole=whole
+        )
+
+        def drawn(reservation: Reservation) -> Mapping[str, Any]:
+            return draw(Wall(reservation, reservation.key))
+
+        charge, how = answered(desk.asking.ledger, claim, desk.fingerprint, drawn)
+        assert charge.answer is not None
+        made, spend = charge.answer, _spend(events, desk.asking.delta, how)
+        how = "stored" if how == "already" else how
+    wide = made.get("plus_minus") or [None] * len(asked)
+    return [
+        Answer(question, words, _estimate(value, half), how, spend, None, ())
+        for question, words, value, half in zip(asked, told, made["values"], wide, strict=True)
+    ]
+
+
+def _spend(events: Mapping[str, PrivacyEvent], delta: float, how: str) -> Spend | None:
+    return None if how == "already" else compose(list(events.values()), delta)
+
+
+def _estimate(value: float, half: float | None) -> Estimate:
+    if half is None:
+        return Estimate(value)
+    return Estimate(value, value - half, value + half, COVERAGE)
+
+
+def _asked(desk: Desk, questions: Iterable[str | Mapping[str, Any] | Question]) -> list[Question]:
+    parsed = [desk.parse(question) for question in questions]
+    if not 1 <= len(parsed) <= MOST_TOGETHER:
+        raise UsageError(
+            f"Between 1 and {MOST_TOGETHER:,} questions are asked together.",
+            remedy="Ask them in several batches.",
+        )
+    if any(want != Want() for _, want in parsed):
+        raise UsageError(
+            "Questions that are asked together share one epsilon and have no clip of their own.",
+            remedy="Leave `want` and `clip` out, or ask them one by one.",
+        )
+    if len({question.measure for question, _ in parsed}) > 1:
+        raise UsageError(
+            "Questions that are asked together count the same.",
+            remedy="Ask visits and unique_people in two batches.",
+        )
+    return [question for question, _ in parsed]
+
+
+def _planned(
+    desk: Desk, asked: list[Question], epsilon: float, kind: Method, visits: float, rounds: int
+) -> tuple[Method, Drawn, Mapping[str, PrivacyEvent]]:
+    """What is charged, and how the answers are drawn."""
+    shape, delta = (desk.frame.places, desk.frame.slots), desk.asking.delta
+    measure = asked[0].measure
+    if kind is Method.BATCH:
+        batch = plan_batch(
+            asked, shape, epsilon=epsilon, delta=delta, measure=measure, visits=visits
+        )
+
+        def draw(wall: Wall) -> dict[str, Any]:
+            found = run_batch(desk.source(), wall, batch)
+            return {
+                "values": np.round(found.values, 6).tolist(),
+                "plus_minus": np.round(found.plus_minus, 6).tolist(),
+                "strategy": found.strategy,
+            }
+
+        return kind, draw, batch.events
+    if measure is not Measure.VISITS:
+        raise UsageError("MWEM fits a table of visits.", remedy="Ask for visits, or a batch.")
+    begun = desk.released_table()
+    start = Start.MARGINS if begun is None else Start.RELEASE
+    mwem = plan_mwem(asked, shape, epsilon=epsilon, delta=delta, start=start, rounds=rounds)
+
+    def fit(wall: Wall) -> dict[str, Any]:
+        found = run_mwem(desk.source(), wall, mwem, begun)
+        return {"values": np.round(found.answers(Workload.of(shape, asked)), 6).tolist()}
+
+    return kind, fit, mwem.events
+
+
+def method_of(given: Method | str) -> Method:
+    """A method by its name."""
+    try:
+        return Method(given)
+    except ValueError:
+        raise UsageError(
+            f"Questions are not answered by {given!r}.", remedy=f"Choose from {', '.join(Method)}."
+        ) from None
