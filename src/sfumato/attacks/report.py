@@ -328,15 +328,16 @@ def show(study: Study, membership: Mapping[str, Membership], allowed: Mapping[st
     console = Console(stderr=True)
     kept = [header().index(name) for name in SHOWN]  # a terminal is narrow; the files hold all
     body = [[row[k] for k in kept] for row in rows(study)]
-    console.print(_rich("internal: trajectories recovered from counts", list(SHOWN), body))
+    console.print(rich_table("internal: trajectories recovered from counts", list(SHOWN), body))
     if membership:
         head, body = membership_rows(membership, allowed)
-        console.print(_rich("internal: was somebody counted?", head, body))
+        console.print(rich_table("internal: was somebody counted?", head, body))
     for words in WORDS:
         console.print(f"- {words}", highlight=False)
 
 
-def _rich(title: str, head: list[str], body: list[list[str]]) -> RichTable:
+def rich_table(title: str, head: list[str], body: list[list[str]]) -> RichTable:
+    """Text for a terminal; all columns but the first stand on the right."""
     table = RichTable(title=title)
     for k, name in enumerate(head):
         table.add_column(name, justify="left" if k == 0 else "right")

@@ -222,7 +222,7 @@ def trajectories(
     """Everybody's place in every slot; with `zones` the zone with most of the tower's cell."""
     bits = max(1, (len(places) - 1).bit_length())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
-    grouping, _, _ = read_events(
+    grouping, _ = read_events(
         resolved(events, places.kind is PlaceKind.ZONES),
         places,
         grid,

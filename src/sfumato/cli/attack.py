@@ -1,7 +1,8 @@
 """`sfumato attack`: what an adversary makes of a release, before one does. INTERNAL.
 
 `sfumato attack RELEASE --events …` is short for `sfumato attack recovery RELEASE --events …`;
-`sfumato attack traces` says what an adversary makes of sanitised traces. All results are internal.
+`sfumato attack traces` says what an adversary makes of sanitised traces, `sfumato attack queries`
+what one makes of answers to questions. All results are internal.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typer.core import TyperGroup
 
 from sfumato.cli.options import (
     PLACES,
+    PRIVACY,
     AsJson,
     BoundText,
     Columns,
@@ -102,6 +104,39 @@ def traces(
         tell([f"do not publish {out / 'traces-attack.internal.html'}"])
 
 
+def queries(
+    out: Results,
+    people: Annotated[int, typer.Option(help="Of the made-up town, one a zone.")] = 64,
+    k: Annotated[int, typer.Option(help="Exact desks refuse below it.")] = 5,
+    epsilon: Annotated[float, shared(PRIVACY, "--epsilon", "Budget of the private desk.")] = 1.0,
+    delta: Annotated[float, shared(PRIVACY, "--delta", "Budget of the private desk.")] = 1e-6,
+    draws: Annotated[
+        int, typer.Option(help="Towns attacked as a whole; eight times as many people alone.")
+    ] = 16,
+    seed: Seed = 1,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Attack desks that answer counting questions: exactly, with free noise, and privately.
+
+    The people are made up; no file is read.
+
+    Example:
+        sfumato attack queries --people 128 --epsilon 1 --out attacked
+    """
+    options = dict(locals())
+    from sfumato.attacks.queries.run import attack_queries, show, write
+
+    with Working(quiet or as_json, "attacking desks") as progress:
+        found = called(attack_queries, options, progress=progress)
+    written, remark = write(found, out)
+    if as_json:
+        print_json({}, found.to_json())
+    elif not quiet:
+        show(found)
+        tell([*([remark] if remark else []), f"do not publish {', '.join(map(str, written))}"])
+
+
 DEFAULT = "recovery"
 
 
@@ -121,6 +156,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 app.command()(traces)
+app.command()(queries)
 
 
 @app.command()

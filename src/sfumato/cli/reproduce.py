@@ -5,7 +5,7 @@
 * `recovery`: Figures 5 and 6 of Chen et al., ours beside the paper's. Internal by nature, though
   the crowd is synthetic: every figure compares with the truth. The crowd was fitted on seed 1;
   figures are of other seeds.
-* `moving`, `geoind`: `sfumato.cli.reproduce_moving`.
+* `moving`, `geoind`: `sfumato.cli.reproduce_moving`; `queries`: `sfumato.cli.reproduce_queries`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import typer
 
 from sfumato.cli.options import Epsilons, Quiet, Results, Seed
 from sfumato.cli.reproduce_moving import geoind, moving
+from sfumato.cli.reproduce_queries import queries
 from sfumato.cli.telling import Working
 from sfumato.errors import UsageError
 
@@ -332,5 +333,6 @@ app = typer.Typer(
 app.command()(frontier)
 app.command()(geoind)
 app.command()(moving)
+app.command()(queries)
 app.command()(recovery)
 app.command()(paris)

@@ -39,7 +39,8 @@ from sfumato.model.counts import WeightBound
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.wall import Wall
 from sfumato.utility import density
-from sfumato.utility.density import earth_mover_series, interval_coverage
+from sfumato.utility.density import interval_coverage
+from sfumato.utility.earth_mover import earth_mover_series
 
 Table = NDArray[np.float64]
 TIMES_USUAL = 3.0
@@ -240,7 +241,7 @@ class Judge:
         """Figures of one table."""
         truth, every = self._stage.truth, self._every
         table = np.asarray(found.values if isinstance(found, Density) else found, dtype=np.float64)
-        moved = earth_mover_series(truth[:, ::every], table[:, ::every], self._stage.metres)
+        moved = earth_mover_series(truth[:, ::every], table[:, ::every], self._stage.metres).metres
         coverage = _coverage(truth, found) if isinstance(found, Density) else None
         return Row(
             city=self._city.kind.value,

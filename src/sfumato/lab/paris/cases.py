@@ -35,7 +35,7 @@ from sfumato.lab.as_printed.paris import CoverForm, Ground, Noise, OpenedCounts,
 from sfumato.lab.paris.setup import Stage
 from sfumato.privacy.wall import Wall
 from sfumato.utility import density as metrics
-from sfumato.utility.density import earth_mover_distance
+from sfumato.utility.earth_mover import earth_mover_distance
 
 PRINTED: dict[str, dict[str, float]] = {
     "EFPAG(30)": {"mre": 0.17, "pearson": 0.96, "emd": 188.0},

@@ -36,7 +36,7 @@ from sfumato.lab.paris.cases import COVER, Effort, Score, kept_score
 from sfumato.lab.paris.setup import HistogramScore, Stage, histogram_study
 from sfumato.lab.paris.tables import as_json, as_markdown
 from sfumato.utility import density
-from sfumato.utility.density import earth_mover_distance
+from sfumato.utility.earth_mover import earth_mover_distance
 
 Table = NDArray[np.float64]
 Run = Callable[[float, OpenedCounts, Ground, np.random.Generator], Table]

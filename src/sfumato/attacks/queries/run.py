@@ -1,0 +1,222 @@
+"""`sfumato attack queries`: all attacks on answers, and the internal page about them.
+
+`attack_queries` plays every attack against every kind of desk and gives plain scores; the page is
+a head with its warning, a picture and tables.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from sfumato.attacks.queries.games import Game, Score, play, usual_desks
+from sfumato.attacks.report import canvas, rich_table
+from sfumato.attacks.traces.run import head, percent, table
+from sfumato.errors import UsageError
+from sfumato.io.write import write_bytes
+from sfumato.model.source import Progress
+
+MOST_PEOPLE = 1024
+"""Beyond it answers are drawn in memory: `python -m benchmarks reconstruction`."""
+MEANS = {
+    "minimax": "random halves of the town, four questions a person; the bits whose largest "
+    "disagreement with an answer is least (Dinur & Nissim 2003)",
+    "least squares": "the same questions; the bits that minimise the squared disagreements",
+    "Hadamard": "one question a person, chosen by Hadamard's matrix (Dwork & Yekhanin 2008)",
+    "inclusion and exclusion": "John and the hospital: seven questions about places that many "
+    "people visit, from which a number of people in three places at once is added up",
+    "knows everybody else": "one question about everybody, by somebody who knows all other bits",
+    "searched": "six questions that a search found on made-up desks of the same kind",
+    "repeated": "two questions, with and without a person, asked again and again",
+    "paraphrased": "the same two, each time with other empty zones named beside them",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QueriesAttacked:
+    """What adversaries made of answers. INTERNAL: it was measured against the truth."""
+
+    scores: tuple[Score, ...]
+    people: int
+    draws: int
+    k: int
+    epsilon: float
+    delta: float
+    seed: int
+
+    @property
+    def broken(self) -> tuple[Score, ...]:
+        """Scores that a promise does not allow: a fault of the desk."""
+        return tuple(score for score in self.scores if not score.holds)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a file."""
+        told = {name: getattr(self, name) for name in ("people", "draws", "k", "epsilon", "delta")}
+        rows = [
+            asdict(one) | {"share": one.share, "low": one.low, "high": one.high, "holds": one.holds}
+            for one in self.scores
+        ]
+        return {**told, "seed": self.seed, "scores": rows}
+
+
+def attack_queries(
+    *,
+    people: int = 64,
+    k: int = 5,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    draws: int = 16,
+    seed: int = 1,
+    progress: Progress | None = None,
+) -> QueriesAttacked:
+    """Play every attack on answers against desks of every kind. INTERNAL.
+
+    The people are made up: zones with one known person each, whose bits are fair coins.
+
+    Args:
+        people: Of the town; the attacks on everybody ask up to four questions each.
+        k: Desks with a threshold refuse below it.
+        epsilon: Budget of the private desk.
+        delta: The same.
+        draws: Towns that are attacked as a whole; eight times as many people are attacked alone.
+        seed: The same seed gives the same result.
+        progress: Told of each attack.
+
+    Returns:
+        The scores.
+
+    Raises:
+        UsageError: If the numbers make no game.
+
+    Example:
+        >>> found = attack_queries(people=16, draws=1, k=2)
+        >>> found.broken
+        ()
+    """
+    if not 8 <= people <= MOST_PEOPLE:
+        raise UsageError(
+            f"The town has between 8 and {MOST_PEOPLE:,} people.", remedy="Choose `people` so."
+        )
+    if min(draws, k) < 1 or not epsilon > 0 or not 0 < delta < 1:
+        raise UsageError("Draws, `k` and `epsilon` are positive, `delta` is between 0 and 1.")
+    # The averaged difference then has a standard deviation of a quarter: right in 39 of 40 cases.
+    repeats = math.ceil(32 * people / 12)
+    game = Game(people, draws, seed, repeats)
+    scores = play(game, usual_desks(people, k, epsilon, delta), progress)
+    return QueriesAttacked(tuple(scores), people, draws, k, epsilon, delta, seed)
+
+
+COLUMNS = ("attack", "desk", "right", "95 % interval", "at most", "guesses", "questions", "refused")
+SHOWN = ("attack", "desk", "right", "95 % interval", "at most", "refused")
+
+
+def rows(scores: Sequence[Score]) -> list[list[str]]:
+    """One row a score, as text."""
+    return [
+        [
+            one.attack,
+            one.desk,
+            percent(one.share),
+            f"{100 * one.low:.1f}–{100 * one.high:.1f} %",
+            percent(one.bound) + ("" if one.holds else " BROKEN"),
+            f"{one.guesses:,}",
+            f"{one.asked:,}",
+            percent(one.refused),
+        ]
+        for one in scores
+    ]
+
+
+def draw(scores: Sequence[Score]) -> bytes:
+    """Bars of right guesses by desk and attack, with guessing and the bound as lines."""
+    desks = list(dict.fromkeys(one.desk for one in scores))
+    names = list(dict.fromkeys(one.attack for one in scores))
+    figure = canvas((2.2 + 2.1 * len(desks), 4.4))
+    axes = figure.subplots()
+    width = 0.9 / len(names)
+    for number, name in enumerate(names):
+        mine = [one for one in scores if one.attack == name]
+        at = np.array([desks.index(one.desk) for one in mine]) + (number + 0.5) * width - 0.45
+        share = np.array([one.share for one in mine])
+        spread = np.array([[one.share - one.low, one.high - one.share] for one in mine]).T
+        axes.bar(at, 100 * share, width, yerr=100 * spread, label=name, capsize=1.5)
+    for place, desk in enumerate(desks):
+        bounds = {one.bound for one in scores if one.desk == desk and one.bound is not None}
+        for bound in bounds:
+            axes.hlines(100 * bound, place - 0.46, place + 0.46, color="black", lw=1.6)
+    axes.axhline(50, color="grey", ls=":", lw=1)
+    axes.set_xticks(range(len(desks)), desks, rotation=12, ha="right")
+    axes.set(ylabel="bits right, %", ylim=(40, 101))
+    axes.set_title("INTERNAL: dotted, guessing; black, the most that a promise allows", fontsize=9)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    held = io.BytesIO()
+    figure.savefig(held, dpi=110, metadata={"Software": None})
+    return held.getvalue()
+
+
+def page(found: QueriesAttacked, picture: bytes | None = None) -> str:
+    """Everything that was played, in words a holder can act on."""
+    meant = [[name, what] for name, what in MEANS.items()]
+    image = ""
+    if picture is not None:
+        data = base64.b64encode(picture).decode()
+        image = f'<img alt="right guesses by desk and attack" src="data:image/png;base64,{data}">'
+    broken = found.broken
+    verdict = (
+        "No attack was right more often about a private desk than its promise allows."
+        if not broken
+        else f"{len(broken)} scores pass what is promised: the desk is at fault."
+    )
+    parts = [
+        head("attacks on answers"),
+        "<h1>Attacks on answers to counting questions</h1>",
+        f"<p>A made-up town of {found.people:,} people, one known person a zone; "
+        f"{found.draws} draws of everybody's bits. Guessing is right half the time. {verdict}</p>",
+        image,
+        table(list(COLUMNS), rows(found.scores)),
+        "<p>Answers that are exact, or whose noise is free, give bits away: a threshold asks for "
+        "larger sets, and larger sets are no hindrance. Noise that is fixed by the question is "
+        "worn down by other words for it. What holds is a budget that every different question "
+        "uses up.</p>",
+        "<p>A figure near one half means that <em>this</em> attack failed. What holds against all "
+        "of them is the column <em>at most</em>, and it follows from the noise, not from this "
+        "table.</p>",
+        "<h2>The attacks</h2>",
+        table(["attack", "what it does"], meant),
+        "</html>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def show(found: QueriesAttacked) -> None:
+    """The scores as a table on standard error."""
+    kept = [COLUMNS.index(name) for name in SHOWN]  # a terminal is narrow; the page holds all
+    body = [[row[k] for k in kept] for row in rows(found.scores)]
+    title = "internal: bits right, of which guessing has half"
+    Console(stderr=True).print(rich_table(title, list(SHOWN), body))
+
+
+def write(found: QueriesAttacked, folder: Path) -> tuple[list[Path], str]:
+    """JSON, page and picture; and why there is no picture, where there is none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [folder / f"queries-attack.internal.{ending}" for ending in ("json", "html", "png")]
+    text = json.dumps(found.to_json(), indent=2, ensure_ascii=False)
+    write_bytes(written[0], f"{text}\n".encode(), mode=0o600)
+    remark, picture = "", None
+    try:
+        picture = draw(found.scores)
+        write_bytes(written[2], picture, mode=0o600)
+    except UsageError as error:  # the picture is optional, the numbers are not
+        remark = f"no picture: {error.problem}"
+        written.pop()
+    write_bytes(written[1], page(found, picture).encode(), mode=0o600)
+    return written, remark

@@ -1,0 +1,79 @@
+"""`sfumato reproduce queries`: the study of questions to the data. See `sfumato.lab.queries`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.options import Quiet, Results, Seed
+from sfumato.cli.telling import Working
+from sfumato.errors import UsageError
+
+
+def queries(
+    out: Results,
+    part: Annotated[
+        list[str] | None, typer.Option(help="Only this part; may be repeated. Default: all.")
+    ] = None,
+    users: Annotated[str, typer.Option(help="Sizes of the cities.")] = "20000,200000",
+    epsilons: Annotated[str, typer.Option(help="Values of epsilon.")] = "0.1,0.3,1",
+    questions: Annotated[str, typer.Option(help="Numbers of questions.")] = "10,30,100,300,1000",
+    draws: Annotated[int, typer.Option(help="Draws of noise.")] = 3,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Only this way of answering; may be repeated.")
+    ] = None,
+    towers: Annotated[int, typer.Option(help="Towers of the cities.")] = 1_303,
+    zones: Annotated[int, typer.Option(help="Zones of the cities.")] = 989,
+    seed: Seed = 2_101,
+    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw PNGs.")] = True,
+    quiet: Quiet = False,
+) -> None:
+    """Questions under a budget: how exact many answers are, by every way of giving them.
+
+    Example:
+        sfumato reproduce queries --out queries --users 20000 --draws 1
+    """
+    from sfumato.lab.queries.errors import METHODS
+    from sfumato.lab.queries.study import PARTS, Settings, study
+
+    for given, known, what in ((part, PARTS, "part"), (method, METHODS, "method")):
+        unknown = sorted(set(given or ()) - set(known))
+        if unknown:
+            raise UsageError(
+                f"There is no {what} {unknown[0]!r}.", remedy=f"Choose from {', '.join(known)}."
+            )
+    if draws < 1 or towers < 4 or zones < 4:
+        raise UsageError("A study needs a draw, and a city four towers and four zones.")
+    settings = Settings(
+        users=_whole(users, "people"),
+        epsilons=_positive(epsilons),
+        questions=_whole(questions, "questions"),
+        draws=draws,
+        methods=tuple(name for name in METHODS if method is None or name in method),
+        towers=towers,
+        zones=zones,
+        seed=seed,
+        figures=figures,
+    )
+    with Working(quiet, "city") as tell:
+        page = study(settings, part or list(PARTS), out, tell)
+    if not quiet:
+        typer.echo(page)
+
+
+def _whole(text: str, what: str) -> tuple[int, ...]:
+    found = _positive(text)
+    if any(value != int(value) for value in found):
+        raise UsageError(f"{text!r} is not a list of numbers of {what}.")
+    return tuple(sorted({int(value) for value in found}))
+
+
+def _positive(text: str) -> tuple[float, ...]:
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or any(not 0 < value < 1e9 for value in found):
+        raise UsageError(f"{text!r} is not a list of positive numbers.", remedy="Write 0.1,0.3,1.")
+    return found

@@ -1,0 +1,1 @@
+"""The study of questions to the data: error, reconstruction, what an auditor refuses."""
