@@ -3,6 +3,10 @@
 Exit codes of the command follow from the class: 1 the data or the request is at
 fault, 2 wrong usage, 3 the budget refuses.
 
+Whatever a message quotes (a path, the id of a tower, the name of a column) was written by somebody
+else. `presentable` keeps it within a few lines, leaves a password out, and shows what is no
+character as an escape, so that no name of a file commands a terminal.
+
 What can go wrong with a ledger, in words for its holder. No record is ever shown.
 
 What an engine says about a bad file, without the record that it quotes.
@@ -17,6 +21,39 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
+LONGEST_WORD = 160
+"""Characters of a path, an id or a name that a message repeats; of longer ones both ends."""
+_KEPT = 60
+MOST_LINES = 5
+"""Lines of a problem, and of a remedy: ten together."""
+LONGEST_LINE = 1200
+"""Characters of one of these lines."""
+_PASSWORD = re.compile(
+    r"((?:passw(?:or)?d|passfile|pwd|secret)[\"']?\s*[=:]).*", re.IGNORECASE | re.DOTALL
+)
+"""What follows it is left out to the end: where a password ends cannot be known."""
+_USERINFO = re.compile(r"(:/+[^\s/:@]*):(?!\d+(?:[^\w@]|$))(?:.*@|(?!/)\S+)")
+"""`//user:password@`, also where the address is cut off; `//host:9092` has a port."""
+
+
+def without_secrets(text: str) -> str:
+    """A text without the password that an address or a connection string in it may hold."""
+    return _PASSWORD.sub(r"\1…", _USERINFO.sub(r"\1:…@", text))
+
+
+def presentable(text: str) -> str:
+    """A text of at most `MOST_LINES` lines that a terminal and a log can show."""
+    lines = without_secrets(text).split("\n")
+    if len(lines) > MOST_LINES:
+        lines = [*lines[: MOST_LINES - 1], "…"]
+    return "\n".join(_line(line) for line in lines)
+
+
+def _line(text: str) -> str:
+    words = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text).split(" ")
+    line = " ".join(w if len(w) <= LONGEST_WORD else f"{w[:_KEPT]}…{w[-_KEPT:]}" for w in words)
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
+
 
 class SfumatoError(Exception):
     """Base of every error that is meant for the user's eyes."""
@@ -24,9 +61,9 @@ class SfumatoError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, problem: str, *, remedy: str = "") -> None:
-        self.problem = problem
-        self.remedy = remedy
-        super().__init__(f"{problem} {remedy}".strip())
+        self.problem = presentable(problem)
+        self.remedy = presentable(remedy)
+        super().__init__(f"{self.problem} {self.remedy}".strip())
 
 
 class InputError(SfumatoError):
@@ -47,7 +84,8 @@ class InputError(SfumatoError):
         where = ", ".join(
             part
             for part in (
-                file or "",
+                # Apart from the problem, which would go with all that follows a password.
+                presentable(file or ""),
                 f"column {column!r}" if column is not None else "",
                 f"row {row}" if row is not None else "",
             )

@@ -128,9 +128,9 @@ def test_no_traceback(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--zones", ""], "No zone is named"),
+        (["--zones", ""], "is empty"),
         (["--zones", " , "], "No zone is named"),
-        (["--polygon", ""], "cannot be read"),
+        (["--polygon", ""], "is empty"),
         (["--polygon", "POINT (2 48)"], "no area"),
         (["--polygon", "2,48,2,48"], "no area"),
         (["--at", "now", "--hours", "8-10"], "A moment and hours"),

@@ -74,22 +74,25 @@ def test_a_stated_projection_is_believed(town: Town, tmp_path: Path) -> None:
     assert abs(found.geometry[0].centroid.x - 2.35) < 0.2
 
 
-@pytest.mark.parametrize("form", ["from an origin", "number", "text"])
+@pytest.mark.parametrize("form", ["from an origin", "origin of a folder", "number", "text"])
 def test_tiles_of_the_inspire_grid(lakehouse: Path, tmp_path: Path, form: str) -> None:
     north, east = 2889000 + np.arange(12) * 100, 3760000 + np.arange(15) * 100
     pairs = [(int(n), int(e)) for n in north for e in east]
     ids: list[object] = [n * 10**7 + e if form == "number" else f"100mN{n}E{e}" for n, e in pairs]
     grid = pa.table({"grid_id": ids})
-    if form == "from an origin":
+    folder = "quadkey=12"
+    if "origin" in form:
         low_north, low_east = 2889000, 3760000 - 100 * (1 << 15)  # signed 4 bytes: some below zero
         codes = [((e - low_east) // 100 << 16) + (n - low_north) // 100 for n, e in pairs]
         narrow = pa.array(np.array(codes, np.uint32).view(np.int32))
         origin = [(low_east // 100 << 32) + low_north // 100] * len(pairs)
         grid = pa.table({"grid_id": narrow, "origin": origin})
+        if form == "origin of a folder":  # as its writer partitions the table today
+            grid, folder = grid.select(["grid_id"]), f"origin={origin[0]}/quadkey=12"
     for place in ("silver/network_coverage", "silver/cleaning"):
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).symlink_to(lakehouse / place)
-    write(tmp_path / "silver/setup/grid/quadkey=12/p.parquet", grid)
+    write(tmp_path / "silver/setup/grid" / folder / "p.parquet", grid)
     fine = open_pipeline("multimno", str(tmp_path), GRID, "INSPIRE_100m").zones
     coarse = open_pipeline("multimno", str(tmp_path), GRID, "INSPIRE_1km").zones
     assert fine is not None

@@ -246,6 +246,24 @@ def test_an_answer_of_too_many_rows() -> None:
         sql.run_sql("SELECT * FROM range(5000000)", TABLES)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT repeat('x', 1000000) AS word FROM range(500)",  # few rows, half a gigabyte
+        "SELECT repeat('x', 140000000) AS word",  # one row
+    ],
+)
+def test_an_answer_of_too_many_bytes(query: str) -> None:
+    with pytest.raises(InputError, match=r"larger than 128 MB|was stopped"):
+        sql.run_sql(query, TABLES)
+
+
+def test_a_large_answer_is_whole_and_in_order() -> None:
+    found = sql.run_sql("SELECT range AS n FROM range(40000)", TABLES)
+    assert found["n"].to_pylist() == list(range(40_000))
+    assert sql.run_sql("SELECT range AS n FROM range(0)", TABLES).column_names == ["n"]
+
+
 def test_the_child_knows_nothing_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither variables of Python nor the environment."""
     monkeypatch.setenv("SFUMATO_SECRET", "hush")

@@ -23,7 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from sfumato.cli.config import Config, long_flag
 from sfumato.cli.options import PANELS
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, UsageError
 
 _EXAMPLE = re.compile(r"^Examples?:\n", re.MULTILINE)
 _QUOTED = re.compile(r"`([^`]+)`")
@@ -48,6 +48,14 @@ class Command(TyperCommand):
         self.params.append(_config_option())
         for parameter in self.params:
             _put_in_panel(parameter)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """An empty value is refused: as a path it would mean the folder one happens to be in."""
+        if "" in args:
+            before = args[args.index("") - 1] if args.index("") else ""
+            what = f"The value of {before}" if before.startswith("-") else "A value"
+            raise UsageError(f"{what} is empty.", remedy="Leave it out, or write what it is.")
+        return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Options in the order of their panels; arguments keep theirs."""

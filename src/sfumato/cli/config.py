@@ -34,6 +34,10 @@ import typer
 from sfumato.errors import InputError, UsageError
 
 _NOT_IN_FILES = frozenset({"config", "help"})
+_LARGEST = 1 << 20
+"""Bytes of a configuration file: thousands of times what one needs."""
+_DEEPEST = 16
+"""Tables in tables; a command of a group with a dotted column needs five."""
 _BOOK = "ledger"
 """An option and a command. TOML has one place for a name, so where there is a table `[ledger]`
 the option that holds for every command is written inside it: `ledger.ledger`."""
@@ -100,10 +104,10 @@ def settings(path: Path, names: list[str], program: Any) -> dict[str, Any]:
         for key, value in values.items():
             option = mine.get(_dashed(key))
             if option is not None and not (owner is program and _homonym(option)):
-                found[str(option.name)] = _value(value, option)
+                found[str(option.name)] = _value(path, key, value, option)
     for key, value in table.items():
         option = mine[_dashed(key)]
-        found[str(option.name)] = _value(value, option)
+        found[str(option.name)] = _value(path, key, value, option)
     return found
 
 
@@ -115,23 +119,58 @@ def long_flag(parameter: Any) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        with path.open("rb") as file:
+            raw = file.read(_LARGEST + 1)
     except OSError:
         raise InputError("the file cannot be read.", file=str(path)) from None
+    if len(raw) > _LARGEST:
+        raise InputError("this is larger than a configuration can be.", file=str(path))
+    try:
+        data = tomllib.loads(raw.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"this is not TOML: {error}.", file=str(path)) from None
+    except ValueError:  # an integer of thousands of digits
+        raise InputError("a number has too many digits.", file=str(path)) from None
+    except RecursionError:
+        data = {}
+        too_deep = True
+    else:
+        too_deep = _deeper(data, _DEEPEST)
+    if too_deep:
+        raise InputError(
+            f"arrays or tables stand more than {_DEEPEST} deep in one another.", file=str(path)
+        )
+    return data
+
+
+def _deeper(data: object, most: int) -> bool:
+    """Whether anything stands deeper in one another than `most`, without recursion."""
+    layer = [data]
+    for _ in range(most):
+        layer = [
+            part
+            for whole in layer
+            for part in (whole.values() if isinstance(whole, dict) else whole)  # type: ignore[attr-defined]
+            if isinstance(part, dict | list)
+        ]
+        if not layer:
+            return False
+    return True
 
 
 def _check(path: Path, table: Mapping[str, Any], owner: Any, names: list[str]) -> None:
     """Refuse what no command has, wherever it stands."""
+    from sfumato.cli.options import TABLE
+
     commands: Mapping[str, Any] = getattr(owner, "commands", {})
     for key, value in table.items():
         if key in commands and isinstance(value, dict):
             _check(path, value, commands[key], [*names, key])
+        elif key in commands and f"--{key}" not in TABLE:
+            # Some are also an option of one other command and belong in its table: --plan.
+            whole = ".".join([*names, key])
+            raise UsageError(f"{path}: {whole!r} is a table of options, written as [{whole}].")
         elif not any(_dashed(key) in _options(command) for command in _leaves(owner)):
-            if key in commands:
-                whole = ".".join([*names, key])
-                raise UsageError(f"{path}: {whole!r} is a table of options, written as [{whole}].")
             raise _unknown(path, key, isinstance(value, dict), owner, names)
 
 
@@ -186,13 +225,22 @@ def _dashed(key: str) -> str:
     return key.replace("_", "-")
 
 
-def _value(value: object, option: Any) -> Any:
+def _value(path: Path, key: str, value: object, option: Any) -> Any:
     """As it would stand on the command line; one value of many is written alone."""
+    several = getattr(option, "multiple", False) or option.nargs != 1
+    if isinstance(value, bool) and not getattr(option, "is_flag", False):
+        raise UsageError(
+            f"{path}: {key!r} is no switch.", remedy="Write its value, not true or false."
+        )
+    if value == "":
+        raise UsageError(f"{path}: {key!r} is empty.", remedy="Leave it out, or write what it is.")
+    if isinstance(value, dict | list) and not several:
+        raise UsageError(f"{path}: {key!r} has one value, not several.")
     if isinstance(value, dict):
         return [f"{key}={_text(part)}" for key, part in _flat(value).items()]
     if isinstance(value, list):
         return [_text(part) for part in value]
-    if getattr(option, "multiple", False) or option.nargs != 1:
+    if several:
         return [_text(value)]
     return value if isinstance(value, bool) else _text(value)
 

@@ -58,17 +58,28 @@ def doctor(
     out: Annotated[
         Path, shared(OUTPUT, "--out", "Folder that releases will be written to; default: here.")
     ] = Path(),
+    warm: Annotated[
+        bool,
+        typer.Option("--warm", help="Compile beforehand what a first run would wait for."),
+    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Check the installation, extras, the ledger, its keys and who else may read them, folders,
     and the clock. Exit code 1 if something is wrong; what is only absent is not.
 
+    With --warm a small made-up city is released first, in a temporary folder, so that compiled
+    code is there: for an image whose packages will be read-only, while it is built.
+
     Example:
         sfumato doctor --ledger books/ledger.sqlite --out releases
     """
     done: list[Check] = []
     with Working(quiet or as_json, "checking") as progress:
+        if warm:
+            from sfumato.cli.warming import warm as compile_beforehand
+
+            compile_beforehand(progress)
         for stage, checks in (
             ("loading packages", _install),
             ("looking for extras", _extras),
@@ -115,20 +126,22 @@ def _install() -> Iterator[Check]:
 
 
 def _compiled_cache() -> Check:
-    """Where numba keeps what it compiled: the package's folder, or else one of the user's."""
+    """Where compiled code is kept: with the package, or else in a folder of the user's own."""
     import sfumato
+    from sfumato.model.compiled import compiled_folders
 
-    named = os.environ.get("NUMBA_CACHE_DIR")
-    own = Path(sfumato.__file__).parent / "model" / "__pycache__"
-    users = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "numba"
-    for folder in [Path(named)] if named else [own, users]:
-        if _may_write(folder):
+    folders = compiled_folders(Path(sfumato.__file__).parent / "engine")
+    for folder, may_write in folders:
+        if may_write:
             return Check("compiled code", OK, f"kept in {folder}")
+    if any(next(folder.glob("*.nbi"), None) for folder, _ in folders):
+        return Check("compiled code", OK, f"read from {folders[0][0]}, which cannot be written")
     return Check(
         "compiled code",
-        WRONG,
-        f"{named or f'neither {own} nor {users}'} can be written: it is compiled in every run",
-        "Set NUMBA_CACHE_DIR to a folder of yours.",
+        ABSENT,
+        "there is no folder to keep it in: it is compiled in every run, some 10 seconds of it",
+        "Set NUMBA_CACHE_DIR to a folder that only you can write, or run sfumato doctor --warm "
+        "while the package can be written.",
     )
 
 
@@ -201,7 +214,9 @@ def _books(book: Ledger) -> Iterator[Check]:
 
 
 def _keys(book: Ledger) -> Iterator[Check]:
-    """Whoever reads the ledger's key can forge its rows; a release's key takes the noise off."""
+    """Is the key there, and who else may read it or a release's (`Keyring`)?"""
+    from sfumato.privacy.ledger.chain import others_of
+
     key = book.keyring.path
     if not key.is_file():
         yield Check(
@@ -211,11 +226,9 @@ def _keys(book: Ledger) -> Iterator[Check]:
             "Copy it there from where the ledger was made, or name it with --ledger-key.",
         )
         return
-    kept = key.with_suffix(".keys")
-    files = [key, *(sorted(kept.iterdir()) if kept.is_dir() else [])]
-    if book.database.file is not None:
-        files.append(book.database.file)
-    open_files = [(path, who) for path in files if (who := _others(path))]
+    open_files = book.keyring.readable_by_others()
+    if book.database.file is not None and (who := others_of(book.database.file)):
+        open_files.append((book.database.file, who))
     for path, who in open_files:
         yield Check("keys", WRONG, f"{path} can be read by {who}", f"chmod 600 '{path}'")
     if not open_files:
@@ -225,13 +238,6 @@ def _keys(book: Ledger) -> Iterator[Check]:
         yield Check(
             "keys", WRONG, f"anybody can replace files in {parent}", f"chmod 700 '{parent}'"
         )
-
-
-def _others(path: Path) -> str:
-    """Who besides the owner may read or change a file; empty where nobody."""
-    mode = path.stat().st_mode
-    group, everyone = mode & 0o060, mode & 0o006
-    return "everybody" if everyone else "its group" if group else ""
 
 
 def _around(out: Path) -> Iterator[Check]:

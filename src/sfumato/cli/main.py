@@ -16,11 +16,12 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, presentable
 
 BEGIN = "begin"
 PUBLISH = "publish, through the wall"
 USE = "use what is published"
+OTHER = "the other door: labelled, not differential privacy"
 INTERNAL = "internal: compares with the truth, never to be published"
 LEDGER = "ledger"
 
@@ -43,12 +44,14 @@ COMMANDS = {
     "release": Entry("release", "Publish a density of people over places and time.", PUBLISH),
     "stream": Entry("stream", "Publish slot after slot, while people move.", PUBLISH),
     "sanitise": Entry("sanitise", "Publish traces with noise on every location.", PUBLISH),
+    "query": Entry("query", "Ask the data itself: questions on a budget.", PUBLISH),
     "ask": Entry("ask", "Ask a release: any sum with its ±, rankings, unusual hours, SQL.", USE),
     "refine": Entry("refine", "Read a release's measurements again, by today's method.", USE),
     "weigh": Entry("weigh", "From an operator's customers to all people.", USE),
     "combine": Entry("combine", "Put releases of several operators together.", USE),
     "report": Entry("report", "Make the offline page of releases again, and figures.", USE),
     "export": Entry("export", "Write a release as multimno or FlowKit would have.", USE),
+    "anonymise": Entry("anonymise", "Exact answers under an auditor. Not private.", OTHER),
     "evaluate": Entry("evaluate", "How good is a release? Compares with the truth.", INTERNAL),
     "attack": Entry("attack", "What an adversary makes of a release.", INTERNAL),
     "audit": Entry("audit", "Attack a scheme on made-up neighbours.", INTERNAL),
@@ -57,7 +60,6 @@ COMMANDS = {
 }
 
 _ADDRESS = re.compile(r"\b([A-Za-z][A-Za-z0-9+.:-]+):/\S*")
-_PASSWORD = re.compile(r"(password\s*=).*", re.IGNORECASE | re.DOTALL)
 
 
 class _Loaded(MutableMapping[str, Any]):
@@ -143,7 +145,7 @@ class Program(TyperGroup):
         except Exception as error:
             message = getattr(error, "message", None)
             if isinstance(message, str):
-                told = _PASSWORD.sub(r"\1…", _ADDRESS.sub(r"\1:…", message))
+                told = presentable(_ADDRESS.sub(r"\1:…", message))
                 error.message = told  # type: ignore[attr-defined]
             raise
 
@@ -192,6 +194,10 @@ def run() -> None:
         if error.remedy:
             console.print(f"[bold]do:[/] {escape(error.remedy)}", highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)
+    except MemoryError:
+        typer.echo("error: there is not enough memory for this.", err=True)
+        typer.echo("do: Ask for fewer slots or places at once, or take a larger machine.", err=True)
+        sys.exit(1)
     except Exception as error:
         if os.environ.get("SFUMATO_TRACEBACK"):
             raise

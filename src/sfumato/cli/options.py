@@ -183,6 +183,9 @@ Parameters = Annotated[
 CapEpsilon = Annotated[
     float | None, shared(PRIVACY, "--cap-epsilon", "Epsilon that all releases may never pass.")
 ]
+_ANALYST = shared(PRIVACY, "--analyst", "Who asks: whose allowance pays.")
+Analyst = Annotated[str, _ANALYST]
+MaybeAnalyst = Annotated[str | None, _ANALYST]
 Where = Annotated[
     str | None,
     shared(
@@ -192,6 +195,11 @@ Where = Annotated[
 KeyFile = Annotated[
     Path | None,
     shared(PRIVACY, "--ledger-key", "File of the ledger's key; default: beside the ledger."),
+]
+
+QuestionTexts = Annotated[
+    list[str],
+    shared(QUESTION, "--question", "JSON, or a file of one or several; may be repeated."),
 ]
 
 Earlier = Annotated[

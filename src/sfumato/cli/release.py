@@ -233,6 +233,7 @@ def _tell(made: Release, ledger: str) -> None:
         "new": "Published",
         "resumed": "An interrupted run was finished; it was paid once",
         "already": "Published before and intact; nothing was done or charged",
+        "repeated": "Made again from its kept key, with the same bytes; nothing was charged",
     }[made.how]
     typer.echo(f"{how}: {made.folder}")
     if note := take_note(made.manifest):

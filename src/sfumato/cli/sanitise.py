@@ -199,6 +199,7 @@ def _tell(made: Sanitised) -> None:
         "new": "Published",
         "resumed": "An interrupted run was finished; it was paid once",
         "already": "Published before and intact; nothing was done or charged",
+        "repeated": "Made again from its kept key, with the same bytes; nothing was charged",
     }[made.how]
     typer.echo(f"{how}: {made.folder}")
     typer.echo(f"Read {made.folder / 'README.txt'} for what is protected and what is not.")

@@ -25,6 +25,8 @@ INTEGERS = frozenset(
     sign + size for sign in ("", "U") for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 )
 _FLOATS = frozenset(("FLOAT", "DOUBLE"))
+NUMBER_TEXT = "DECIMAL"
+"""A number of any length, which a database hands over as its decimal text."""
 _AWARE = frozenset(("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ", "TIMESTAMPTZ_NS"))
 _NAIVE = frozenset(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"))
 EPOCHS = {
@@ -72,7 +74,8 @@ def read_time(column: Column, *, tz: str | None, unit: str | None, file: str | N
             column=column.name,
             remedy="Store whole seconds as integers.",
         )
-    if kind in INTEGERS or kind in _FLOATS or (column.is_text and (unit or name.unit)):
+    numbers = kind in INTEGERS or kind in _FLOATS or kind == NUMBER_TEXT
+    if numbers or (column.is_text and (unit or name.unit)):
         return _epoch(column, name, unit, file)
     if not column.is_text:
         raise InputError(
@@ -116,7 +119,8 @@ def _epoch(column: Column, name: TimeName, unit: str | None, file: str | None) -
         )
     how = "as asked" if unit else "by its name"
     note = f"{column.name!r} is read as {chosen} since 1970 UTC, {how}"
-    return TimeReading(EPOCHS[chosen], None, column.is_text, (note,))
+    text = column.is_text or column.type == NUMBER_TEXT
+    return TimeReading(EPOCHS[chosen], None, text, (note,))
 
 
 def event_roles(names: list[str], chosen: Mapping[str, str], label: str) -> EventColumns:

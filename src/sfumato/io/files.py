@@ -167,21 +167,11 @@ def _unquoted(text: str) -> str:
 
 def _expand(text: str, is_data: Callable[[Path], bool]) -> tuple[list[Path], Path, bool]:
     """Files of one argument, the folder below which partition folders count, and if named."""
-    if _ADDRESS.match(text) and not os.path.exists(text):
-        # Not shown: it may hold a password.
-        raise UsageError(
-            "An address was given where sfumato reads files.", remedy="Copy the files here first."
-        )
-    if "\0" in text:
-        raise UsageError("A path cannot contain a zero byte.")
     path = Path(text)
-    try:
-        if path.is_dir():
-            return _folder(path, is_data), path, False
-        if path.exists():
-            return [path], path.parent, True
-    except OSError as error:
-        raise unreadable(path, error) from None
+    if is_folder(text):
+        return _folder(path, is_data), path, False
+    if path.exists():
+        return [path], path.parent, True
     if any(letter in text for letter in _GLOB):
         matches = sorted(Path(name) for name in glob.glob(text, recursive=True))
         fixed = text[: min(text.index(letter) for letter in _GLOB if letter in text)]
@@ -190,6 +180,23 @@ def _expand(text: str, is_data: Callable[[Path], bool]) -> tuple[list[Path], Pat
             raise InputError("there is no such folder.", file=str(root), remedy="Check the path.")
         return [name for name in matches if name.is_file()], root, False
     raise InputError("there is no such file.", file=text, remedy="Check the path.")
+
+
+def is_folder(text: str) -> bool:
+    """Whether a text names a folder; refused where it names nothing that a disk could hold."""
+    if not text:
+        raise UsageError("The name of a file is empty.", remedy="Write `.` for this folder.")
+    if "\0" in text:
+        raise UsageError("A path cannot contain a zero byte.")
+    if (_ADDRESS.match(text) or is_address(text)) and not os.path.exists(text):
+        # Not shown: it may hold a password.
+        raise UsageError(
+            "An address was given where sfumato reads files.", remedy="Copy the files here first."
+        )
+    try:
+        return Path(text).is_dir()
+    except OSError as error:
+        raise unreadable(Path(text), error) from None
 
 
 def _folder(folder: Path, is_data: Callable[[Path], bool]) -> list[Path]:

@@ -160,7 +160,7 @@ def _read(path: Path) -> pa.Table:
     try:
         names = pq.read_schema(path).names
         wanted = [*_NEEDED, *(name for name in _DATES if name in names)]
-        return pq.ParquetFile(path).read(columns=wanted)
+        return pq.ParquetFile(path, page_checksum_verification=True).read(columns=wanted)
     except (OSError, pa.ArrowException, KeyError):
         pass
     raise InputError(f"this is no network topology: it needs {', '.join(_NEEDED)}.", file=str(path))
@@ -240,7 +240,7 @@ def read_zoning(lakehouse: Path, zoning: Zoning, grid: TimeGrid) -> Places:
 def _frame(part: Part, level: int) -> tuple[pa.Table, NDArray[np.object_], CRS]:
     """Ids, names and shapes of one file's zones of a level, and their coordinate system."""
     try:
-        table = pq.ParquetFile(part.path).read()
+        table = pq.ParquetFile(part.path, page_checksum_verification=True).read()
         levels = table["level"].fill_null(level).to_numpy()
         kept = table.filter(pa.array(levels == level))
         shapes = np.asarray(shapely.from_wkb(kept["geometry"].to_pylist()), dtype=object)
@@ -264,7 +264,7 @@ def _crs(metadata: dict[bytes, bytes] | None) -> CRS:
 
 def _tiles(folder: Path, size: int, name: str) -> Places:
     """Squares of the grid by their ids: northing and easting of the lower left corner."""
-    corners = [_corners(part.path) for part in parts(folder)]
+    corners = [_corners(part) for part in parts(folder)]
     low = np.unique(np.concatenate(corners) // size * size, axis=0)
     north, east = low[:, 0], low[:, 1]
     ids = [f"{name}N{n // size}E{e // size}" for n, e in zip(north, east, strict=True)]
@@ -273,19 +273,24 @@ def _tiles(folder: Path, size: int, name: str) -> Places:
     return read_zones(frame, "zone_id")
 
 
-def _corners(path: Path) -> NDArray[np.int64]:
-    """Northing and easting in metres, from any of the three forms that multimno has had.
+def _corners(part: Part) -> NDArray[np.int64]:
+    """Northing and easting in metres, from any of the forms that multimno has had.
 
     With an `origin`, a tile is 4 bytes, easting above northing, counted in hundreds of metres from
-    that corner, which is 8 bytes of the same kind. Before, ids were northing and easting in one
-    decimal number, and first in a text.
+    that corner, which is 8 bytes of the same kind and stands in a column or, today, in the name of
+    a folder. Before, ids were northing and easting in one decimal number, and first in a text.
     """
+    path = part.path
     try:
         names = [name for name in ("grid_id", "origin") if name in pq.read_schema(path).names]
-        table = pq.ParquetFile(path).read(columns=names)
+        table = pq.ParquetFile(path, page_checksum_verification=True).read(columns=names)
         column = table["grid_id"]
-        if "origin" in names:
-            codes, corner = (table[name].to_numpy().astype(np.int64) for name in names)
+        if "origin" in names or "origin" in part.keys:
+            codes = column.to_numpy().astype(np.int64)
+            corner = np.asarray(
+                table["origin"].to_numpy() if "origin" in names else int(part.keys["origin"]),
+                np.int64,
+            )
             north = (codes & 0xFFFF) + (corner & 0xFFFFFFFF)
             east = (codes >> 16 & 0xFFFF) + (corner >> 32)
             return np.column_stack([north, east]) * 100
@@ -294,7 +299,7 @@ def _corners(path: Path) -> NDArray[np.int64]:
             return np.column_stack([codes // _DIGITS, codes % _DIGITS])
         cut = [_TEXT_ID.fullmatch(text) for text in column.to_pylist()]
         return np.array([[int(c[1]), int(c[2])] for c in cut if c is not None], np.int64)
-    except (OSError, KeyError, TypeError, pa.ArrowException):
+    except (OSError, KeyError, TypeError, ValueError, OverflowError, pa.ArrowException):
         pass
     raise InputError("this is no grid: it needs grid_id.", file=str(path))
 

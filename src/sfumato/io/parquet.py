@@ -12,12 +12,14 @@ import pyarrow.parquet as pq
 from sfumato.errors import InputError
 from sfumato.io.files import PARQUET_ENDINGS, head, unreadable
 from sfumato.io.formats import Damaged, FileSchema, TableFormat, constants
-from sfumato.io.rows import SWOLLEN, Positions, RowRules, longest_entry
+from sfumato.io.rows import SWOLLEN, Positions, RowRules, is_text, longest_entry
 from sfumato.io.tables import INT96, Column, arrow_columns, refuse_repeated
 from sfumato.model.events import EventFile
 
 BATCH = 1 << 15
 """Rows at a time. Larger batches of text are mapped and unmapped, which costs more."""
+_NUMBERS = 1 << 16
+"""The same where no texts are spelled out: each batch costs some, and this many stay in a cache."""
 _BUFFER = 1 << 20
 
 
@@ -51,8 +53,10 @@ class Parquet(TableFormat):
         coded = [place] if rules.dictionaries and place in stored else []
         coded += [name for name in _swelling(file.path, stored) if name not in coded]
         with _Parquet(file.path, coded) as opened:
+            kinds = (opened.schema_arrow.field(name).type for name in stored if name not in coded)
+            size = BATCH if any(map(is_text, kinds)) else _NUMBERS
             # Threads here would hold whole row groups in memory and save no work.
-            batches = opened.iter_batches(BATCH, columns=stored, use_threads=False)
+            batches = opened.iter_batches(size, columns=stored, use_threads=False)
             while True:
                 try:
                     batch = next(batches, None)
@@ -135,6 +139,7 @@ class _Parquet:
                 pre_buffer=False,  # else all of it stays in memory
                 buffer_size=_BUFFER,
                 read_dictionary=list(dictionaries) or None,
+                page_checksum_verification=True,  # where a page has one
             )
         except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
             raise unreadable(path, error) from None

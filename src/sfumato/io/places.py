@@ -26,7 +26,7 @@ from pyproj import CRS
 from pyproj.exceptions import CRSError
 
 from sfumato.errors import InputError, UsageError, parquet_error
-from sfumato.io.files import head, locate, numbered_columns, read_dialect
+from sfumato.io.files import head, is_folder, locate, numbered_columns, read_dialect
 from sfumato.io.names import Role, by_position
 from sfumato.io.tables import as_table, read_public_table
 
@@ -89,7 +89,7 @@ def _load(source: object, layer: str | None, chosen: list[str], keys: list[str])
         return PlaceTable(as_table(source), None, None, "table")
     text = os.fspath(source)
     path = Path(text)
-    if not path.is_dir():  # a folder may be a file geodatabase; GDAL says whether it is
+    if not is_folder(text):  # a folder may be a file geodatabase; GDAL says whether it is
         path = _one_file(text)
     label = str(path)
     start = b"" if path.is_dir() else head(path, 4)
@@ -139,12 +139,13 @@ def _from_parquet(path: Path) -> PlaceTable:
     try:
         schema = pq.read_schema(path)
         if b"geo" in (schema.metadata or {}):
-            frame = geopandas.read_parquet(path)
+            frame = geopandas.read_parquet(path, page_checksum_verification=True)
             shapes = frame.geometry
             others = [name for name in schema.names if name != shapes.name]
-            table = pq.read_table(path, columns=others)
+            table = pq.read_table(path, columns=others, page_checksum_verification=True)
             return PlaceTable(table, _shapes(shapes.to_numpy()), shapes.crs, str(path))
-        return PlaceTable(as_table(pq.read_table(path), str(path)), None, None, str(path))
+        table = pq.read_table(path, page_checksum_verification=True)
+        return PlaceTable(as_table(table, str(path)), None, None, str(path))
     except InputError:
         raise
     except PermissionError:

@@ -106,6 +106,8 @@ class RowRules:
         self.dictionaries = dictionaries
         self.coordinates = coordinates
         self._held = held
+        self._known: dict[str, tuple[Any, int]] = {}
+        self._names: tuple[Any, Any] = (None, None)
         self._breaks, self._offsets = _NONE, _NONE
         if reading.tz is not None:
             self._breaks, self._offsets = _clock(reading.tz, *(period or EVER))
@@ -119,9 +121,24 @@ class RowRules:
 
     def batches(self, columns: Mapping[str, Any], rows: int) -> Iterator[Positions]:
         """`positions` of so many rows, in pieces where dictionaries would swell too much."""
-        step = max(1, min(rows, SWOLLEN // max(map(longest_entry, columns.values()))))
+        longest = max(self._longest(name, column) for name, column in columns.items())
+        step = max(1, min(rows, SWOLLEN // longest))
+        if step >= rows:
+            if rows:
+                yield self.positions(columns)
+            return
         for start in range(0, rows, step):
             yield self.positions({name: columns[name].slice(start, step) for name in columns})
+
+    def _longest(self, name: str, column: Any) -> int:
+        """`longest_entry`, looked at once for as long as a dictionary stays the same."""
+        if not isinstance(column, pa.DictionaryArray):
+            return longest_entry(column)
+        known, longest = self._known.get(name, (None, 1))
+        if known is None or not column.dictionary.equals(known):
+            known, longest = column.dictionary, longest_entry(column)
+            self._known[name] = known, longest
+        return longest
 
     def positions(
         self,
@@ -158,8 +175,14 @@ class RowRules:
             and is_text(column.type.value_type)
             and len(column.dictionary) <= len(column)
         ):
-            names = names_of(plain(column.dictionary))
-            return pa.DictionaryArray.from_arrays(column.indices.cast(pa.int32()), names)
+            known, names = self._names
+            if known is None or not column.dictionary.equals(known):
+                names = names_of(plain(column.dictionary))
+                self._names = column.dictionary, names
+            indices = column.indices
+            if indices.type != pa.int32():
+                indices = indices.cast(pa.int32())
+            return pa.DictionaryArray.from_arrays(indices, names)
         column = plain(column)
         kind = column.type
         narrow = pa.types.is_integer(kind) and kind != pa.uint64()

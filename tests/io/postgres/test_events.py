@@ -137,6 +137,7 @@ TIMES = {
         *("extract(epoch FROM datetime)::double precision", TimeEncoding.EPOCH_S),
         *(None, "s"),
     ),
+    "numeric of any length": ("extract(epoch FROM datetime)", TimeEncoding.EPOCH_S, None, "s"),
     "numeric": (
         *("floor(extract(epoch FROM datetime) * 1000)::numeric(16)", TimeEncoding.EPOCH_MS),
         *(None, "ms"),

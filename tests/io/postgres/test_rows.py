@@ -90,6 +90,20 @@ TYPES: dict[str, tuple[str, str, str, str | None, list[str]]] = {
             "(999999999999, NULL, 't1')",
         ],
     ),
+    "numerics of any length": (
+        "uid bigint, t numeric, tower text",
+        "(1, 1711800000, 't1'), (2, 1711886400.123456789012345, 't2')",
+        "",
+        "s",
+        [
+            "(3, 'NaN', 't1')",
+            "(3, NULL, 't1')",
+            "(3, 1e400, 't1')",
+            "(3, -1e400, 't1')",
+            "(3, 1e-400, 't1')",
+            "(3, 99999999999999999999.5, 't1')",
+        ],
+    ),
     "integers": (
         "uid bigint, t bigint, tower integer",
         "(1, 1711800000, 1), (2, 1711886400, 2)",

@@ -23,6 +23,7 @@ or by the next run where this one is killed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ import pyarrow.parquet as pq
 
 from sfumato.errors import InputError
 from sfumato.io import names
-from sfumato.io.columns import describe
+from sfumato.io.columns import NUMBER_TEXT, describe
 from sfumato.io.files import is_address
 from sfumato.io.formats import Format, ReadOptions
 from sfumato.io.parquet import Parquet
@@ -59,7 +60,7 @@ _PER_MICROSECOND = {
 def condition(column: str, type: str, reading: Reading, period: Period | None) -> str:
     """An SQL condition about the time column, `true` where nothing can be said."""
     name = quoted(column)
-    if reading.time_is_text:
+    if reading.time_is_text and type != NUMBER_TEXT:
         return "true"
     if reading.time in (TimeEncoding.INSTANT, TimeEncoding.NAIVE):
         if period is None:
@@ -205,6 +206,10 @@ def _take(
     )
     picked = _picked(table, columns, reading)
     time = next(column for column in picked if column.name == reading.columns.time)
+    if time.type == NUMBER_TEXT:  # `extract(epoch …)`; a time has no more digits than these
+        picked[picked.index(time)] = replace(
+            time, expression=f"trunc({quoted(time.name)}, 9)::text"
+        )
     selected = ", ".join(f"{column.expression} AS c{k}" for k, column in enumerate(picked))
     where = condition(time.name, time.type, reading, period)
     sql = f"SELECT {selected} FROM {table.sql} WHERE {where}"

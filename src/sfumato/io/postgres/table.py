@@ -10,7 +10,7 @@ text, enumerations, UUID  their text; in a database that is not UTF-8, its bytes
 `bytea`                   as it is; above a megabyte: nothing
 `numeric`, up to 18       64-bit integers; `NaN`: nothing
 digits, no fraction
-other `numeric`           its text: a double would overflow
+other `numeric`           its text: a double would overflow; as a time, to nine decimals
 timestamps                as they are; infinite ones, and those that Arrow cannot count in
                           microseconds, as an instant outside every period
 numbers                   as they are
@@ -41,6 +41,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.errors import InputError, UsageError
+from sfumato.io.columns import NUMBER_TEXT
 from sfumato.io.postgres.connect import Address, Table, guarded, no_such_table
 from sfumato.io.rows import LONGEST_VALUE
 from sfumato.io.tables import Column, literal, quoted
@@ -126,7 +127,7 @@ def server_column(
             # The server puts NaN above all numbers.
             whole = f"CASE WHEN abs({asked}) < 1e{_DIGITS} THEN {asked}::bigint END"
             return ServerColumn(name, "BIGINT", whole)
-        return ServerColumn(name, "DECIMAL", f"{asked}::text")
+        return ServerColumn(name, NUMBER_TEXT, f"{asked}::text")
     return ServerColumn(name, _TYPES.get(type, type), asked)
 
 
