@@ -29,7 +29,8 @@ from sfumato.density.bayes.scheme import MATRIX
 from sfumato.density.scheme import Density
 from sfumato.lab.frontier.oracle import BoxKeepingWall, Oracle
 from sfumato.privacy.door import open_private
-from sfumato.utility.density import earth_mover_series, mean_relative_error
+from sfumato.utility.density import mean_relative_error
+from sfumato.utility.earth_mover import earth_mover_series
 
 PEOPLE, TOWERS, ZONES = 200_000, 1_303, 989
 TIMES_USUAL = 3.0
@@ -168,7 +169,9 @@ def weak_study(
                 [
                     float(
                         np.nanmean(
-                            earth_mover_series(people.truth[:, 6::every], t[:, 6::every], metres)
+                            earth_mover_series(
+                                people.truth[:, 6::every], t[:, 6::every], metres
+                            ).metres
                         )
                     )
                     for t in tables

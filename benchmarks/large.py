@@ -34,6 +34,7 @@ from sfumato.lab.frontier.cities import Kind, plan_of
 from sfumato.lab.paris.setup import Stage, make_city, open_city
 from sfumato.privacy.wall import Wall
 from sfumato.utility import density
+from sfumato.utility.earth_mover import earth_mover_series
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "benchmarks"
@@ -72,7 +73,7 @@ def judged(stage: Stage, users: int, epsilon: float, draws: int) -> dict[str, An
             found = scheme.run(stage.source, Wall.seeded(9_000 + draw), facts)
         cpu = time.process_time() - began
         table = np.asarray(found.values, dtype=np.float64)
-        moved = density.earth_mover_series(truth[:, ::7], table[:, ::7], stage.metres)
+        moved = earth_mover_series(truth[:, ::7], table[:, ::7], stage.metres).metres
         assert found.lower is not None
         assert found.upper is not None
         inside = (truth >= found.lower) & (truth <= found.upper)

@@ -49,11 +49,8 @@ from sfumato.lab.paris.setup import Stage, make_city, open_city
 from sfumato.model.source import RememberingSource
 from sfumato.privacy.wall import Wall
 from sfumato.published.tables import with_local_times
-from sfumato.utility.density import (
-    earth_mover_series,
-    mean_relative_error,
-    pearson,
-)
+from sfumato.utility.density import mean_relative_error, pearson
+from sfumato.utility.earth_mover import earth_mover_series
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 PARTS = ("after", "emd", "release", "quality")

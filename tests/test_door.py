@@ -26,11 +26,18 @@ NOT_VERBS = {"demo", "init", "doctor", "city", "reproduce", "ledger"}
 PYTHON_ALONE = {"internal", "progress", "watch", "begin", "keep_key"}
 """Who is told what; what the terminal shows instead."""
 TERMINAL_ALONE = {"quiet", "as_json", "config", "dry_run", "ledger_key", "context", "out", "help"}
+GROUPED = {"anonymise_answers": ("anonymise", "answers")}
+"""Verbs that are commands of a group: the words are the same, with a space between them."""
 TERMINAL_ALONE |= {"schemes"}  # prints what is written in docs/streams.md
 
 
 def test_every_command_is_a_verb_and_every_verb_a_command() -> None:
-    assert set(VERBS) - NOT_COMMANDS == set(COMMANDS) - NOT_VERBS
+    named = {GROUPED.get(name, (name,))[0] for name in VERBS if name not in NOT_COMMANDS}
+    assert named == set(COMMANDS) - NOT_VERBS
+    for verb, words in GROUPED.items():
+        assert verb == "_".join(words)
+        group = built(import_module(f"sfumato.cli.{COMMANDS[words[0]].module}").app)
+        assert words[1] in group.commands
 
 
 def test_the_door_lists_what_it_opens() -> None:
@@ -56,8 +63,9 @@ def test_a_verb_says_what_it_takes_and_gives(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(VERBS) - NOT_COMMANDS))
 def test_the_words_are_the_same_on_the_command_line(name: str) -> None:
-    module = import_module(f"sfumato.cli.{COMMANDS[name].module}")
-    command = getattr(module, "recovery" if name == "attack" else name)
+    group, word = GROUPED.get(name, (name, "recovery" if name == "attack" else name))
+    module = import_module(f"sfumato.cli.{COMMANDS[group].module}")
+    command = getattr(module, word)
     said = set(inspect.signature(command).parameters)
     taken = set(inspect.signature(getattr(sfumato, name)).parameters)
     assert taken - said <= PYTHON_ALONE

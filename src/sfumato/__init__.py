@@ -5,9 +5,11 @@ The door: every verb here is a command of the same name, with the same words (`s
 
 ==================================  =============================================================
 through the wall, charged           `release`, `stream`, `sanitise`; `plan` says what it will cost
+questions to the data, charged      `query`, `Desk`
 on the way to a stream              `foreach_batch`, for Spark Structured Streaming
 from what is published              `read_release`, `ask`, `refine`, `report`, `export`
 free, too: from customers to all    `weigh`, `combine`
+by the other door, not private      `anonymise_answers`: exact, or refused; its `Auditor`
 for the holder's eyes alone         `inspect`, `evaluate`, `attack`, `audit`
 what was ever released about whom   `Ledger`
 ==================================  =============================================================
@@ -30,17 +32,26 @@ if TYPE_CHECKING:
     from sfumato.published.ask import ask
     from sfumato.published.export import export
     from sfumato.published.release import Release, read_release
+    from sfumato.queries.desk import Desk
+    from sfumato.queries.query import query
+    from sfumato.queries.question import Question
     from sfumato.reports.page import report
     from sfumato.streams.publish import stream
     from sfumato.streams.spark import foreach_batch
+    from sfumato.syntactic.answers import anonymise_answers
+    from sfumato.syntactic.auditor import Auditor
     from sfumato.traces.publish import sanitise
 
 __version__: str  # read from the installed package when it is asked for
 
 __all__ = [
+    "Auditor",
+    "Desk",
     "Ledger",
+    "Question",
     "Release",
     "__version__",
+    "anonymise_answers",
     "ask",
     "attack",
     "audit",
@@ -50,6 +61,7 @@ __all__ = [
     "foreach_batch",
     "inspect",
     "plan",
+    "query",
     "read_release",
     "refine",
     "release",
@@ -60,8 +72,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Auditor": "sfumato.syntactic.auditor",
+    "Desk": "sfumato.queries.desk",
     "Ledger": "sfumato.privacy.ledger",
+    "Question": "sfumato.queries.question",
     "Release": "sfumato.published.release",
+    "anonymise_answers": "sfumato.syntactic.answers",
     "ask": "sfumato.published.ask",
     "attack": "sfumato.attacks.run",
     "audit": "sfumato.audits.audit",
@@ -71,6 +87,7 @@ _HOMES = {
     "foreach_batch": "sfumato.streams.spark",
     "inspect": "sfumato.io.inspection",
     "plan": "sfumato.density.plan",
+    "query": "sfumato.queries.query",
     "read_release": "sfumato.published.release",
     "refine": "sfumato.density.reanalysis",
     "release": "sfumato.density.publish",

@@ -19,6 +19,7 @@ from sfumato.density.rehearsal import (
     PEOPLE,
     Rehearsal,
     TiledSource,
+    _PartWall,
     district,
     tiled_layout,
     tiled_overlay,
@@ -180,3 +181,30 @@ def test_bayes_is_rehearsed_with_the_number_of_people_it_is_told() -> None:
     stage = Rehearsal(few, 5_000_000, 9, LocalSource, relative_error)
     assert stage.boost == pytest.approx(50, rel=0.01)
     assert 0 < stage.run(Bayes(), draws=1).mean_relative_error < 0.3
+
+
+def test_a_part_of_a_large_city_is_forecast_like_the_whole() -> None:
+    """Its regime is that of the whole, and sums over all places are known as well."""
+    whole = Rehearsal(large := replace(facts(90), bound=BOUND), 6_000, 80, LocalSource,
+                      relative_error, cells=None)  # fmt: skip
+    part = Rehearsal(large, 6_000, 80, LocalSource, relative_error, cells=45 * WEEK.slots)
+    assert whole.part == 1
+    assert part.part == pytest.approx(45 / 80, rel=0.05)
+    assert (part.zones, part.users) == (45, 3375)
+    for scheme, near in ((Gaussian(), 0.1), (Bayes(), 0.15)):
+        said, of_part = (one.run(scheme, draws=2).mean_relative_error for one in (whole, part))
+        assert of_part == pytest.approx(said, rel=near), scheme.name
+
+
+def test_sums_over_all_places_have_the_noise_of_the_whole(town: Any) -> None:
+    """In a quarter of a city a fourth of the deviation: the same share of the total."""
+    bound, sigma2 = WeightBound(4.0), 1 << 40
+    wall = _PartWall.seeded(1)
+    wall.part = 0.25
+    source = TiledSource(town.source, 2)
+    slots = wall.gaussian(source.slot_totals(bound, Counting.VISITS), sigma2=sigma2, label="s")
+    places = wall.gaussian(source.place_totals(bound, Counting.VISITS), sigma2=sigma2, label="p")
+    assert slots.variance == pytest.approx(sigma2 / 16, rel=1e-6)
+    assert places.variance == pytest.approx(sigma2, rel=1e-6)
+    total = source.capped_total(9, Counting.VISITS)
+    assert wall.laplace(total, scale=400, label="t").variance == pytest.approx(2 * 100**2, rel=1e-2)

@@ -55,6 +55,15 @@ def test_a_release_from_the_command_line_and_from_python(here: Path) -> None:
     assert (here / "releases" / "week-37" / "index.html").is_file()
 
 
+def test_questions_to_the_data(here: Path) -> None:
+    write_city(CityPlan(users=500, towers=24, zones=16, area_km2=8, seed=5), here)
+    run(DOCS / "commands" / "query.md")
+    shutil.rmtree(here / "data-home")
+    run(DOCS / "querying.md")
+    run(DOCS / "commands" / "anonymise.md")
+    assert "NOT differential privacy" in (here / "answers" / "README.txt").read_text()
+
+
 def test_a_package_for_a_portal(here: Path) -> None:
     write_city(CityPlan(users=500, towers=24, zones=16, area_km2=8, seed=5), here)
     run(DOCS / "publishing.md")

@@ -1,4 +1,5 @@
-"""Exact distances on a line, where the answer is the area between two step functions."""
+"""Exact distances on a line, where the answer is the area between two step functions; and of
+many zones between bounds."""
 
 from __future__ import annotations
 
@@ -8,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato.cli.evaluate import SHOWN
 from sfumato.errors import UsageError
-from sfumato.utility.density import earth_mover_distance, earth_mover_series
+from sfumato.utility import earth_mover
+from sfumato.utility.density import evaluate_table
+from sfumato.utility.earth_mover import earth_mover_distance, earth_mover_series
 
 LINE = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0))) * 100
 
@@ -49,10 +53,55 @@ def test_the_series_has_one_figure_a_slot_and_reports_progress() -> None:
     got = earth_mover_series(
         table, np.roll(table, 1, axis=0), LINE, lambda done, of: seen.append((done, of))
     )
-    np.testing.assert_allclose(got, [100, 100, 100])
+    np.testing.assert_allclose(got.metres, [100, 100, 100])
+    assert got.groups is None
+    assert got.lower.tolist() == got.upper.tolist() == got.metres.tolist()
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_a_distance_matrix_of_another_size_is_refused() -> None:
     with pytest.raises(UsageError):
         earth_mover_distance(np.ones(3), np.ones(3), LINE)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_between_groups_the_bounds_hold_and_the_distance_lies_close(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    points = rng.random((300, 2)) * 5000
+    metres = np.linalg.norm(points[:, None] - points[None], axis=2)
+    truth = rng.poisson(20, (300, 4)).astype(float)
+    near = np.exp(-metres / 400)
+    noisy = np.maximum(truth + near @ rng.normal(0, (1, 3, 1, 0.1), truth.shape), 0)
+    truth[:, 3] = noisy[:, 3] = np.roll(truth[:, 3], 5)  # nothing to move
+    exact = earth_mover_series(truth, noisy, metres)
+    coarse = earth_mover_series(truth, noisy, metres, exact=60)
+    assert coarse.groups == 60
+    assert (coarse.lower <= exact.metres + 1e-9).all()
+    assert (coarse.upper >= exact.metres - 1e-9).all()
+    assert (coarse.lower[:3] > 0.75 * exact.metres[:3]).all()
+    assert (coarse.upper[:3] < 1.6 * exact.metres[:3]).all()
+    np.testing.assert_allclose(coarse.metres, exact.metres, rtol=0.1)
+
+
+def test_groups_of_maps_of_one_zone_each_and_of_empty_maps() -> None:
+    one, other = np.eye(6)[:, :1], np.eye(6)[:, 5:]
+    far = earth_mover_series(one, other, LINE, exact=3)
+    assert (far.lower[0], far.upper[0]) == (500, 500)
+    nothing = earth_mover_series(np.zeros((6, 1)), other, LINE, exact=3)
+    assert np.isnan([nothing.metres, nothing.lower, nothing.upper]).all()
+
+
+def test_an_approximation_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    points = rng.random((30, 2)) * 5000
+    metres = np.linalg.norm(points[:, None] - points[None], axis=2)
+    truth = rng.poisson(9, (30, 5)).astype(float)
+    bounds = {"earth_mover_lower_m", "earth_mover_upper_m"}
+    exact = evaluate_table("a", truth, truth + 1, metres)
+    assert not bounds & set(exact.overall)
+    assert "earth_mover_groups" not in exact.overall
+    monkeypatch.setattr(earth_mover.earth_mover_series, "__defaults__", (None, 10))
+    found = evaluate_table("a", truth, truth + 1, metres)
+    assert bounds <= set(found.overall) & set(found.by_slot)
+    assert found.overall["earth_mover_groups"] == 10
+    assert bounds | {"earth_mover_groups"} <= set(SHOWN)

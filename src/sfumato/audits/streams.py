@@ -107,6 +107,7 @@ class StreamListener(ListeningWall):
         query_scale: Fraction | int,
         label: str,
         histograms: Histograms | None = None,
+        used: int = 0,
     ) -> SparseVector:
         if histograms is not None:  # their loss would go uncounted
             raise UsageError("Histograms inside a run of questions cannot be audited exactly.")
@@ -117,6 +118,7 @@ class StreamListener(ListeningWall):
             threshold_scale=threshold_scale,
             query_scale=query_scale,
             label=label,
+            used=used,
         )
         heard = Questions(label, sensitivity, Fraction(threshold_scale), Fraction(query_scale))
         self.runs.append(heard)
@@ -137,8 +139,8 @@ class _HeardVector(SparseVector):
         self.__dict__.update(run.__dict__)
         self._heard, self._given_answers = heard, given
 
-    def above(self, box: Private[int]) -> bool:
-        answer, asked = super().above(box), len(self._heard.answers)
+    def above(self, box: Private[int], number: int | None = None) -> bool:
+        answer, asked = super().above(box, number), len(self._heard.answers)
         if self._given_answers is not None:
             if asked >= len(self._given_answers):
                 raise UsageError(f"The run {self.label!r} asks more on a neighbouring input.")

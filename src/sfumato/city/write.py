@@ -30,6 +30,7 @@ from sfumato.city.people import Chunk, generate_chunks
 from sfumato.city.plan import CityPlan, integer_ids
 from sfumato.errors import InputError
 from sfumato.geography.projection import Plane
+from sfumato.io.write import PARQUET
 from sfumato.model.time_grid import zone
 
 EVENTS, TOWERS, ZONES, STATEMENT = "events.parquet", "towers.csv", "zones.geojson", "city.json"
@@ -127,7 +128,7 @@ def make_folder(out: Path) -> Path:
 def open_events(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     """A Parquet writer whose dictionaries hold all ids of a row group."""
     return pq.ParquetWriter(
-        path, schema, compression="zstd", dictionary_pagesize_limit=16 << 20, version="2.6"
+        path, schema, dictionary_pagesize_limit=16 << 20, version="2.6", **PARQUET
     )
 
 

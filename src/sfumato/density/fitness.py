@@ -267,7 +267,14 @@ def _rehearsed(case: Case) -> Fitness:
     people = max(200, round(_EVENTS / max(visits, 1.0)))
     with threadpool_limits(1):
         stage = Rehearsal(
-            town.facts, users, zones, _remembered, np.subtract, people=people, spread=case.spread
+            town.facts,
+            users,
+            zones,
+            _remembered,
+            np.subtract,
+            people=people,
+            cells=None,
+            spread=case.spread,
         )
         draws = 2 if zones * case.grid.slots <= _TWICE else 1
         truth, runs = stage.released(scheme_named(case.scheme), draws)

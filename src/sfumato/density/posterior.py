@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse import csr_array
 
-from sfumato.published.estimate import Estimate, count_quantile, smooth_quantile
+from sfumato.published.estimate import Estimate, count_quantiles, smooth_quantile
 from sfumato.published.posterior import MOST_FIELDS, packed
 
 Table = NDArray[np.float64]
@@ -106,7 +106,7 @@ class Posterior:
         """Of every cell, one table for each level."""
         mean, variance = self.mean, np.square(self.sd)
         piece = np.broadcast_to(self.piece[:, None], mean.shape)
-        return tuple(count_quantile(mean, variance, piece, level) for level in levels)
+        return count_quantiles(mean, variance, piece, levels)
 
     def interval(self, coverage: float) -> tuple[Table, Table]:
         """Central interval of that probability for every cell."""

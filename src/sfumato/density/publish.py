@@ -29,6 +29,7 @@ from sfumato.engine.open import engine_of, opened_source
 from sfumato.errors import BudgetRefused, SfumatoError, Unfit, UsageError
 from sfumato.geography.border import FIRST
 from sfumato.geography.places import PlaceOptions
+from sfumato.io.write import folder_to_fill
 from sfumato.model.counts import Bound, Counting
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid, period_of
@@ -173,7 +174,7 @@ def release(
         ... )
     """
     engine_of(events, engine, master, spark_conf)  # refused before anything else is looked at
-    folder = Path(out).absolute()
+    folder = folder_to_fill(out)
     slots = period_of(start, end, slot, tz, fold)
     said = PlaceOptions(
         towers,

@@ -15,6 +15,12 @@ The copies (`TiledSource`) are there because a scheme that learns from many plac
 rhythm they share, a grand total) would look worse on a district than it is on a city; copies of the
 district are a city of the right size for the price of one district. For made-up people only.
 
+A forecast does not need all of a large city either. From `CELLS` numbers on a part of it is laid
+out, and what is summed over all places (`TiledSource.slot_totals`, `capped_total`, `ladder`) is
+measured with as much less noise as there are fewer people in it (`_PartWall`): a total of the city
+is known to the same share of its value in every part. A scheme takes its regime from the whole
+(`PublicFacts.town`). Forecasts of parts beside those of whole cities: docs/benchmarks/speed.md.
+
 Where even a district has more people per zone than are made up, the noise is scaled down in
 proportion by raising epsilon, which keeps the ratio of signal to noise; a scheme that asks for
 the number of people is told as many fewer.
@@ -28,6 +34,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import reduce
 from zoneinfo import ZoneInfo
 
@@ -35,6 +42,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from sfumato.city import CityPlan, build_city, generate_events
 from sfumato.city.plan import MAX_TOWERS
@@ -44,10 +52,12 @@ from sfumato.geography.voronoi import voronoi_cells
 from sfumato.io.events import read_events
 from sfumato.model.counts import Bound, Counting, Counts, SampleBound, WeightBound, norms_digest
 from sfumato.model.events import Events
+from sfumato.model.masks import Masks, Measure
 from sfumato.model.places import Places
 from sfumato.model.private import Private
 from sfumato.model.source import Source
 from sfumato.model.time_grid import TimeGrid
+from sfumato.privacy.events import Measurement
 from sfumato.privacy.wall import Wall
 
 _GAP = 1.05
@@ -100,6 +110,13 @@ class TiledSource:
     def ladder(self, steps: tuple[int, ...], counting: Counting) -> Private[Counts]:
         return self._multiplied(self.source.ladder(steps, counting))
 
+    def answers(self, masks: Masks, measure: Measure, bound: int | WeightBound) -> Private[Counts]:
+        """Nobody is in two copies, so their answers add up."""
+        each = masks.places.reshape(self.copies, -1, masks.places.shape[1])
+        parts = [replace(masks, places=places) for places in each]
+        boxes = [self.source.answers(part, measure, bound) for part in parts]
+        return reduce(lambda one, other: one.map_with(other, _added, other.label), boxes)
+
     def exact(self, counting: Counting) -> Private[Counts]:
         return self._stacked(self.source.exact(counting))
 
@@ -110,7 +127,11 @@ class TiledSource:
         return _with_values(box, lambda values: tiled(values, self.copies))
 
     def _multiplied(self, box: Private[Counts]) -> Private[Counts]:
-        return _with_values(box, lambda values: values * self.copies)
+        return _with_values(box, lambda values: values * self.copies, _SUM)
+
+
+def _added(one: Counts, other: Counts) -> Counts:
+    return replace(other, values=one.values + other.values)
 
 
 def _below(above: Counts, below: Counts) -> Counts:
@@ -145,9 +166,42 @@ def tiled_overlay(one: Overlay, copies: int) -> Overlay:
 
 
 def _with_values(
-    box: Private[Counts], change: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    box: Private[Counts],
+    change: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+    label: str | None = None,
 ) -> Private[Counts]:
-    return box.map(lambda counts: replace(counts, values=change(counts.values)))
+    return box.map(lambda counts: replace(counts, values=change(counts.values)), label)
+
+
+_SUM = "sum over all places"
+_LEAST_NOISE = Fraction(1, 2)
+"""In lattice units; below a quarter no noise is drawn."""
+
+
+class _PartWall(Wall):
+    """Predictable noise for a part of a city: as much less on sums over all places as the part has
+    fewer people, so that they are known as well as those of the city. For made-up people only."""
+
+    part: float = 1.0
+
+    def gaussian(
+        self,
+        box: Private[Counts],
+        *,
+        sigma2: Fraction | int,
+        label: str,
+        touched: int | None = None,
+    ) -> Measurement:
+        if box.label == _SUM:
+            square = Fraction(self.part).limit_denominator(1 << 20) ** 2
+            sigma2 = max(sigma2 * square, _LEAST_NOISE**2)
+        return super().gaussian(box, sigma2=sigma2, label=label, touched=touched)
+
+    def laplace(self, box: Private[Counts], *, scale: Fraction | int, label: str) -> Measurement:
+        if box.label == _SUM:
+            share = Fraction(self.part).limit_denominator(1 << 20)
+            scale = max(scale * share, _LEAST_NOISE)
+        return super().laplace(box, scale=scale, label=label)
 
 
 Table = NDArray[np.float64]
@@ -162,7 +216,12 @@ FOLDED_DAYS = 56
 """Days of a folded period that are lived through: a year of them would take minutes and gigabytes,
 and most of whom one meets at a time of the week is met in two months."""
 SIZES = (3, 10, 30, 100, 300, 1000, 3000)
-_MANY_CELLS = 50_000
+CELLS = 40_000
+"""Numbers that are rehearsed at most, about: a week of hours in 240 places."""
+_FEWEST_DRAWS, _DRAWS, _FEW_CELLS, _SURE = 2, (4, 8), 20_000, 0.03
+"""Draws of the noise at least; at most, above so many cells and up to them; and the relative
+standard error of the mean error from which on no more are made. With 20,000 people at epsilon 0.1
+two draws of `paris`, whose grand total is then nearly all noise, were off by 26 to 31 %."""
 _HALF_STEP = 10**0.25
 _KM2_PER_ZONE = 105 / 989
 _SEED = 101
@@ -190,11 +249,13 @@ class Rehearsal:
         relative: Relative,
         *,
         people: int = PEOPLE,
+        cells: int | None = CELLS,
         spread: bool | None = None,
     ) -> None:
-        """At most `people` are made up. `spread` says whether places are spread over zones, where
-        the facts' overlay and the numbers of both do not."""
-        plan = district(facts, users, zones, people)
+        """At most `people` are made up, and about `cells` numbers released. `spread` says whether
+        places are spread over zones, where the facts' overlay and the numbers of both do not."""
+        most = zones if cells is None else max(FEWEST_ZONES, cells // facts.grid.slots)
+        plan = district(facts, users, zones, people, most)
         city = build_city(plan)
         table = pa.Table.from_batches(list(generate_events(city)))
         self._relative = relative
@@ -204,9 +265,11 @@ class Rehearsal:
         self.zones = len(city.zones if spread else city.towers)
         self.boost = max(1.0, (users / zones) / (plan.users / self.zones))
         """How much larger the real counts are; epsilon is raised by it."""
-        self.copies = max(1, round(zones / self.zones))
-        cells = voronoi_cells(city.towers, city.zones, period=facts.grid)
-        to_zones = overlay(cells, city.zones) if spread else None
+        self.copies = max(1, round(min(zones, most) / self.zones))
+        self.part = min(1.0, self.copies * self.zones / zones) if most < zones else 1.0
+        """Share of the city that is laid out."""
+        served = voronoi_cells(city.towers, city.zones, period=facts.grid)
+        to_zones = overlay(served, city.zones) if spread else None
         truth = true_counts(table, city.towers, facts.grid, facts.counting)
         self.visits = float(truth.sum()) / plan.users
         """Of an average made-up person …"""
@@ -223,13 +286,14 @@ class Rehearsal:
             facts.grid,
             facts.epsilon * self.boost,
             facts.delta,
-            expected_users=max(1, round(users / self.boost)),
+            expected_users=max(1, round(users * self.part / self.boost)),
+            town=max(1, round(users / self.boost)),
             unit=facts.unit,
             bound=facts.bound,
             counting=facts.counting,
             overlay=None if to_zones is None else tiled_overlay(to_zones, self.copies),
             parameters=parameters,
-            layout=tiled_layout(layout_of_cells(cells), self.copies),
+            layout=tiled_layout(layout_of_cells(served), self.copies),
             zone_layout=tiled_layout(layout_of_zones(city.zones), self.copies),
         )
 
@@ -243,15 +307,18 @@ class Rehearsal:
     ) -> Forecast:
         """Expected errors at the facts' epsilon and bound, or at others.
 
-        Small releases differ more from draw to draw, and cost less: more draws are made.
+        Draws are made until the mean error is known well enough: small releases differ more from
+        one to the next, and cost less.
         """
         facts = self._facts
         if epsilon is not None:
             facts = replace(facts, epsilon=epsilon * self.boost)
         if bound is not None:
             facts = replace(facts, bound=bound)
-        times = draws or (2 if self._truth.size > _MANY_CELLS else 8)
-        drawn = [self._errors(scheme, facts, draw) for draw in range(times)]
+        most = draws or _DRAWS[self._truth.size <= _FEW_CELLS]
+        drawn: list[Table] = []
+        while len(drawn) < most and not (draws is None and _settled(drawn)):
+            drawn.append(self._errors(scheme, facts, len(drawn)))
         errors = np.asarray(np.mean(drawn, axis=0), dtype=np.float64)
         actual = self._truth * self.boost
         by_size = {}
@@ -286,16 +353,29 @@ class Rehearsal:
         return self._truth, runs
 
     def _run(self, scheme: Scheme, facts: PublicFacts, draw: int) -> Density:
-        return scheme.run(self._source, Wall.seeded(_SEED + draw), facts)
+        wall = _PartWall.seeded(_SEED + draw)
+        wall.part = self.part
+        with threadpool_limits(1):  # matrices this small: more threads only wait for each other
+            return scheme.run(self._source, wall, facts)
 
     def _errors(self, scheme: Scheme, facts: PublicFacts, draw: int) -> Table:
         density = self._run(scheme, facts, draw)
         return self._relative(self._truth, np.asarray(density.values, dtype=np.float64))
 
 
-def district(facts: PublicFacts, users: int, zones: int, people: int = PEOPLE) -> CityPlan:
-    """A made-up city with as many people per zone, and at most `people` in all."""
-    made = min(users, people)
+def _settled(drawn: list[Table]) -> bool:
+    """Whether these are enough to know their mean by."""
+    means = [float(one.mean()) for one in drawn]
+    if len(means) < _FEWEST_DRAWS:
+        return False
+    return float(np.std(means, ddof=1) / math.sqrt(len(means))) <= _SURE * float(np.mean(means))
+
+
+def district(
+    facts: PublicFacts, users: int, zones: int, people: int = PEOPLE, most: int | None = None
+) -> CityPlan:
+    """A made-up city with as many people per zone: at most `people`, and those of `most` zones."""
+    made = min(users, people, max(1, round(users * min(1.0, (most or zones) / zones))))
     share = made / users
     few = max(4, min(zones, max(round(zones * share), FEWEST_ZONES)))
     towers = min(max(4, round(_reaching(facts) * few / zones)), MAX_TOWERS)
@@ -330,13 +410,16 @@ def _reaching(facts: PublicFacts) -> int:
 
 def true_counts(table: pa.Table, towers: Places, grid: TimeGrid, counting: Counting) -> Table:
     """Exact counts of made-up records, tower x slot: nobody real is in them."""
-    _, user = np.unique(table["user_id"].to_numpy(), return_inverse=True)
-    names = np.asarray(table["tower"].cast(pa.string()).to_numpy(zero_copy_only=False), np.str_)
-    tower = np.searchsorted(towers.ids, names)
+    users = table["user_id"].combine_chunks().dictionary_encode()
+    user = users.indices.to_numpy().astype(np.int64)
+    names = table["tower"].combine_chunks().dictionary_encode()
+    codes = np.searchsorted(towers.ids, np.asarray(names.dictionary.to_pylist(), np.str_))
+    tower = codes[names.indices.to_numpy()]
     slot = grid.slot_of(table["timestamp"].cast(pa.int64()).to_numpy()).astype(np.int64)
     inside = slot >= 0
     key = (user[inside] * grid.slots + slot[inside]) * len(towers) + tower[inside]
-    key = np.unique(key)
+    key = np.sort(key)
+    key = key[np.concatenate(([True], key[1:] != key[:-1]))] if key.size else key
     moment, place = np.divmod(key, len(towers))
     weight = np.ones(key.size)
     if counting is Counting.PEOPLE:

@@ -34,6 +34,13 @@ Parameter = bool | int | float | str
 """A scheme's own public setting: plain values, so that they can stand in a manifest."""
 
 
+MOST_SLOTS = 1 << 15
+"""Slots of one release: three and a half years of hours. A scheme's time and memory grow with
+them, in places with their square."""
+MOST_CELLS = 1 << 28
+"""Numbers of one release: 2 GiB for one array of them."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PublicFacts:
     """Everything a plan may know. All of it is given or chosen; none is read from the data."""
@@ -53,6 +60,8 @@ class PublicFacts:
     """Where the counted places are; schemes that merge neighbours need it."""
     zone_layout: Layout | None = None
     """Where the zones of the overlay are."""
+    town: int | None = None
+    """People of the whole town, where a rehearsal is of a part of it: it sets a scheme's regime."""
     earlier: tuple[Kept, ...] = ()
     """Measurements of earlier releases about the same released places. Paid for then, so public."""
 
@@ -84,6 +93,12 @@ class PublicFacts:
             raise UsageError("The layout is not about the places that are counted.")
         ids.setflags(write=False)
         object.__setattr__(self, "place_ids", ids)
+        if self.grid.slots > MOST_SLOTS or self.cells > MOST_CELLS:
+            raise UsageError(
+                f"One release has at most {MOST_SLOTS:,} slots, and {MOST_CELLS:,} numbers.",
+                remedy="Take a longer `slot`, or publish the period in parts; `fold` folds it to a "
+                "typical week, and a stream has no such limit.",
+            )
         for one in self.earlier:
             if not np.array_equal(one.facts.released_ids, self.released_ids):
                 raise UsageError("An earlier release is about other places than this one.")

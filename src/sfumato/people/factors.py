@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.published.estimate import count_quantile
+from sfumato.published.estimate import count_quantiles
 from sfumato.published.posterior import Factors
 
 Table = NDArray[np.float64]
@@ -220,7 +220,7 @@ def cell_quantiles(factors: Factors, *levels: float) -> list[Table]:
     """Quantiles of every cell, a table for each level."""
     variance = cell_variances(factors)
     piece = np.broadcast_to(factors.piece[:, None], variance.shape)
-    return [count_quantile(factors.counts, variance, piece, level) for level in levels]
+    return list(count_quantiles(factors.counts, variance, piece, levels))
 
 
 def brought_to(factors: Factors, shares: Table) -> Factors:

@@ -178,7 +178,9 @@ def write_population(found: Release, out: Path, zoning: str | None) -> list[Path
     for day, target in targets.items():
         target.mkdir(parents=True)
         path = target / "part-00000.parquet"
-        pq.write_table(_rows(found, days == day), path, compression="snappy")
+        pq.write_table(
+            _rows(found, days == day), path, compression="snappy", write_page_checksum=True
+        )
         written.append(path)
     return written
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.published.estimate import Estimate, count_quantile, gamma_scores
+from sfumato.published.estimate import Estimate, count_quantiles, gamma_scores
 
 Table = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -130,9 +130,8 @@ class Factors:
         value, variance = self.values(a, b), self.variances(a, b)
         weight = a * (b @ self.counts.T)
         piece = (weight @ self.piece) / np.maximum(weight.sum(axis=1), 1e-9)
-        low, high = (
-            count_quantile(value, variance, piece, at) for at in (0.5 - level / 2, 0.5 + level / 2)
-        )
+        ends = (0.5 - level / 2, 0.5 + level / 2)
+        low, high = count_quantiles(value, variance, piece, ends)
         return value, low, high
 
     def estimate(self, places: Vector, slots: Vector, coverage: float | None = None) -> Estimate:

@@ -99,8 +99,8 @@ def select(
     return Selection(places, slot_weights(release.grid, start, end, hours, weekdays))
 
 
-def place_weights(ids: NDArray[np.str_], zones: Zones) -> Vector:
-    """1 for each of these places.
+def place_weights(ids: NDArray[np.str_], zones: Zones, of: str = "release") -> Vector:
+    """1 for each of these places; `of` is what has them, in the words of a refusal.
 
     Raises:
         InputError: One of them is not there.
@@ -113,7 +113,7 @@ def place_weights(ids: NDArray[np.str_], zones: Zones) -> Vector:
         near = difflib.get_close_matches(unknown[0], ids.tolist(), 3)
         hint = f"Did you mean {', '.join(near)}?" if near else f"There are {_some(ids)}."
         more = f" and {len(unknown) - 1} others" if len(unknown) > 1 else ""
-        raise InputError(f"The release has no zone {unknown[0]!r}{more}.", remedy=hint)
+        raise InputError(f"The {of} has no zone {unknown[0]!r}{more}.", remedy=hint)
     return np.isin(ids, wanted).astype(np.float64)
 
 
@@ -122,8 +122,8 @@ def _some(ids: NDArray[np.str_]) -> str:
     return shown if ids.size <= 3 else f"{shown} and {ids.size - 3} others"
 
 
-def as_polygon(given: Polygon) -> shapely.Geometry:
-    """An area in degrees, in whichever form it is given.
+def as_polygon(given: Polygon, *, files: bool = True) -> shapely.Geometry:
+    """An area in degrees, in whichever form it is given; no file is opened where `files` says so.
 
     Raises:
         UsageError: It is none, or empty.
@@ -134,7 +134,7 @@ def as_polygon(given: Polygon) -> shapely.Geometry:
         elif isinstance(given, Mapping):
             found = _from_geojson(given)
         else:
-            found = _from_text(os.fspath(given).strip())
+            found = _from_text(os.fspath(given).strip(), files)
     except (ValueError, TypeError, shapely.errors.ShapelyError):
         raise UsageError("The polygon cannot be read.", remedy=_OUTLINE) from None
     if found is not None and not shapely.is_valid(found):
@@ -151,7 +151,7 @@ def _from_geojson(given: Mapping[str, Any]) -> shapely.Geometry:
     return shapely.from_geojson(json.dumps(shape))
 
 
-def _from_text(text: str) -> shapely.Geometry:
+def _from_text(text: str, files: bool) -> shapely.Geometry:
     if text.startswith("{"):
         return _from_geojson(json.loads(text))
     if not text:
@@ -162,6 +162,8 @@ def _from_text(text: str) -> shapely.Geometry:
     if len(edges) == 4:
         west, south, east, north = (float(edge) for edge in edges)
         return shapely.box(west, south, east, north)
+    if not files:
+        raise ValueError("no file is opened")
     return read_region(text)
 
 
@@ -210,15 +212,18 @@ def slot_weights(
     end: Moment | None = None,
     hours: Hours | None = None,
     weekdays: Weekdays | None = None,
+    of: str = "release",
 ) -> Vector:
     """1 for each slot between `start` and `end` in these hours of these days.
+
+    `of` is what has the slots, in the words of a refusal.
 
     Raises:
         UsageError: Hours or weekdays are not understood, or cut slots in two.
         InputError: The release has no such slot.
     """
-    first = 0 if start is None else _edge(grid, start, "start")
-    after = grid.slots if end is None else _edge(grid, end, "end")
+    first = 0 if start is None else _edge(grid, start, "start", of)
+    after = grid.slots if end is None else _edge(grid, end, "end", of)
     if after <= first:
         raise InputError("The end is not after the start.", remedy=_there_is(grid))
     found = np.zeros(grid.slots, dtype=bool)
@@ -233,12 +238,12 @@ def slot_weights(
         inside = np.array([wanted[tuple(kind.T)].mean() for kind in kinds])
         if (found & (inside > 0) & (inside < 1)).any():
             raise UsageError(
-                "These hours or days cut slots of the release in two.",
+                f"These hours or days cut slots of the {of} in two.",
                 remedy=f"Ask for whole slots. {_there_is(grid)}",
             )
         found &= inside == 1
     if not found.any():
-        raise InputError("The release has no such hours.", remedy=_there_is(grid))
+        raise InputError(f"The {of} has no such hours.", remedy=_there_is(grid))
     return found.astype(np.float64)
 
 
@@ -251,23 +256,23 @@ def _there_is(grid: TimeGrid) -> str:
     )
 
 
-def _edge(grid: TimeGrid, given: Moment, word: str) -> int:
+def _edge(grid: TimeGrid, given: Moment, word: str, of: str) -> int:
     """The slot that begins at this moment."""
     try:
         moment = datetime.fromisoformat(given) if isinstance(given, str) else given
         if not isinstance(moment, datetime):
             moment = datetime(moment.year, moment.month, moment.day)
-    except (ValueError, AttributeError):
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=ZoneInfo(grid.tz))
+        instant = round(moment.timestamp() * MICROSECONDS)
+    except (ValueError, AttributeError, OverflowError):
         raise UsageError(
             f"The {word} is no date or time.", remedy="Write 2007-09-10 or 2007-09-10T08:00."
         ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=ZoneInfo(grid.tz))
-    instant = round(moment.timestamp() * MICROSECONDS)
     at = int(np.searchsorted(grid.edges, instant))
     if at > grid.slots or int(grid.edges[at]) != instant:
         outside = not grid.edges[0] <= instant <= grid.edges[-1]
-        problem = "lies outside of the release" if outside else "does not fall on a slot"
+        problem = f"lies outside of the {of}" if outside else "does not fall on a slot"
         raise InputError(f"The {word} {problem}.", remedy=_there_is(grid))
     return at
 

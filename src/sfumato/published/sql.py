@@ -39,6 +39,9 @@ from sfumato.errors import InputError, UsageError
 
 SECONDS = 20.0
 MOST_ROWS = 1_000_000
+MOST_BYTES = 1 << 27
+"""Of an answer, as Arrow holds it: a million rows of the table and its times are 60 MB. Few rows
+can be as large as memory (`repeat('x', 1000000)`), and whoever prints them holds them again."""
 _MEMORY = 1 << 29
 _ADDRESSES = 4 << 30
 """Libraries alone reserve one gigabyte of addresses; the engine counts most of what it holds."""
@@ -75,12 +78,12 @@ def run_sql(
         seconds: It is stopped after so long.
 
     Returns:
-        At most `MOST_ROWS` rows.
+        At most `MOST_ROWS` rows and `MOST_BYTES` bytes.
 
     Raises:
         UsageError: It is no single SELECT over these tables, or the engine cannot run it; the
             remedy says which tables and columns there are.
-        InputError: It takes too long or too much memory, or has too many rows.
+        InputError: It takes too long or too much memory, or its answer is too large.
     """
     if not query.strip():
         raise UsageError("The question is empty.", remedy=what_there_is(tables))
@@ -108,6 +111,11 @@ def run_sql(
         raise InputError(
             f"The answer has more than {MOST_ROWS:,} rows.",
             remedy="Ask for sums, or add LIMIT.",
+        )
+    if "bytes" in said:
+        raise InputError(
+            f"The answer is larger than {MOST_BYTES >> 20} MB.",
+            remedy="Ask for sums or fewer columns, or add LIMIT.",
         )
     if "stopped" in said:
         raise _too_much(seconds)
@@ -162,8 +170,7 @@ def _answer() -> None:
                 said, table = {"refused": refused}, None
             else:
                 engine.execute("BEGIN TRANSACTION READ ONLY")
-                table = engine.sql(facts["query"]).limit(MOST_ROWS + 1).to_arrow_table()
-                said = {"rows": table.num_rows} if table.num_rows > MOST_ROWS else {}
+                table, said = _bounded(engine.sql(facts["query"]).limit(MOST_ROWS + 1))
     except (duckdb.OutOfMemoryException, MemoryError, pa.ArrowMemoryError):
         said, table = {"stopped": True}, None
     except duckdb.Error as error:
@@ -171,6 +178,20 @@ def _answer() -> None:
     sys.stdout.buffer.write(_packed(said, {} if table is None or said else {"answer": table}))
     sys.stdout.buffer.flush()
     os._exit(0)  # nothing is left to be put in order, and little could be opened to do so
+
+
+def _bounded(asked: Any) -> tuple[pa.Table | None, dict[str, Any]]:
+    """The answer batch by batch, and what is too much of it; no more is held than may leave."""
+    batches, rows, size = [], 0, 0
+    reader = asked.to_arrow_reader(8_192)
+    for batch in reader:
+        batches.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows > MOST_ROWS:
+            return None, {"rows": rows}
+        if size > MOST_BYTES:
+            return None, {"bytes": size}
+    return pa.Table.from_batches(batches, reader.schema), {}
 
 
 def _load(engine: Any, tables: Mapping[str, pa.Table], tz: str) -> None:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from sfumato.io.write import write_atomically, write_csv_parts
+from sfumato.io.write import PARQUET, write_atomically, write_csv_parts
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.about import COMPRESSED, CSV, About, csv_name, licence_named
 from sfumato.published.lines import CITY_TABLE
@@ -90,7 +90,10 @@ def write_city_table(
         "lower": total[:, 0],
         "upper": total[:, 1],
     }
-    write_atomically(folder / CITY_TABLE, lambda path: pq.write_table(pa.table(columns), path))
+    table = pa.table(columns)
+    write_atomically(
+        folder / CITY_TABLE, lambda path: pq.write_table(table, path, write_page_checksum=True)
+    )
 
 
 def write_long_tables(
@@ -121,7 +124,7 @@ def write_long_tables(
             yield long_table(ids[some], grid, counts[some], **further)
 
     def parquet(path: Path) -> None:
-        with pq.ParquetWriter(path, next(tables()).schema, compression="zstd") as writer:
+        with pq.ParquetWriter(path, next(tables()).schema, **PARQUET) as writer:
             for table in tables():
                 writer.write_table(table)
 

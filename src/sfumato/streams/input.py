@@ -23,6 +23,7 @@ the slot's publication would tell that it came.
 from __future__ import annotations
 
 import json
+import os
 import select
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -106,6 +107,7 @@ class Dated:
 Item = Positions | Dated | Unfit | Tick
 _STDIN = "standard input"
 _CLOCK = "CLOCK"
+_LONGEST_CLOCK = 100
 
 
 def machine_clock() -> int:
@@ -253,10 +255,11 @@ def _plain(value: Any) -> Any:
 
 def file_rows(path: Path, options: Options) -> list[Positions] | list[Unfit]:
     """All rows of a file, or none: one that breaks in the middle is not counted in part."""
-    known = options.format is not None or is_event_file(path)
-    if not known or not path.is_file():
+    if options.format is None and not is_event_file(path):
         return [Unfit(path.name, "its name is not that of a format of events")]
     try:
+        if not path.is_file():  # a pipe would be waited for until somebody writes to it
+            return [Unfit(path.name, "it is no file")]
         found = rows_in(path, options)
         return [Unfit(path.name, "it is empty")] if found is None else found
     except SfumatoError as error:
@@ -267,12 +270,15 @@ def file_rows(path: Path, options: Options) -> list[Positions] | list[Unfit]:
 
 def _told(folder: Path) -> Tick:
     """What the file `CLOCK` says, or the machine."""
+    path = folder / _CLOCK
     try:
-        text = (folder / _CLOCK).read_text("ascii", errors="replace")
+        # Not waited for where it is a pipe, and no more than an instant is read.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            text = file.read(_LONGEST_CLOCK).decode("ascii", errors="replace")
     except FileNotFoundError:
         return Tick(machine_clock())
     except OSError as error:
-        raise unreadable(folder / _CLOCK, error) from None
+        raise unreadable(path, error) from None
     return Tick(_instant(text.strip(), _CLOCK), stated=True)
 
 

@@ -147,7 +147,7 @@ def table_bytes(ids: NDArray[np.str_], made: Publication) -> bytes:
         if layer is not None:
             columns[name] = _column(layer)
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), sink)
+    pq.write_table(pa.table(columns), sink, write_page_checksum=True)
     return bytes(sink.getvalue())
 
 

@@ -22,6 +22,7 @@ from sfumato.engine.local import DropLog
 from sfumato.errors import InputError, UsageError
 from sfumato.geography.border import FIRST
 from sfumato.geography.places import OpenedPlaces, PlaceOptions
+from sfumato.io.write import folder_to_fill
 from sfumato.model.places import PlaceKind
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import Calendar, TimeGrid, day_of, parse_step
@@ -209,7 +210,7 @@ def stream(
         border,
         column,
     )
-    folder = Path(out).absolute()
+    folder = folder_to_fill(out)
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     before, begun = _begun_with(book, dataset, name or folder.name)
     if said.spreads and border is None and begun is not None:

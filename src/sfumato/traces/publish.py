@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sfumato.errors import SfumatoError
 from sfumato.io.traces import read_traces, to_table
-from sfumato.io.write import write_bytes, write_csv, write_parquet
+from sfumato.io.write import folder_to_fill, write_bytes, write_csv, write_parquet
 from sfumato.model.source import Progress
 from sfumato.model.traces import Found, Traces
 from sfumato.privacy.events import Unit, UnitKind
@@ -136,7 +136,7 @@ def sanitise(
         ...     end="2008-05-20", expected_noise="100m", most_reports=60,
         ... )
     """
-    folder = Path(out).absolute()
+    folder = folder_to_fill(out)
     asked = sanitise_request(
         dataset=dataset,
         name=folder.name if name is None else name,

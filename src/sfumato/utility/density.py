@@ -3,11 +3,7 @@
 All of these read the true counts, so their results are internal. Definitions follow
 Acs & Castelluccia (2014, section 3.3) and Chen et al. (section 7); where the two differ
 under one name, both are here under names of their own.
-
-The earth mover's distance between two maps is exact, in metres (Rubner et al. 2000). The cost of
-moving mass is a metric, so mass that both maps share stays where it is and
-only the difference of the two maps has to be transported: the surplus zones on one side
-against the short zones on the other, about a quarter of the full problem.
+The earth mover's distance has a file of its own (`earth_mover`).
 """
 
 from __future__ import annotations
@@ -16,56 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import ot
 from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
-
-
-def earth_mover_distance(
-    truth: NDArray[np.float64], released: NDArray[np.float64], distances: NDArray[np.float64]
-) -> float:
-    """Metres that one unit of mass moves on average; NaN where either map is empty.
-
-    Both maps are normalised to one; negative released counts count as zero.
-    """
-    p = np.asarray(truth, dtype=np.float64)
-    q = np.maximum(np.asarray(released, dtype=np.float64), 0.0)
-    if p.shape != q.shape or distances.shape != (p.size, p.size):
-        raise UsageError("Two maps of the same zones and their distance matrix are needed.")
-    if p.sum() <= 0 or q.sum() <= 0:
-        return float("nan")
-    difference = p / p.sum() - q / q.sum()
-    surplus = np.flatnonzero(difference > 0)
-    short = np.flatnonzero(difference < 0)
-    if surplus.size == 0 or short.size == 0:
-        return 0.0
-    give, take = difference[surplus], -difference[short]
-    moved = give.sum()
-    cost = np.ascontiguousarray(distances[np.ix_(surplus, short)])
-    # The solver checks that both sides weigh the same to the last bit.
-    take = take * (moved / take.sum())
-    result, log = ot.emd2(give, take, cost, numItermax=10_000_000, log=True)
-    if log["warning"] is not None:
-        raise UsageError("The transport problem did not reach its optimum.")
-    return float(result)
-
-
-def earth_mover_series(
-    truth: NDArray[np.float64],
-    released: NDArray[np.float64],
-    distances: NDArray[np.float64],
-    progress: Callable[[int, int], None] | None = None,
-) -> NDArray[np.float64]:
-    """The distance for every slot of two zone x slot tables."""
-    slots = truth.shape[1]
-    result = np.empty(slots)
-    for slot in range(slots):
-        result[slot] = earth_mover_distance(truth[:, slot], released[:, slot], distances)
-        if progress is not None:
-            progress(slot + 1, slots)
-    return result
-
 
 Table = NDArray[np.float64]
 
@@ -247,7 +196,13 @@ def evaluate_table(
         if k < truth.shape[0]:
             by_slot[f"top_{k}"] = top_k_agreement(truth, released, k)
     if earth_mover:
-        by_slot["earth_mover_m"] = earth_mover_series(truth, released, distances, progress)
+        # Here alone: with it comes POT, which takes as long to load as all of this.
+        from sfumato.utility.earth_mover import earth_mover_series
+
+        moved = earth_mover_series(truth, released, distances, progress)
+        by_slot["earth_mover_m"] = moved.metres
+        if moved.groups is not None:
+            by_slot |= {"earth_mover_lower_m": moved.lower, "earth_mover_upper_m": moved.upper}
     overall = {
         "mean_relative_error": float(relative.mean()),
         "pearson": float(by_zone["pearson"].mean()),
@@ -261,6 +216,8 @@ def evaluate_table(
     for key, series in by_slot.items():
         if key not in overall and np.isfinite(series).any():
             overall[key] = float(np.nanmean(series))
+    if earth_mover and moved.groups is not None:
+        overall["earth_mover_groups"] = float(moved.groups)
     if median is not None:
         overall["median_mean_absolute_error"] = mean_absolute_error(truth, median)
     if interval is not None:

@@ -112,7 +112,7 @@ def settings_for(facts: PublicFacts) -> Settings:
             remedy="Give it from public knowledge, rounded, never counted: "
             "`expected_users=2000000`.",
         )
-    signal = facts.expected_users * gaussian_mu(facts.epsilon, facts.delta)
+    signal = (facts.town or facts.expected_users) * gaussian_mu(facts.epsilon, facts.delta)
     # Shares and limits were worked out on one synthetic week (2 million users, 1,303 towers, 989
     # zones, seed 1). Limits of the place totals went up from 16, 16 and 8 after a city where
     # activity depends on where people live: up to 4 % worse on the plain one, 10 to 25 % better

@@ -261,11 +261,31 @@ def learned(
     fixed[np.diag_indices_from(fixed)] += noise
     for _ in range(_FIT_STEPS):
         across = covariance[:, seen]
+        if not positive(across[seen] + fixed):
+            # Distances on a circle make the kernel one only nearly, which noise hides. Where
+            # counts are far above the noise, steps would carry that on and multiply it.
+            prior, covariance = nearest_covariance(prior), nearest_covariance(covariance)
+            across = covariance[:, seen]
         factor = factored(across[seen] + fixed)
         gain = cho_solve(factor, across.T, check_finite=False).T
         expected = gain @ moments @ gain.T + covariance - gain @ across.T
         covariance = (1 - _KEPT) * (expected + expected.T) / 2 + _KEPT * prior
     return Learned(hours, kernel, covariance)
+
+
+def positive(covariance: Values) -> bool:
+    """Whether a symmetric matrix has positive eigenvalues alone."""
+    try:
+        cho_factor(covariance, lower=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def nearest_covariance(matrix: Values) -> Values:
+    """The nearest matrix without negative eigenvalues (Higham 1988)."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 def factored(covariance: Values) -> tuple[Values, bool]:
