@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test lint parts bench audit mutants anywhere docs clean
+.PHONY: demo test lint parts bench audit mutants fuzz anywhere docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -35,6 +35,9 @@ audit: $(STAMP) parts ## the whole privacy audit, the fault tests, planted fault
 
 mutants: $(STAMP) ## plants faults one at a time; privacy tests must notice each; writes docs/audit.md
 	$(BIN)/python tests/mutants/run.py --write
+
+fuzz: $(STAMP)   ## ten thousand spoiled command lines: never a traceback; writes docs/fuzz.md
+	$(BIN)/python tests/fuzz/run.py
 
 anywhere: $(STAMP) ## numeric tests and releases on every linear algebra this processor can run
 	$(BIN)/python tests/anywhere/run.py

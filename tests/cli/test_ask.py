@@ -154,5 +154,5 @@ def test_a_release_is_not_held_against_itself(week: Path) -> None:
 
 def test_a_file_is_no_folder_of_pictures(week: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match="pictures go into a folder"):
+    with pytest.raises(InputError, match="cannot be made"):
         asked(week, "--by", "hour", "--figures", tmp_path / "file")

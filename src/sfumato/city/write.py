@@ -28,9 +28,8 @@ from sfumato.city.crowd import Crowd, CrowdPlan, count_stays, generate
 from sfumato.city.layout import City, build_city
 from sfumato.city.people import Chunk, generate_chunks
 from sfumato.city.plan import CityPlan, integer_ids
-from sfumato.errors import InputError
 from sfumato.geography.projection import Plane
-from sfumato.io.write import PARQUET
+from sfumato.io.write import PARQUET, make_folder
 from sfumato.model.time_grid import zone
 
 EVENTS, TOWERS, ZONES, STATEMENT = "events.parquet", "towers.csv", "zones.geojson", "city.json"
@@ -110,19 +109,6 @@ def write_city(
     }
     write_json(statement, folder / STATEMENT)
     return statement
-
-
-def make_folder(out: Path) -> Path:
-    """The folder, made if need be."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            "the folder cannot be made.",
-            file=str(out),
-            remedy=f"Choose another `out` ({error.strerror}).",
-        ) from None
-    return out
 
 
 def open_events(path: Path, schema: pa.Schema) -> pq.ParquetWriter:

@@ -77,7 +77,7 @@ def traces(
     """
     from sfumato.attacks.traces.run import attack_traces, page
     from sfumato.io.traces import read_traces
-    from sfumato.io.write import write_bytes
+    from sfumato.io.write import make_folder, write_bytes
     from sfumato.model.traces import Box
     from sfumato.privacy.noise.planar import parse_metres, parse_seconds
 
@@ -96,7 +96,7 @@ def traces(
 
             progress("training the recurrent network", -1.0)
             found["classifier"] = classify(read, noise, window_s=window_s, seed=seed)
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     text = json.dumps(found, indent=2).encode()
     write_bytes(out / "traces-attack.internal.json", text, 0o600)
     write_bytes(out / "traces-attack.internal.html", page(found).encode(), 0o600)

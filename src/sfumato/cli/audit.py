@@ -81,10 +81,11 @@ def _hand_over(result: Audit, out: Path | None, *, quiet: bool, as_json: bool) -
     from rich.console import Console
 
     from sfumato.audits import report
+    from sfumato.io.write import make_folder
 
     plain = json.dumps(report.as_json(result), indent=2, ensure_ascii=False)
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
         (out / "audit.json").write_text(plain + "\n", encoding="utf-8")
         (out / "audit.md").write_text(report.as_markdown(result), encoding="utf-8")
         try:

@@ -58,6 +58,7 @@ def frontier(
     Example:
         sfumato reproduce frontier --out frontier --users 200000
     """
+    from sfumato.io.write import make_folder
     from sfumato.lab.frontier.cities import Kind
     from sfumato.lab.frontier.methods import LABELS
     from sfumato.lab.frontier.output import Record
@@ -87,7 +88,7 @@ def frontier(
         towers=towers,
         zones=zones,
     )
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     record = Record(out / NUMBERS)
     record.forget(again or [], settings.covers)
     with Working(quiet, "cities") as tell:
@@ -234,6 +235,7 @@ def recovery(
         sfumato reproduce recovery --out recovery --part crowd
     """
     from sfumato.density.registry import scheme_named
+    from sfumato.io.write import make_folder
     from sfumato.lab.recovery.output import as_markdown
     from sfumato.lab.recovery.schemes import DENSITY, STREAMS
     from sfumato.lab.recovery.study import Size
@@ -247,7 +249,7 @@ def recovery(
     for name in names:
         if name not in STREAMS:
             scheme_named(name)
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     fleets = {"cabspotting": cabspotting, "tdrive": tdrive}
     size = Size(people, crowds, seeds, first)
     found: dict[str, Any] = {"size": asdict(size), "cpu_s": {}}

@@ -67,12 +67,12 @@ def run(
 ) -> list[dict[str, Any]]:
     """The study on every data set of the folder; returns what the page shows."""
     from sfumato.attacks.traces.classifier import available, classify
-    from sfumato.io.write import write_bytes
+    from sfumato.io.write import make_folder, write_bytes
     from sfumato.lab.geoind import output as figures
     from sfumato.lab.geoind.output import page
     from sfumato.lab.geoind.study import hotspots, linking, sources, spreading
 
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     results = []
     for source in sources(data):
         placed = hotspots(source, noises, seed, say)
@@ -164,6 +164,7 @@ def moving(
     Example:
         sfumato reproduce moving --out moving --cabspotting cabspotting.parquet
     """
+    from sfumato.io.write import make_folder
     from sfumato.lab.as_printed.streams import Printed
     from sfumato.lab.moving.cities import (
         c2tm_city,
@@ -205,7 +206,7 @@ def moving(
     }
     steer = {name: value for name, value in chosen.items() if value is not None}
     terms = Printed(**steer)  # type: ignore[arg-type]
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     epsilons = tuple(epsilon or (0.4, 1.0))
     rows: list[Row] = []
     for open_one in made:

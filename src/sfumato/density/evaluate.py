@@ -31,7 +31,7 @@ from sfumato.errors import UsageError
 from sfumato.geography.border import CUT, FIRST, ON_OUTLINE_M, near_zones
 from sfumato.geography.overlay import layout_of_zones, overlay
 from sfumato.geography.places import OpenedPlaces, PlaceOptions
-from sfumato.io.write import write_bytes, write_parquet
+from sfumato.io.write import folder_to_fill, make_folder, write_bytes, write_parquet
 from sfumato.model.counts import Counting
 from sfumato.model.places import Places
 from sfumato.model.source import Progress
@@ -298,7 +298,7 @@ def evaluate(
         )
     comparison = Comparison(truth, opened.released, published, judged, formula_1)
     if out is not None:
-        write_comparison(comparison, Path(out))
+        write_comparison(comparison, folder_to_fill(out))
     return comparison
 
 
@@ -364,7 +364,7 @@ def write_comparison(found: Comparison, folder: Path) -> list[Path]:
         raise UsageError(
             "Internal results do not go into a published folder.", remedy="Choose another `out`."
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     summary = {
         "internal": "True counts went into these figures. Do not publish them.",
         "releases": [

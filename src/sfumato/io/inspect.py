@@ -386,7 +386,9 @@ class _Look:
                 self._points.append((rows.lon[on], rows.lat[on]))
         else:
             counted["no place"] += rows.place.null_count
-        if self.places is not None:
+        # A file of a folder may have coordinates alone, which name no tower.
+        towers = self.places is not None and self.places.kind is PlaceKind.TOWERS
+        if self.places is not None and not (towers and rows.place is None):
             counted[MATCHED] += self._matching(rows)
             if self._judge is None:
                 self._judge = Judge(self.places, _EVER, 31)

@@ -43,7 +43,7 @@ import pyarrow.parquet as pq
 import shapely
 from numpy.typing import NDArray
 
-from sfumato.errors import SfumatoError, UsageError
+from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.model.places import ALWAYS_FROM, ALWAYS_TO, PlaceKind, Places
 
 PREFIX = "sfumato-scratch-"
@@ -238,6 +238,24 @@ def folder_to_fill(out: str | os.PathLike[str]) -> Path:
     except OSError as error:
         raise _cannot_write(folder, error) from None
     return folder
+
+
+def make_folder(out: Path) -> Path:
+    """The folder, made if need be.
+
+    Raises:
+        InputError: It cannot be made, or a file is in its place.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # a name may be none that a file can have
+        reason = error.strerror if isinstance(error, OSError) else "no file can have this name"
+        raise InputError(
+            "the folder cannot be made.",
+            file=str(out),
+            remedy=f"Choose another `out` ({reason}).",
+        ) from None
+    return out
 
 
 def not_there_yet(out: str | os.PathLike[str]) -> Path:

@@ -425,10 +425,17 @@ def period_of(
 
 
 def day_of(day: date | str) -> date:
-    """A date, or one written as 2007-09-10."""
-    if isinstance(day, date):
-        return day
+    """A date, or one written as 2007-09-10.
+
+    Between 1900 and 2199: a ledger counts days on both sides of a period, and the first and last
+    years of a calendar have none there.
+    """
     try:
-        return date.fromisoformat(day)
+        found = day if isinstance(day, date) else date.fromisoformat(day)
     except ValueError:
         raise UsageError(f"{day!r} is not a date.", remedy="Write it as 2007-09-10.") from None
+    if not 1900 <= found.year < 2200:
+        raise UsageError(
+            "The period is outside the years that clocks know.", remedy="Check `start` and `end`."
+        )
+    return found

@@ -35,7 +35,7 @@ from sfumato.io.events import Inputs
 from sfumato.io.files import is_address
 from sfumato.io.flowkit import open_flowkit
 from sfumato.io.multimno import Zoning, open_multimno
-from sfumato.io.write import write_bytes, write_csv
+from sfumato.io.write import folder_to_fill, make_folder, write_bytes, write_csv
 from sfumato.model.places import PlaceKind
 from sfumato.model.time_grid import TimeGrid, zone
 from sfumato.published.about import about
@@ -50,12 +50,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def write_aggregates(found: Release, out: Path, *, geojson: bool = False) -> list[Path]:
     """Write `counts.csv`, the manifest and, if asked, `geojson/2016-01-01T05-00.geojson`, …"""
-    if out.exists() and any(out.iterdir()):
+    if out.is_dir() and any(out.iterdir()):
         raise InputError("the folder is not empty.", file=str(out), remedy="Choose another.")
     shapes = found.geometry if geojson else None
     if geojson and shapes is None:
         raise UsageError("This release has no outlines.", remedy="Leave `geojson` out.")
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     columns, slot_of = _intervals(found)
     counts = np.zeros((found.ids.size, len(columns["date"])))
     for k, interval in enumerate(slot_of):
@@ -173,7 +173,7 @@ def write_population(found: Release, out: Path, zoning: str | None) -> list[Path
             )
     name = found.manifest.release.name
     written = [out / f"_sfumato-{''.join(c if c.isalnum() else '-' for c in name)}.json"]
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     write_bytes(written[0], _statement(found))
     for day, target in targets.items():
         target.mkdir(parents=True)
@@ -296,12 +296,12 @@ def export(
     if to == "multimno":
         if geojson:
             raise UsageError("multimno has no GeoJSON form.", remedy="Leave `geojson` out.")
-        return write_population(found, Path(out), zoning)
+        return write_population(found, folder_to_fill(out), zoning)
     if zoning is not None:
         raise UsageError(
             "FlowKit's aggregates do not say their zoning.", remedy="Leave `zoning` out."
         )
-    return write_aggregates(found, Path(out), geojson=geojson)
+    return write_aggregates(found, folder_to_fill(out), geojson=geojson)
 
 
 def _check(name: str, known: tuple[str, ...] = PIPELINES) -> None:

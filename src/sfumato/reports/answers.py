@@ -13,8 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import InputError, UsageError
-from sfumato.io.write import write_atomically
+from sfumato.errors import UsageError
+from sfumato.io.write import make_folder, write_atomically
 from sfumato.published.answers import Answer, Row, shown
 from sfumato.published.estimate import Estimate
 from sfumato.reports.figures import new_figure, png, svg
@@ -67,14 +67,7 @@ def draw(answer: Answer) -> Figure:
 def write_picture(answer: Answer, folder: Path) -> list[Path]:
     """`answer.png` and `answer.svg` in a folder, which is made if need be."""
     drawn = draw(answer)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise InputError(
-            "it is a file, and pictures go into a folder.",
-            file=str(folder),
-            remedy="Name another folder as `figures`.",
-        ) from None
+    make_folder(folder)
     written = []
     for suffix, save in (("png", png), ("svg", svg)):
         path = folder / f"answer.{suffix}"

@@ -19,7 +19,7 @@ import shapely
 from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
-from sfumato.io.write import write_atomically
+from sfumato.io.write import make_folder, write_atomically
 from sfumato.model.places import PlaceKind
 from sfumato.published.release import Release, as_release
 from sfumato.reports.encode import areas_km2, project
@@ -59,8 +59,7 @@ def _drawn(release: Release, kind: str, slot: int | None = None, zone: str | Non
 def write_figures(folder: str | Path | Release, out: str | Path) -> list[Path]:
     """PNG and SVG of every figure the release allows (no map without outlines)."""
     release = as_release(folder)
-    target = Path(out)
-    target.mkdir(parents=True, exist_ok=True)
+    target = make_folder(Path(out))
     kinds = [k for k in KINDS if k != "map" or _outlines(release) is not None]
     written = []
     for kind in kinds:

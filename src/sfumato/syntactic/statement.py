@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.errors import UsageError
-from sfumato.io.write import write_bytes, write_csv
+from sfumato.io.write import make_folder, write_bytes, write_csv
 from sfumato.published.manifest import MANIFEST_NAME, GridFacts
 from sfumato.queries.question import Frame, Question
 
@@ -189,7 +189,7 @@ def write_answers(
 
     Nothing in it says why a question was refused: that may tell about the data.
     """
-    checked_folder(out).mkdir(parents=True, exist_ok=True)
+    make_folder(checked_folder(out))
     table = pa.table(
         {
             "number": pa.array(range(1, len(told) + 1), pa.int64()),

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sfumato import __version__
 from sfumato.errors import BudgetRefused, UsageError
 from sfumato.geography.projection import Projection
-from sfumato.model.time_grid import TimeGrid
+from sfumato.model.time_grid import TimeGrid, day_of
 from sfumato.model.traces import MICROSECONDS, Box
 from sfumato.privacy.calibration import gaussian_sigma2_for
 from sfumato.privacy.events import GaussianEvent, PrivacyEvent
@@ -142,6 +142,10 @@ FROZEN: Frozen = {
 """How reservations spell these settings, whatever they are called today."""
 
 
+MOST_REPORTS = 10**9
+"""One a second for thirty years."""
+
+
 class Kind(StrEnum):
     """How a trace is reported."""
 
@@ -213,8 +217,10 @@ class SanitiseRequest:
                 f"Reports of kind {self.kind} need {' and '.join(missing)}.",
                 remedy="These are public choices and are never read from the data.",
             )
-        if self.most_reports is not None and self.most_reports < 1:
-            raise UsageError("A user has at least one report.")
+        if self.most_reports is not None and not 1 <= self.most_reports <= MOST_REPORTS:
+            raise UsageError(
+                f"A user has between 1 and {MOST_REPORTS:,} reports.", remedy="See `most_reports`."
+            )
         if self.rolling_per_metre is not None and self.kind in (Kind.GAUSSIAN, Kind.PREDICTIVE):
             raise UsageError("A rolling budget counts independent reports and windows only.")
         if self.kind is Kind.CLOCK and self.rolling_per_metre is not None:
@@ -322,7 +328,7 @@ def sanitise_request(
     """
     try:
         how, policy = Kind(kind), Outside(outside)
-        first, last = _day(start), _day(end)
+        first, last = day_of(start), day_of(end)
     except ValueError as error:
         raise UsageError(
             f"A word or date is not known: {error}.",
@@ -360,10 +366,6 @@ def sanitise_request(
         if daily_level is None
         else parse_level(daily_level) / LEVEL_RADIUS_M,
     )
-
-
-def _day(day: str | date) -> date:
-    return day if isinstance(day, date) else date.fromisoformat(day)
 
 
 def windows_between(start_us: int, end_us: int, window_s: int) -> NDArray[np.int64]:

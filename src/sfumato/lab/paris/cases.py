@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sfumato.density.refine.fourier import Transform
 from sfumato.density.registry import scheme_named
 from sfumato.density.scheme import Parameter
-from sfumato.io.write import write_atomically
+from sfumato.io.write import make_folder, write_atomically
 from sfumato.lab.as_printed.baselines import (
     PublishedChapter,
     PublishedGaussian,
@@ -231,7 +231,7 @@ def kept_score(stage: Stage, case: Case, epsilon: float, effort: Effort, folder:
         with temporary.open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, name=np.array(name), **arrays)
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_atomically(path, save)
     return found
 
