@@ -347,7 +347,9 @@ def test_one_call_in_python_does_what_the_command_does(
         ({"most_reports": None}, "`most_reports`"),
         ({"outside": "drop"}, "`region`"),
         ({"region": "1,2"}, "west,south,east,north"),
-        ({"start": "yesterday"}, "2008-11-01"),
+        ({"start": "yesterday"}, "2007-09-10"),
+        ({"start": "0001-01-01"}, "years that clocks know"),
+        ({"most_reports": 10**400}, "between 1 and"),
     ],
 )
 def test_errors_in_python_speak_python(wrong: dict[str, Any], words: str, tmp_path: Path) -> None:

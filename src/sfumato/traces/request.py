@@ -328,12 +328,12 @@ def sanitise_request(
     """
     try:
         how, policy = Kind(kind), Outside(outside)
-        first, last = day_of(start), day_of(end)
     except ValueError as error:
         raise UsageError(
-            f"A word or date is not known: {error}.",
-            remedy=f"Kinds: {', '.join(Kind)}; outside: {', '.join(Outside)}; days: 2008-11-01.",
+            f"A word is not known: {error}.",
+            remedy=f"Kinds: {', '.join(Kind)}; outside: {', '.join(Outside)}.",
         ) from None
+    first, last = day_of(start), day_of(end)
     box = None if region is None else Box.parse(region)
     gaussian, prediction, wanted = None, None, None
     if how is Kind.GAUSSIAN:
