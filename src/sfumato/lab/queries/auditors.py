@@ -310,7 +310,8 @@ def auditor_section(
         body = []
         for name in asked:
             cells = [figure(at[name, auditor]) for auditor in names]
-            body.append([name, *("" if one is None else f"{one:.1%}" for one in cells)])
+            if any(one is not None for one in cells):
+                body.append([name, *("" if one is None else f"{one:.1%}" for one in cells)])
         return Grid(caption, ["", *names], body)
 
     blocks: list[str | Grid | Picture] = [
@@ -327,11 +328,16 @@ def auditor_section(
         ),
         grid(f"Attacking sets: questions refused (k {K}, least {LEAST})", lambda row: row.refused),
         grid("People whose bit is certain, by Definition 5", lambda row: row.certain),
-        grid("Bits guessed right; guessing has half", lambda row: row.share),
+        grid(
+            f"Bits guessed right, of {leaks[0].guesses:,} (John: {leaks[-1].guesses:,}); guessing "
+            "has half",
+            lambda row: row.share,
+        ),
         f"Against the private desk no guess is right more often than {bound:.1%}, whatever is "
         "asked and whatever is known. The simulatable auditor tells nothing by refusing; that "
-        "it answers exactly is enough for whoever solves for bits. John gets through every "
-        "auditor that answers counts of different people.",
+        "it answers exactly is enough for whoever solves for bits. John gets through the "
+        "auditors that answer counts of different people; in the hospital nobody has a place of "
+        "their own, so that the known are anyone.",
     ]
     if picture:
         words = (
@@ -360,7 +366,9 @@ def draw_auditors(leaks: Sequence[Leak], refused: Sequence[Refused], path: Path)
     for name in dict.fromkeys(row.auditor for row in refused):
         own = [row for row in refused if row.auditor == name]
         x, y = [row.questions for row in own], [100 * row.refused for row in own]
-        lines.plot(x, y, color=_COLOURS[name], marker="o", ms=4, label=name)
+        # Two may refuse the same questions: the one below is drawn wider.
+        style = {"lw": 5.0, "alpha": 0.5} if name == THRESHOLD else {"lw": 1.5}
+        lines.plot(x, y, color=_COLOURS[name], marker="o", ms=4, **style)
     lines.set(xlabel="random ranges asked", ylabel="refused, %", ylim=(0, None))
     lines.set_title("honest ranges in a city", fontsize=10)
     lines.grid(alpha=0.25, lw=0.5)

@@ -6,8 +6,9 @@
   margins, and from a `bayes` release that half of epsilon paid for.
 * `pmw`: `sfumato.queries.online`, started from a `bayes` release for half of epsilon; the questions
   come one by one.
-* The published cube: sums over a `gaussian` and over a `bayes` release, for all of epsilon; the
-  latter with the intervals of its posterior.
+* The published cube: sums over a `gaussian` release, whose negative numbers are cut at zero or not,
+  and over a `bayes` release with the intervals of its posterior. Once more for half of epsilon:
+  that is the release which the other half of `mwem`, `pmw` and `desk` begins with.
 * `desk`: what `sfumato.Desk` makes of what it knows (`sfumato.queries.routing`), for every
   question. Once from answers alone, each question measured on its own and then combined with the
   others by least squares; once from a `bayes` release for half of epsilon and ten of the questions,
@@ -23,7 +24,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 
@@ -64,7 +65,8 @@ MEASURED = 10
 INDEPENDENT, CLIPPED = f"independent, C {CLIP}", f"independent, C {SMALL_CLIP}"
 BATCH, BATCH_WHOLE = f"batch, {VISITS} visits", f"batch, {WHOLE:g} visits"
 MWEM_UNIFORM, MWEM_MARGINS, MWEM_RELEASE = "MWEM, uniform", "MWEM, margins", "MWEM, bayes"
-PMW, CUBE_GAUSSIAN, CUBE_BAYES = "PMW, bayes", "cube, gaussian", "cube, bayes"
+PMW, CUBE_GAUSSIAN, CUBE_UNCUT = "PMW, bayes", "cube, gaussian", "cube, gaussian, not cut"
+CUBE_BAYES, CUBE_HALF = "cube, bayes", "cube, bayes, half of ε"
 DESK_STORED, DESK = "desk, answers", "desk, bayes and answers"
 PRODUCT = "product of true margins"
 METHODS = (
@@ -77,7 +79,9 @@ METHODS = (
     MWEM_RELEASE,
     PMW,
     CUBE_GAUSSIAN,
+    CUBE_UNCUT,
     CUBE_BAYES,
+    CUBE_HALF,
     DESK_STORED,
     DESK,
     PRODUCT,
@@ -144,12 +148,14 @@ class Setting:
         return Wall.seeded(SeededStream(self.draw).child(name))
 
     def made(self, scheme: str, parts: int, of_delta: int) -> Density:
-        """A release, for one of so many parts of epsilon and of delta."""
+        """A release, for one of so many parts of epsilon and of delta; after `/` what differs."""
         known = self._cubes.get((scheme, parts, of_delta))
         if known is None:
             facts = self.ground.facts(self.epsilon / parts, self.ground.delta / of_delta)
+            name, _, uncut = scheme.partition("/")
+            facts = replace(facts, parameters={"clip": False} if uncut else {})
             with threadpool_limits(1):
-                known = scheme_named(scheme).run(
+                known = scheme_named(name).run(
                     self.ground.source, self.wall(f"{scheme} {parts} {of_delta}"), facts
                 )
             self._cubes[scheme, parts, of_delta] = known
@@ -332,9 +338,9 @@ def cube(scheme: str) -> Callable[[Setting, Answers, int], Told]:
     return answer
 
 
-def cube_bayes(setting: Setting, _: Answers, many: int) -> Told:
+def cube_bayes(setting: Setting, _: Answers, many: int, *, parts: int) -> Told:
     """Sums over a `bayes` release, with the intervals of its posterior."""
-    cube = Cube(setting.factors(), np.arange(setting.ground.grid.slots), "bayes")
+    cube = Cube(setting.factors(parts, parts), np.arange(setting.ground.grid.slots), "bayes")
     told = [
         cube.factors.estimates(*cube.weights(setting.questions[start : min(start + 250, many)]))
         for start in range(0, many, 250)  # weights of all places and slots: a part at a time
@@ -360,7 +366,9 @@ _ANSWER: dict[str, Callable[[Setting, Answers, int], Told]] = {
     MWEM_RELEASE: mwem(Start.RELEASE),
     PMW: online,
     CUBE_GAUSSIAN: cube("gaussian"),
-    CUBE_BAYES: cube_bayes,
+    CUBE_UNCUT: cube("gaussian/not cut"),
+    CUBE_BAYES: partial(cube_bayes, parts=1),
+    CUBE_HALF: partial(cube_bayes, parts=2),
     DESK_STORED: partial(desk, release=False),
     DESK: partial(desk, release=True),
     PRODUCT: product,

@@ -309,8 +309,8 @@ def draw_reconstruction(rows: Sequence[Row], path: Path) -> None:
         axes.grid(alpha=0.25, lw=0.5)
     bound = 100 * most_right(EPSILON, DELTA)
     left.axhline(bound, color=_COLOURS[DESK], lw=1.6)
-    left.text(min(PER_PERSON), bound + 0.7, f"the most that ε {EPSILON:g} allows", fontsize=8)
-    left.text(max(PER_PERSON), 50.5, "guessing", fontsize=8, ha="right")
+    for height, words in ((bound + 0.7, f"the most that ε {EPSILON:g} allows"), (48.2, "guessing")):
+        left.text(max(PER_PERSON), height, words, fontsize=8, ha="right")
     left.set(xlabel="questions a person", ylabel="bits right, %")
     left.set_title(f"errors within {HALF:g} √N", fontsize=10)
     middle.axvline(1.0, color="black", ls="--", lw=1.2)
