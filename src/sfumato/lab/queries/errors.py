@@ -255,7 +255,7 @@ def desk(setting: Setting, known: Answers, many: int, *, release: bool) -> Told:
             found.append((estimate.value, estimate.lower, estimate.upper))
     table = np.array(found, dtype=np.float64)
     bounded = None if release else known.clipped(clip)[:many].astype(np.float64)
-    remark = f"{len(numbers)} measured"
+    remark = f"{len(numbers):,} measured"
     return Told(table[:, 0], (table[:, 1], table[:, 2]), bounded, remark)
 
 
@@ -281,7 +281,7 @@ def batch(visits: float) -> Callable[[Setting, Answers, int], Told]:
         ]
         whole = np.concatenate([one.values / one.units_per_count for one in exact])
         ends = found.values - found.plus_minus, found.values + found.plus_minus
-        return Told(found.values, ends, plan.reading(whole), plan.strategy)
+        return Told(found.values, ends, plan.reading(whole), f"measures {plan.strategy}")
 
     return answer
 
