@@ -26,10 +26,16 @@ def queries(
     towers: Annotated[int, typer.Option(help="Towers of the cities.")] = 1_303,
     zones: Annotated[int, typer.Option(help="Zones of the cities.")] = 989,
     seed: Seed = 2_101,
+    people: Annotated[
+        str, typer.Option(help="People of the towns that are reconstructed: powers of 2.")
+    ] = "16,64,256,1024,4096",
+    town: Annotated[int, typer.Option(help="People of the town that auditors guard.")] = 24,
+    ranges: Annotated[int, typer.Option(help="Ranges asked of auditors in a city.")] = 150,
+    attack_draws: Annotated[int, typer.Option(help="Towns that are attacked.")] = 8,
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw PNGs.")] = True,
     quiet: Quiet = False,
 ) -> None:
-    """Questions under a budget: how exact many answers are, by every way of giving them.
+    """Questions under a budget: how exact answers are, what they give away, what auditors refuse.
 
     Example:
         sfumato reproduce queries --out queries --users 20000 --draws 1
@@ -45,6 +51,13 @@ def queries(
             )
     if draws < 1 or towers < 4 or zones < 4:
         raise UsageError("A study needs a draw, and a city four towers and four zones.")
+    if attack_draws < 1 or ranges < 1 or not 8 <= town <= 64:
+        raise UsageError("Attacks need a draw, a range, and a town of 8 to 64 people.")
+    if any(not 8 <= n <= 1 << 14 or n & (n - 1) for n in _whole(people, "people")):
+        raise UsageError(
+            "Towns that are reconstructed have a power of two of people, 8 to 16,384.",
+            remedy="Write --people 16,64,256.",
+        )
     settings = Settings(
         users=_whole(users, "people"),
         epsilons=_positive(epsilons),
@@ -55,6 +68,10 @@ def queries(
         zones=zones,
         seed=seed,
         figures=figures,
+        people=_whole(people, "people"),
+        town=town,
+        ranges=ranges,
+        attack_draws=attack_draws,
     )
     with Working(quiet, "city") as tell:
         page = study(settings, part or list(PARTS), out, tell)

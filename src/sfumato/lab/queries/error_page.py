@@ -9,13 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.io.write import write_atomically
+from sfumato.attacks.report import canvas
 from sfumato.lab.queries.errors import (
     BATCH,
     BATCH_WHOLE,
     CLIPPED,
     CUBE_BAYES,
     CUBE_GAUSSIAN,
+    CUBE_HALF,
+    CUBE_UNCUT,
+    DESK,
+    DESK_STORED,
     INDEPENDENT,
     METHODS,
     MWEM_MARGINS,
@@ -25,6 +29,7 @@ from sfumato.lab.queries.errors import (
     PRODUCT,
     Row,
 )
+from sfumato.lab.queries.page import Grid, Picture, Section, save_figure
 
 PICTURE = "queries-error.internal.png"
 _STYLE = {
@@ -37,7 +42,11 @@ _STYLE = {
     MWEM_RELEASE: ("#a16207", "--", 1.2),
     PMW: ("#047857", "-", 1.5),
     CUBE_GAUSSIAN: ("#c2410c", "--", 1.0),
+    CUBE_UNCUT: ("#c2410c", ":", 1.0),
     CUBE_BAYES: ("#c2410c", "-", 2.4),
+    CUBE_HALF: ("#c2410c", "-", 0.9),
+    DESK_STORED: ("#be185d", "--", 1.2),
+    DESK: ("#be185d", "-", 1.5),
     PRODUCT: ("#111827", ":", 1.2),
 }
 
@@ -66,19 +75,35 @@ class Means:
         return next((row.remark for row in reversed(self._rows) if row.key[:4] == wanted), "")
 
 
-def error_section(rows: Sequence[Row]) -> str:
+def error_section(rows: Sequence[Row], picture: bool = False) -> Section:
     """Mean relative and absolute errors by number of questions, and how often intervals hold."""
     means = Means(rows)
-    parts = ["## Error against the number of questions"]
+    blocks: list[str | Grid | Picture] = [
+        "Random ranges, discs of 0.5 to 3 km times 1 to 48 hours, on one budget for all of them: "
+        "noise of each question alone, of a batch planned together, tables that are fitted to the "
+        "questions (MWEM; PMW as they come), sums over a published release, and the desk, which "
+        "combines what it knows. The product of true margins is not private at all.",
+    ]
+    if picture:
+        words = (
+            "Mean relative error of ranges with ten visits or more. Answers that are measured "
+            "one by one or in a batch lose with every question; a release does not care how many "
+            "there are."
+        )
+        blocks.append(Picture(PICTURE, words))
     for users in means.users:
         for epsilon in means.epsilons:
-            title = f"**{users:,} people, ε {epsilon:g}** (draws: {means.draws})"
-            parts.append(title + "\n\n" + _errors(means, users, epsilon))
-    parts.append("**90 % intervals: of the people as bounded, of the truth**\n\n" + _held(means))
-    return "\n\n".join(parts) + "\n"
+            title = f"{users:,} people, ε {epsilon:g} (draws: {means.draws})"
+            blocks.append(_errors(means, users, epsilon, title))
+    blocks.append(_held(means))
+    blocks.append(
+        "An interval is about noise, and about the posterior of a release. Whom a clip or a batch "
+        "counts less is not in it: the second figure of a pair shows what that costs."
+    )
+    return Section("Error against the number of questions", blocks)
 
 
-def _errors(means: Means, users: int, epsilon: float) -> str:
+def _errors(means: Means, users: int, epsilon: float, title: str) -> Grid:
     head = ["MRE / mean error (visits)", *(f"{many:,} questions" for many in means.questions), ""]
     body = []
     for method in means.methods:
@@ -88,10 +113,10 @@ def _errors(means: Means, users: int, epsilon: float) -> str:
             off = means.of(users, epsilon, method, many, "off")
             line.append("" if math.isnan(off) else f"{mre:.3f} / {off:,.0f}")
         body.append([*line, means.remark(users, epsilon, method, means.questions[-1])])
-    return table(head, body)
+    return Grid(title, head, body)
 
 
-def _held(means: Means) -> str:
+def _held(means: Means) -> Grid:
     body = []
     for users in means.users:
         for method in means.methods:
@@ -106,22 +131,14 @@ def _held(means: Means) -> str:
             if len(line) > 1:
                 body.append(line)
     many = means.questions[-1] if means.questions else 0
-    return table([f"{many:,} questions", *(f"ε {e:g}" for e in means.epsilons)], body)
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    caption = "90 % intervals that hold: of the people as bounded / of the truth"
+    return Grid(caption, [f"{many:,} questions", *(f"ε {e:g}" for e in means.epsilons)], body)
 
 
 def draw_errors(rows: Sequence[Row], path: Path) -> None:
     """Write the PNG: a panel for each size and epsilon."""
-    from matplotlib.figure import Figure
-
     means = Means(rows)
-    size = (3.6 * len(means.epsilons) + 1.0, 3.1 * len(means.users) + 1.3)
-    figure = Figure(figsize=size, layout="constrained")
+    figure = canvas((3.6 * len(means.epsilons) + 1.0, 3.1 * len(means.users) + 1.5))
     panels = figure.subplots(
         len(means.users), len(means.epsilons), squeeze=False, sharex=True, sharey="row"
     )
@@ -134,11 +151,7 @@ def draw_errors(rows: Sequence[Row], path: Path) -> None:
         axes.set_xlabel("questions")
     handles, names = panels[0][0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
-
-    def save(to: Path) -> None:
-        figure.savefig(to, format="png", dpi=110, metadata={"Software": None})
-
-    write_atomically(path, save)
+    save_figure(figure, path)
 
 
 def _panel(axes: Any, means: Means, users: int, epsilon: float) -> None:

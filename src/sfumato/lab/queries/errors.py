@@ -6,7 +6,13 @@
   margins, and from a `bayes` release that half of epsilon paid for.
 * `pmw`: `sfumato.queries.online`, started from a `bayes` release for half of epsilon; the questions
   come one by one.
-* The published cube: sums over a `gaussian` and over a `bayes` release, for all of epsilon.
+* The published cube: sums over a `gaussian` release, whose negative numbers are cut at zero or not,
+  and over a `bayes` release with the intervals of its posterior. Once more for half of epsilon:
+  that is the release which the other half of `mwem`, `pmw` and `desk` begins with.
+* `desk`: what `sfumato.Desk` makes of what it knows (`sfumato.queries.routing`), for every
+  question. Once from answers alone, each question measured on its own and then combined with the
+  others by least squares; once from a `bayes` release for half of epsilon and ten of the questions,
+  spread evenly, that the other half measured.
 * `product of true margins`: no privacy at all, and no knowledge of which place is busy when.
 
 All promise (epsilon, delta) for one user's whole record, the last one excepted. Noise is seeded and
@@ -18,7 +24,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 
@@ -27,6 +33,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from sfumato.density.registry import scheme_named
+from sfumato.density.scheme import Density
 from sfumato.lab.queries.ground import LEAST, Ground, Table, relative_error
 from sfumato.model.counts import Counting, Counts, WeightBound
 from sfumato.model.masks import Masks, Measure
@@ -36,10 +43,14 @@ from sfumato.privacy.calibration import gaussian_sigma2
 from sfumato.privacy.door import open_private
 from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.wall import Wall
-from sfumato.queries.batch import HALF_WIDTH, VISITS, plan_batch, run_batch
+from sfumato.published.posterior import Factors, unpacked
+from sfumato.queries.batch import VISITS, plan_batch, run_batch
 from sfumato.queries.mwem import Start, plan_mwem, run_mwem
 from sfumato.queries.online import Session, plan_session
+from sfumato.queries.pricing import COVERAGE, HALF_WIDTH
 from sfumato.queries.question import Question
+from sfumato.queries.routing import Cube, Stored
+from sfumato.queries.routing import known as follows
 from sfumato.queries.workload import Workload
 
 CLIP, SMALL_CLIP = 16, 4
@@ -49,10 +60,14 @@ WHOLE = 240.0
 """Visits of a person whom a batch shall hardly ever scale down."""
 UPDATES = 10
 """Corrections of a session. Its tests need noise in proportion."""
+MEASURED = 10
+"""Questions that a desk with a release measures."""
 INDEPENDENT, CLIPPED = f"independent, C {CLIP}", f"independent, C {SMALL_CLIP}"
 BATCH, BATCH_WHOLE = f"batch, {VISITS} visits", f"batch, {WHOLE:g} visits"
 MWEM_UNIFORM, MWEM_MARGINS, MWEM_RELEASE = "MWEM, uniform", "MWEM, margins", "MWEM, bayes"
-PMW, CUBE_GAUSSIAN, CUBE_BAYES = "PMW, bayes", "cube, gaussian", "cube, bayes"
+PMW, CUBE_GAUSSIAN, CUBE_UNCUT = "PMW, bayes", "cube, gaussian", "cube, gaussian, not cut"
+CUBE_BAYES, CUBE_HALF = "cube, bayes", "cube, bayes, half of ε"
+DESK_STORED, DESK = "desk, answers", "desk, bayes and answers"
 PRODUCT = "product of true margins"
 METHODS = (
     INDEPENDENT,
@@ -64,7 +79,11 @@ METHODS = (
     MWEM_RELEASE,
     PMW,
     CUBE_GAUSSIAN,
+    CUBE_UNCUT,
     CUBE_BAYES,
+    CUBE_HALF,
+    DESK_STORED,
+    DESK,
     PRODUCT,
 )
 
@@ -98,12 +117,19 @@ class Row:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Told:
-    """Answers, and where there are intervals their half-widths and what they are about."""
+    """Answers; where there are intervals, their ends and what they are about."""
 
     values: Table
-    plus_minus: Table | None = None
+    ends: tuple[Table, Table] | None = None
     bounded: Table | None = None
+    """None where nobody's visits were bounded: the truth."""
     remark: str = ""
+
+    def held(self, what: Table) -> float | None:
+        """Share of the intervals that hold these numbers; None where there are none."""
+        if self.ends is None:
+            return None
+        return float(((self.ends[0] <= what) & (what <= self.ends[1])).mean())
 
 
 @dataclass(eq=False)
@@ -115,24 +141,36 @@ class Setting:
     """All that are ever asked; a study takes the first ones."""
     epsilon: float
     draw: int
-    _cubes: dict[tuple[str, int, int], Table] = field(default_factory=dict)
+    _cubes: dict[tuple[str, int, int], Density] = field(default_factory=dict)
 
     def wall(self, label: str) -> Wall:
         name = f"{self.ground.seed}/{self.ground.users}/{self.epsilon:g}/{label}"
         return Wall.seeded(SeededStream(self.draw).child(name))
 
-    def cube(self, scheme: str, parts: int = 1, of_delta: int = 1) -> Table:
-        """A release's table, for one of so many parts of epsilon and of delta."""
+    def made(self, scheme: str, parts: int, of_delta: int) -> Density:
+        """A release, for one of so many parts of epsilon and of delta; after `/` what differs."""
         known = self._cubes.get((scheme, parts, of_delta))
         if known is None:
             facts = self.ground.facts(self.epsilon / parts, self.ground.delta / of_delta)
+            name, _, uncut = scheme.partition("/")
+            facts = replace(facts, parameters={"clip": False} if uncut else {})
             with threadpool_limits(1):
-                made = scheme_named(scheme).run(
+                known = scheme_named(name).run(
                     self.ground.source, self.wall(f"{scheme} {parts} {of_delta}"), facts
                 )
-            known = np.asarray(made.values, dtype=np.float64)
             self._cubes[scheme, parts, of_delta] = known
         return known
+
+    def cube(self, scheme: str, parts: int = 1, of_delta: int = 1) -> Table:
+        """A release's table."""
+        return np.asarray(self.made(scheme, parts, of_delta).values, dtype=np.float64)
+
+    def factors(self, parts: int = 1, of_delta: int = 1) -> Factors:
+        """How sure a `bayes` release is of its sums."""
+        made = self.made("bayes", parts, of_delta)
+        assert made.posterior is not None, "bayes keeps its posterior"
+        values = np.asarray(made.values, dtype=np.float64)
+        return unpacked(made.posterior.factors(values, COVERAGE), values)
 
 
 class Answers:
@@ -162,22 +200,63 @@ def _given(box: Private[Counts]) -> Private[Counts]:
     return box
 
 
+def _measured(
+    wall: Wall, known: Answers, numbers: Sequence[int], clip: int, rho: Fraction
+) -> tuple[Table, Table]:
+    """These questions one by one, on rho together: answers, and deviations of their noise."""
+    values, deviations = [], []
+    for number in numbers:
+        most = min(clip, int(known.rows.slot_counts[number]))
+        box = _one(int(known.clipped(clip)[number]), most)
+        sigma2 = gaussian_sigma2(float(most), rho / len(numbers))
+        measured = wall.gaussian(box, sigma2=sigma2, label=f"question {number}")
+        values.append(float(measured.estimate()[0]))
+        deviations.append(measured.sd)
+    return np.array(values), np.array(deviations)
+
+
 def independent(clip: int) -> Callable[[Setting, Answers, int], Told]:
     """Every question alone; rho adds up, as the ledger adds it."""
 
     def answer(setting: Setting, known: Answers, many: int) -> Told:
-        rho = Fraction(zcdp_rho(setting.epsilon, setting.ground.delta)) / many
-        wall, exact = setting.wall(f"independent {clip} of {many}"), known.clipped(clip)[:many]
-        values, widths = [], []
-        for number, value in enumerate(exact.tolist()):
-            most = min(clip, int(known.rows.slot_counts[number]))
-            sigma2 = gaussian_sigma2(float(most), rho)
-            measured = wall.gaussian(_one(value, most), sigma2=sigma2, label=f"question {number}")
-            values.append(float(measured.estimate()[0]))
-            widths.append(HALF_WIDTH * measured.sd)
-        return Told(np.array(values), np.array(widths), exact.astype(np.float64))
+        rho = Fraction(zcdp_rho(setting.epsilon, setting.ground.delta))
+        wall = setting.wall(f"independent {clip} of {many}")
+        values, deviations = _measured(wall, known, range(many), clip, rho)
+        half = HALF_WIDTH * deviations
+        exact = known.clipped(clip)[:many].astype(np.float64)
+        return Told(values, (values - half, values + half), exact)
 
     return answer
+
+
+def desk(setting: Setting, known: Answers, many: int, *, release: bool) -> Told:
+    """Every question from what is known: answers that were measured, and a release beside them."""
+    ground, clip = setting.ground, setting.ground.grid.slots
+    epsilon, delta, cube = setting.epsilon, ground.delta, None
+    numbers: Sequence[int] = range(many)
+    if release:
+        epsilon, delta = epsilon / 2, delta / 2
+        cube = Cube(setting.factors(2, 2), np.arange(ground.grid.slots), "bayes")
+        numbers = np.linspace(0, many - 1, min(MEASURED, many)).astype(int).tolist()
+    wall = setting.wall(f"desk {release} of {many}")
+    rho = Fraction(zcdp_rho(epsilon, delta))
+    values, deviations = _measured(wall, known, numbers, clip, rho)
+    stored = []
+    for number, value, deviation in zip(numbers, values, deviations, strict=True):
+        question = setting.questions[number]
+        of = len(question.slots), float(value), float(deviation) ** 2, HALF_WIDTH * float(deviation)
+        stored.append(Stored(str(number), question, *of))
+    found = []
+    with threadpool_limits(1):
+        for question in setting.questions[:many]:
+            answer = follows(question, len(question.slots), stored, cube)
+            assert answer is not None, "every question was measured, or is in the release"
+            estimate = answer.estimate
+            found.append((estimate.value, estimate.lower, estimate.upper))
+    table = np.array(found, dtype=np.float64)
+    bounded = None if release else known.clipped(clip)[:many].astype(np.float64)
+    remark = f"{len(numbers):,} measured"
+    return Told(table[:, 0], (table[:, 1], table[:, 2]), bounded, remark)
 
 
 def batch(visits: float) -> Callable[[Setting, Answers, int], Told]:
@@ -201,7 +280,8 @@ def batch(visits: float) -> Callable[[Setting, Answers, int], Told]:
             for group in plan.groups
         ]
         whole = np.concatenate([one.values / one.units_per_count for one in exact])
-        return Told(found.values, found.plus_minus, plan.reading(whole), plan.strategy)
+        ends = found.values - found.plus_minus, found.values + found.plus_minus
+        return Told(found.values, ends, plan.reading(whole), f"measures {plan.strategy}")
 
     return answer
 
@@ -258,6 +338,17 @@ def cube(scheme: str) -> Callable[[Setting, Answers, int], Told]:
     return answer
 
 
+def cube_bayes(setting: Setting, _: Answers, many: int, *, parts: int) -> Told:
+    """Sums over a `bayes` release, with the intervals of its posterior."""
+    cube = Cube(setting.factors(parts, parts), np.arange(setting.ground.grid.slots), "bayes")
+    told = [
+        cube.factors.estimates(*cube.weights(setting.questions[start : min(start + 250, many)]))
+        for start in range(0, many, 250)  # weights of all places and slots: a part at a time
+    ]
+    value, low, high = (np.concatenate(part) for part in zip(*told, strict=True))
+    return Told(value, (low, high))
+
+
 def product(setting: Setting, known: Answers, many: int) -> Told:
     """Places times slots, from the truth."""
     truth = setting.ground.truth.astype(np.float64)
@@ -275,7 +366,11 @@ _ANSWER: dict[str, Callable[[Setting, Answers, int], Told]] = {
     MWEM_RELEASE: mwem(Start.RELEASE),
     PMW: online,
     CUBE_GAUSSIAN: cube("gaussian"),
-    CUBE_BAYES: cube("bayes"),
+    CUBE_UNCUT: cube("gaussian/not cut"),
+    CUBE_BAYES: partial(cube_bayes, parts=1),
+    CUBE_HALF: partial(cube_bayes, parts=2),
+    DESK_STORED: partial(desk, release=False),
+    DESK: partial(desk, release=True),
     PRODUCT: product,
 }
 
@@ -287,10 +382,7 @@ def judged(setting: Setting, known: Answers, method: str, many: int) -> Row:
     spent = time.process_time() - start
     truth = known.truth[:many]
     error = np.abs(told.values - truth)
-    held = held_true = None
-    if told.plus_minus is not None and told.bounded is not None:
-        held = float((np.abs(told.values - told.bounded) <= told.plus_minus).mean())
-        held_true = float((error <= told.plus_minus).mean())
+    held = told.held(truth if told.bounded is None else told.bounded)
     return Row(
         setting.ground.users,
         setting.epsilon,
@@ -301,7 +393,7 @@ def judged(setting: Setting, known: Answers, method: str, many: int) -> Row:
         float(error.mean()),
         float(error.max()),
         held,
-        held_true,
+        told.held(truth),
         spent,
         told.remark,
     )

@@ -13,15 +13,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sfumato.io.write import write_bytes
-from sfumato.lab.queries.error_page import PICTURE, draw_errors, error_section
+from sfumato.lab.queries import auditors, error_page, reconstruction
 from sfumato.lab.queries.errors import METHODS, Row, error_rows
 from sfumato.lab.queries.ground import made_city
+from sfumato.lab.queries.page import Section, Tell, html_page, markdown_page
 
-PAGE = "queries.internal.md"
-ERRORS = "queries-error.internal.json"
+PAGE, HTML = "queries.internal.md", "queries.internal.html"
+NUMBERS = "queries-{part}.internal.json"
 FIRST_SEED = 2_101
 """Of the cities that are judged. Settings were chosen on the city of seed 911."""
-Tell = Callable[[str, float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,26 @@ class Settings:
     zones: int = 989
     seed: int = FIRST_SEED
     figures: bool = True
+    people: tuple[int, ...] = (16, 64, 256, 1_024, 4_096)
+    """Of the towns that are reconstructed, powers of two."""
+    town: int = 24
+    """People of the town that auditors guard: deciding takes exponentially long."""
+    ranges: int = 150
+    """That are asked of auditors in a city."""
+    attack_draws: int = 8
 
 
-Part = Callable[[Settings, Path, Tell], str]
+AUDITED_CITY = {"users": 2_000, "towers": 40, "zones": 30}
+"""Small, since an audit of ranges that lie anyhow solves an integer program for each."""
+Part = Callable[[Settings, Path, Tell], Section]
 
 
-def error_part(settings: Settings, out: Path, tell: Tell) -> str:
+def _keep(out: Path, part: str, numbers: object) -> None:
+    text = json.dumps(numbers, indent=1)
+    write_bytes(out / NUMBERS.format(part=part), f"{text}\n".encode())
+
+
+def error_part(settings: Settings, out: Path, tell: Tell) -> Section:
     """Error against the number of questions, in a city of each size."""
     rows: list[Row] = []
     for number, users in enumerate(settings.users):
@@ -58,25 +72,55 @@ def error_part(settings: Settings, out: Path, tell: Tell) -> str:
             seed=settings.seed,
             tell=tell,
         )
-        text = json.dumps([asdict(row) for row in rows], indent=1)
-        write_bytes(out / ERRORS, f"{text}\n".encode())
+        _keep(out, "error", [asdict(row) for row in rows])
     if settings.figures:
-        draw_errors(rows, out / PICTURE)
-    return error_section(rows)
+        error_page.draw_errors(rows, out / error_page.PICTURE)
+    return error_page.error_section(rows, settings.figures)
 
 
-PARTS: Mapping[str, Part] = {"error": error_part}
+def reconstruction_part(settings: Settings, out: Path, tell: Tell) -> Section:
+    """Bits reconstructed from noisy answers, by questions and by noise."""
+    rows = reconstruction.reconstruction_rows(
+        settings.people, draws=settings.attack_draws, seed=settings.seed, tell=tell
+    )
+    _keep(out, "reconstruction", [asdict(row) | {"share": row.share} for row in rows])
+    if settings.figures:
+        reconstruction.draw_reconstruction(rows, out / reconstruction.PICTURE)
+    return reconstruction.reconstruction_section(rows, settings.figures)
+
+
+def auditor_part(settings: Settings, out: Path, tell: Tell) -> Section:
+    """What auditors refuse and what still leaks."""
+    city = made_city(seed=settings.seed, **AUDITED_CITY)
+    refused = auditors.refused_rows(city, settings.ranges, seed=settings.seed, tell=tell)
+    leaks = auditors.leak_rows(
+        settings.town, draws=settings.attack_draws, seed=settings.seed, tell=tell
+    )
+    told = [asdict(row) | {"share": row.share} for row in leaks]
+    _keep(out, "auditor", {"leaks": told, "refused": [asdict(row) for row in refused]})
+    if settings.figures:
+        auditors.draw_auditors(leaks, refused, out / auditors.PICTURE)
+    where = f"{city.users:,} people, {city.shape[0]} towers, a week by hour"
+    return auditors.auditor_section(leaks, refused, where, settings.figures)
+
+
+PARTS: Mapping[str, Part] = {
+    "error": error_part,
+    "reconstruction": reconstruction_part,
+    "auditor": auditor_part,
+}
 """Run in this order."""
 
 
 def study(settings: Settings, parts: Sequence[str], out: Path, tell: Tell) -> str:
     """The page; every part has written its numbers before the next one begins."""
     out.mkdir(parents=True, exist_ok=True)
-    sections = ["# Questions to the data (internal: compares with true counts)\n"]
+    sections = []
     for name, part in PARTS.items():
         if name in parts:
             tell(name, 0.0)
             sections.append(part(settings, out, tell))
-    page = "\n".join(sections)
+    page = markdown_page(sections)
     write_bytes(out / PAGE, page.encode())
+    write_bytes(out / HTML, html_page(sections).encode())
     return page
