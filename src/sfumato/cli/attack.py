@@ -113,6 +113,10 @@ def queries(
     draws: Annotated[
         int, typer.Option(help="Towns attacked as a whole; eight times as many people alone.")
     ] = 16,
+    real: Annotated[
+        bool,
+        typer.Option("--real", help="Also attack sfumato.Desk itself, with a ledger: minutes."),
+    ] = False,
     log: Annotated[
         Path | None,
         typer.Option(help="Attack these exact answers instead: an auditor's log, or a list."),

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from sfumato.attacks.queries.games import Game, Score, play, usual_desks
+from sfumato.attacks.queries.games import Game, Score, ledgered_desks, play, usual_desks
 from sfumato.attacks.report import canvas, rich_table
 from sfumato.attacks.traces.run import head, percent, table
 from sfumato.errors import UsageError
@@ -27,6 +27,8 @@ from sfumato.model.source import Progress
 
 MOST_PEOPLE = 1024
 """Beyond it answers are drawn in memory: `python -m benchmarks reconstruction`."""
+REAL_PEOPLE, REAL_REPEATS = 32, 16
+"""Of the town in which `sfumato.Desk` itself is asked: an answer is a transaction of some 10 ms."""
 MEANS = {
     "minimax": "random halves of the town, four questions a person; the bits whose largest "
     "disagreement with an answer is least (Dinur & Nissim 2003)",
@@ -75,6 +77,7 @@ def attack_queries(
     epsilon: float = 1.0,
     delta: float = 1e-6,
     draws: int = 16,
+    real: bool = False,
     seed: int = 1,
     progress: Progress | None = None,
 ) -> QueriesAttacked:
@@ -88,7 +91,9 @@ def attack_queries(
         epsilon: Budget of the private desk.
         delta: The same.
         draws: Towns that are attacked as a whole; eight times as many people are attacked alone.
-        seed: The same seed gives the same result.
+        real: Also ask `sfumato.Desk` itself, with a ledger and a cap, about 32 of the people. Its
+            noise is fresh in every run, and it takes minutes.
+        seed: The same seed gives the same result, but for `real`.
         progress: Told of each attack.
 
     Returns:
@@ -112,6 +117,9 @@ def attack_queries(
     repeats = math.ceil(32 * people / 12)
     game = Game(people, draws, seed, repeats)
     scores = play(game, usual_desks(people, k, epsilon, delta), progress)
+    if real:
+        small = Game(min(people, REAL_PEOPLE), draws, seed, REAL_REPEATS)
+        scores += play(small, ledgered_desks(epsilon, delta), progress)
     return QueriesAttacked(tuple(scores), people, draws, k, epsilon, delta, seed)
 
 
