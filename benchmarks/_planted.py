@@ -1,7 +1,7 @@
 """A made-up town of a million people, and sets of questions about it that give a few of them away.
 
-The sets are of the kinds that `sfumato.attacks.queries.logged` looks for, hidden among random ranges:
-every answer is of at least k. How a set is planted knows nothing of how sets are searched for.
+The sets are of the kinds that `sfumato.attacks.queries.logged` looks for, hidden among random
+ranges: every answer is of at least k. How a set is planted knows nothing of how sets are found.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ class Metropolis:
     @classmethod
     def drawn(cls, people: int, rng: np.random.Generator, each: int = 8) -> Metropolis:
         """Everybody has three zones, and `each` visits to them; at night there are few."""
-        grid = TimeGrid(np.arange(HOURS + 1) * 3_600_000_000, timedelta(hours=1), "UTC")
-        frame = Frame(np.array([f"Z{zone}" for zone in range(ZONES)]), grid)
         busy = rng.lognormal(0.0, 1.0, ZONES)
         day = np.where(np.arange(HOURS) % 24 < 6, 0.03, 1.0) * rng.uniform(0.5, 1.5, HOURS)
         own = rng.choice(ZONES, size=(people, 3), p=busy / busy.sum())
@@ -43,7 +41,13 @@ class Metropolis:
         who = np.repeat(np.arange(people), each)
         zone = own[who, rng.integers(3, size=rows)]
         hour = rng.choice(HOURS, size=rows, p=day / day.sum())
-        held = Visits(who, zone, hour)
+        return cls.of(Visits(who, zone, hour))
+
+    @classmethod
+    def of(cls, held: Visits) -> Metropolis:
+        """From records."""
+        grid = TimeGrid(np.arange(HOURS + 1) * 3_600_000_000, timedelta(hours=1), "UTC")
+        frame = Frame(np.array([f"Z{zone}" for zone in range(ZONES)]), grid)
         corner = np.zeros((ZONES + 1, HOURS + 1), np.int64)
         corner[1:, 1:] = held.counts(frame).cumsum(axis=0).cumsum(axis=1)
         return cls(frame, held, corner)
@@ -88,7 +92,7 @@ def _around(inner: tuple[int, int], size: int, rng: np.random.Generator) -> tupl
 
 
 def rest(town: Metropolis, rng: np.random.Generator, parts: int, k: int) -> list[Question] | None:
-    """A whole and its parts, which leave out a few hours of one zone; none where it does not fit."""
+    """A whole and its parts, which leave out a few hours of one zone; none if it does not fit."""
     zones = _run(rng, ZONES, 1)
     hours = _run(rng, HOURS, 12)
     if not 1 <= town.visits(zones, hours) < k:

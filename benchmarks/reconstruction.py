@@ -6,10 +6,10 @@
 Fair coins, and questions about sets of the people, each answer with an even error of a stated
 share of the root of the number of people. *Minimax* asks in the language of questions; above 1,024
 people the answers are drawn in memory. Then every attack of `sfumato attack queries` against the
-private desk at epsilon 1, with the exact binomial interval beside the bound: its mechanism in memory,
-and in a smaller town `sfumato.Desk` itself, with a ledger whose cap is all of epsilon. (Its noise is
-fresh in every run. Ledgers sync to the disk at every answer: with TMPDIR in memory it is faster.)
-Every part runs in a process of its own. Writes docs/benchmarks/reconstruction.md and
+private desk at epsilon 1, with the exact binomial interval beside the bound: its mechanism in
+memory, and in a smaller town `sfumato.Desk` itself, with a ledger whose cap is all of epsilon. (Its
+noise is fresh in every run. Ledgers sync to the disk at every answer: with TMPDIR in memory it is
+faster.) Every part runs in a process of its own. Writes docs/benchmarks/reconstruction.md and
 reconstruction.json.
 """
 
@@ -184,8 +184,8 @@ def _page(found: list[dict[str, Any]]) -> str:
         "",
         "## The desk itself",
         "",
-        f"`sfumato.Desk` over a town of {REAL_PEOPLE} people, asked in JSON, with a ledger whose cap "
-        f"is (1, 1e-6) or pure 1; {ledger['cpu_s']} CPU-seconds. Every run has a ledger of its own. "
+        f"`sfumato.Desk` over a town of {REAL_PEOPLE} people, asked in JSON, with a ledger whose "
+        f"cap is (1, 1e-6) or pure 1; {ledger['cpu_s']} CPU-seconds. Every run has its own ledger. "
         "Sets are searched for on the mechanism in memory. Where stored answers tell the next one "
         "as narrowly as it is wanted, the desk combines them and charges nothing. "
         + _verdict(ledger),

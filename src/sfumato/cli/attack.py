@@ -135,7 +135,8 @@ def queries(
     """
     options = dict(locals())
     if log is not None:
-        return _log(log, k, out, quiet, as_json)
+        _log(log, k, out, quiet, as_json)
+        return
     from sfumato.attacks.queries.run import attack_queries, show, write
 
     with Working(quiet or as_json, "attacking desks") as progress:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sfumato.attacks.queries.differencing import FIRST, HOSPITAL, SECOND, hospital, in_all, unions
+from sfumato.attacks.queries.differencing import FIRST, HOSPITAL, SECOND, hospital, unions
 from sfumato.attacks.queries.logged import Isolated, attack_log
 from sfumato.attacks.queries.town import counter, threshold
 from sfumato.cli.main import app
@@ -94,7 +94,13 @@ def every_set(log: list[tuple[Question, float | None]]) -> set[tuple[str, frozen
                 found.add(("overlap", frozenset((n, m, both[0]))))
             for o, r, c, z in mine:
                 along = (p.slots == q.slots == r.slots) or (p.places == q.places == r.places)
-                if c <= a & b and along and not (additive and c == a & b) and 0 < z and shared - z < K:
+                if (
+                    c <= a & b
+                    and along
+                    and not (additive and c == a & b)
+                    and z > 0
+                    and shared - z < K
+                ):
                     found.add(("overlap", frozenset((n, m, both[0], o))))
         for (n, p, a, x), (m, q, b, y), (o, r, c, z) in itertools.combinations(mine, 3):
             pairs, three = [union(a, b), union(a, c), union(b, c)], union(a, b, c)
@@ -182,13 +188,14 @@ def test_john_is_found_in_a_log(visited: bool) -> None:
 
 def test_equal_questions_refusals_and_disjoint_visits_tell_nothing() -> None:
     frame = frame_of(4, 1)
-    west, east, both = (frame.question("visits", zones, [0]) for zones in ([0, 1], [2, 3], range(4)))
+    halves = ([0, 1], [2, 3], range(4))
+    west, east, both = (frame.question("visits", zones, [0]) for zones in halves)
     assert not attack_log([(west, 9.0), (west, 9.0)], k=5).found
     assert not attack_log([(west, 9.0), (east, 9.0), (both, 18.0)], k=5).found
     assert not attack_log([(west, 9.0), (both, None)], k=5).found
     (one,) = attack_log([(west, 9.0), (both, 12.0)], k=5).found
     assert (one.kind, one.questions, one.count) == ("difference", (1, 0), 3)
-    people = [frame.question("unique_people", zones, [0]) for zones in ([0, 1], [2, 3], range(4))]
+    people = [frame.question("unique_people", zones, [0]) for zones in halves]
     (two,) = attack_log(list(zip(people, (9.0, 9.0, 16.0), strict=True)), k=5).found
     assert (two.kind, two.count) == ("overlap", 2)
 
@@ -263,7 +270,7 @@ def test_a_list_of_answers_through_the_command(tmp_path: Path) -> None:
         '{"measure": "visits", "zones": [[1]], "slots": [0], "answer": 3}',
         '{"measure": "visits", "zones": ["a"], "slots": [0], "answer": 3.5}',
         '{"measure": "visits", "zones": ["a"], "slots": [0], "answer": -3}',
-        '{"questions": [{"measure": "visits", "places": [[0]], "slots": [[0, 0]]}], "answers": [1]}',
+        '{"questions": [{"measure": "visits", "places": [[0]], "slots": []}], "answers": [1]}',
         '{"questions": [], "answers": [1]}',
     )  # fmt: skip
     for text in wrong:

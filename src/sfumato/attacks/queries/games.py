@@ -70,7 +70,7 @@ class Desk:
     bound: float | None = None
     """No attack is right more often, where that is promised."""
     shadow: Make | None = None
-    """What a search is made on, where that is not `make`: the same mechanism, as it is published."""
+    """What a search is made on, where that is not `make`: the same mechanism in memory."""
 
 
 @dataclass(frozen=True, slots=True)

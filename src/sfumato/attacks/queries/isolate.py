@@ -24,7 +24,7 @@ _NONE = np.uint64(0)
 
 @compiled
 def _inside(inner: Words, outer: Words) -> bool:
-    for word in range(inner.size):
+    for word in range(inner.size):  # noqa: SIM110 (a generator does not compile)
         if inner[word] & ~outer[word]:
             return False
     return True
@@ -160,10 +160,11 @@ def _rests(
     for whole in range(answers.size):
         parts = 0
         for one in by_first:
-            if answers[one] <= answers[whole] and one != whole:
-                if _inside(slots[one], slots[whole]) and _inside(places[one], places[whole]):
-                    inside[parts] = one
-                    parts += 1
+            if answers[one] > answers[whole] or one == whole:
+                continue
+            if _inside(slots[one], slots[whole]) and _inside(places[one], places[whole]):
+                inside[parts] = one
+                parts += 1
         steps -= answers.size // 16  # what that took
         largest[parts] = 0  # the largest answer of a part that begins here or later
         for one in range(parts - 1, -1, -1):
@@ -232,7 +233,7 @@ def _rests(
 
 
 @compiled
-def _hashed(row: Words, table: int) -> int:
+def _hashed(row: Words, table: int) -> np.int64:
     held = np.uint64(0x9E3779B97F4A7C15)
     for word in row:
         held = (held ^ word) * np.uint64(0xBF58476D1CE4E5B9)
@@ -241,7 +242,7 @@ def _hashed(row: Words, table: int) -> int:
 
 
 @compiled
-def _looked_up(row: Words, sets: Words, table: Ints) -> int:
+def _looked_up(row: Words, sets: Words, table: Ints) -> np.int64:
     at = _hashed(row, table.size)
     while table[at] >= 0:
         same = True
@@ -252,7 +253,7 @@ def _looked_up(row: Words, sets: Words, table: Ints) -> int:
         if same:
             break
         at = (at + 1) & (table.size - 1)
-    return table[at]
+    return np.int64(table[at])
 
 
 @compiled

@@ -1,10 +1,10 @@
 """The private desk itself as what is attacked: records in a table, questions in JSON, a ledger.
 
 `town.Private` draws the same noise from a seed and is fast; what it cannot show is that the desk
-does what it says. Here every answer is given by `sfumato.Desk`: parsed, routed, reserved, drawn from
-the reservation's own key, stored. The data set's cap is the whole budget, so that what is asked when
-it is used up is refused by the ledger, and an equal question in other words has the stored answer.
-A ledger lives in a temporary folder and is gone with its desk.
+does what it says. Here every answer is given by `sfumato.Desk`: parsed, routed, reserved, drawn
+from the reservation's own key, stored. The data set's cap is the whole budget, so that what is
+asked when it is used up is refused by the ledger, and an equal question in other words has the
+stored answer. A ledger lives in a temporary folder and is gone with its desk.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ import shapely
 from sfumato.attacks.queries.town import Private
 from sfumato.errors import BudgetRefused
 from sfumato.model.places import PlaceKind, Places
-from sfumato.privacy.ledger import Ledger
-from sfumato.privacy.ledger.records import Cap
+from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.queries.desk import Desk
 from sfumato.queries.pricing import HALF_WIDTH
 from sfumato.queries.question import Frame, Question
@@ -107,7 +106,8 @@ class Ledgered:
 
 
 def _places(frame: Frame) -> Places:
-    points = [shapely.Point(2.0 + number / 1000, 48.0) for number in range(frame.places)]
+    at = 2.0 + np.arange(frame.places) / 1000
+    points = np.asarray(shapely.points(at, 48.0), np.object_)
     return Places.of(PlaceKind.TOWERS, frame.place_ids.tolist(), points)
 
 

@@ -20,7 +20,7 @@ questions that begin there. Each stage is exhaustive up to a number of steps, an
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,19 +126,17 @@ def attack_log(
         if len(mine) < 2:
             continue
         searched = _Log.of(mine, [answers[one] for one in mine], np.array([first[q] for q in mine]))
-        sets: Sets = []
-        for stage in (searched.differences(k, steps), searched.overlaps(k, steps)):
-            sets += stage[0]
-            complete &= stage[1]
+        for sets, whole in (searched.differences(k, steps), searched.overlaps(k, steps)):
+            found += sets
+            complete &= whole
         if searched.additive:
             rests, seen = searched.rests(k, rest, steps)
-            sets += rests
-        found += [Isolated(kind, measure, *one) for kind, *one in sets]
+            found += rests
     found.sort(key=lambda one: (one.count == 0, len(one.questions), one.count, one.questions))
     return LogAttacked(tuple(found), len(log), len(first), k, complete, seen)
 
 
-Sets = list[tuple[str, tuple[int, ...], tuple[int, ...], int]]
+Sets = list[Isolated]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,8 +147,12 @@ class _Log:
     answers: Ints
     places: Words
     slots: Words
-    additive: bool
-    """Whether counts of disjoint questions add up: visits do."""
+    measure: Measure
+
+    @property
+    def additive(self) -> bool:
+        """Whether counts of questions that do not meet add up."""
+        return self.measure is Measure.VISITS
 
     @classmethod
     def of(cls, questions: list[Question], answers: list[float], number: Ints) -> _Log:
@@ -166,8 +168,7 @@ class _Log:
             _bits([one.places for one in chosen]),
             _bits([one.slots for one in chosen]),
         )
-        additive = questions[0].measure is Measure.VISITS
-        return cls(number[order], exact[order], places, slots, additive)
+        return cls(number[order], exact[order], places, slots, questions[0].measure)
 
     def differences(self, k: int, steps: int) -> tuple[Sets, bool]:
         pairs, whole = nested(self.answers, self.places, self.slots, k, MOST_FOUND, steps)
@@ -204,12 +205,11 @@ class _Log:
                     found.append(self._set("overlap", chosen, _SIGNS[len(chosen)]))
         return found, complete
 
-    def _set(
-        self, kind: str, members: tuple[int, ...], signs: tuple[int, ...]
-    ) -> tuple[str, tuple[int, ...], tuple[int, ...], int]:
+    def _set(self, kind: str, members: tuple[int, ...], signs: tuple[int, ...]) -> Isolated:
         chosen = np.array(members)
         numbers = tuple(int(one) for one in self.number[chosen])
-        return kind, numbers, signs, int(self.answers[chosen] @ np.array(signs))
+        count = int(self.answers[chosen] @ np.array(signs))
+        return Isolated(kind, self.measure, numbers, signs, count)
 
 
 _SIGNS = {3: (1, 1, -1), 4: (1, 1, -1, -1), 7: (1, 1, 1, -1, -1, -1, 1)}

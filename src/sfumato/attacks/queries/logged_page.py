@@ -210,7 +210,9 @@ def page(found: LogAttacked, held: Log) -> str:
 def to_json(found: LogAttacked) -> dict[str, Any]:
     """Plain values for a file; questions are numbered from 1."""
     sets = [asdict(one) | {"questions": [n + 1 for n in one.questions]} for one in found.found]
-    about = {name: getattr(found, name) for name in ("questions", "answered", "k", "complete", "rest")}
+    about = {
+        name: getattr(found, name) for name in ("questions", "answered", "k", "complete", "rest")
+    }
     return {**about, "somebody": found.somebody, "sets": sets}
 
 
