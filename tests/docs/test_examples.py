@@ -67,7 +67,7 @@ def test_questions_to_the_data(here: Path) -> None:
 def test_what_breaks_an_auditor(here: Path) -> None:
     run(DOCS / "auditing.md")
     found = (here / "attacked" / "log-attack.internal.html").read_text()
-    assert "1: places quay, market, school" in found
+    assert "question 1: places market, quay, school" in found
 
 
 def test_a_package_for_a_portal(here: Path) -> None:

@@ -246,7 +246,7 @@ def test_an_auditors_log_through_the_command(tmp_path: Path) -> None:
     assert (one["kind"], one["questions"], one["count"]) == ("difference", [1, 2], 2)
     page = (tmp_path / "out" / "log-attack.internal.html").read_text()
     assert "INTERNAL" in page
-    assert "+ 42 (1: places 0–2; slots 0)" in page
+    assert "+ 42 (question 1: places 0–2; slots 0)" in page
     assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "out").iterdir())
     assert "do not publish" in command(log, tmp_path / "out").stderr
 

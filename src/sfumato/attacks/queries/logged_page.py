@@ -58,10 +58,14 @@ class Log:
         """A question in words."""
         question, _ = self.answers[number]
         named = [
-            _some([name for name, at in names.items() if at in set(members)])
+            _some(sorted((one for one, at in names.items() if at in set(members)), key=_natural))
             for names, members in ((self.places, question.places), (self.slots, question.slots))
         ]
-        return f"{number + 1}: places {named[0]}; slots {named[1]}"
+        return f"question {number + 1}: places {named[0]}; slots {named[1]}"
+
+
+def _natural(name: Label) -> tuple[bool, int, str]:
+    return (True, 0, name) if isinstance(name, str) else (False, name, "")
 
 
 def _some(names: list[Label]) -> str:
@@ -69,8 +73,9 @@ def _some(names: list[Label]) -> str:
     low, high = min(numbers, default=0), max(numbers, default=0)
     if len(numbers) == len(names) and len(names) > 2 and high - low + 1 == len(names):
         return f"{low}–{high}"
-    more = f" and {len(names) - 3:,} others" if len(names) > 3 else ""
-    return ", ".join(str(one)[:40] for one in names[:3]) + more
+    if len(names) > 4:
+        return ", ".join(str(one)[:40] for one in names[:3]) + f" and {len(names) - 3:,} others"
+    return ", ".join(str(one)[:40] for one in names)
 
 
 def read_log(path: str | os.PathLike[str]) -> Log:
@@ -153,7 +158,7 @@ def attack_logged(log: str | os.PathLike[str], *, k: int = 5) -> tuple[LogAttack
     return attack_log(held.answers, k=k), held
 
 
-COLUMNS = ("what follows", "from", "count", "answers")
+COLUMNS = ("count", "of", "kind", "from these answers")
 
 
 def rows(found: Sequence[Isolated], held: Log) -> list[list[str]]:
@@ -165,7 +170,7 @@ def rows(found: Sequence[Isolated], held: Log) -> list[list[str]]:
             f"{'+' if sign > 0 else '−'} {held.answers[n][1] or 0:,.0f} ({held.told(n)})"
             for sign, n in zip(one.signs, one.questions, strict=True)
         ]
-        out.append([one.kind, what, f"{one.count:,}", " ".join(terms)])
+        out.append([f"{one.count:,}", what, one.kind, " ".join(terms)])
     return out
 
 
@@ -191,15 +196,15 @@ def page(found: LogAttacked, held: Log) -> str:
         ["overlap", "inclusion and exclusion: who was in two or three regions at once"],
     ]
     parts = [
-        head("what a log of answers gives away"),
+        head("what a log of answers gives away", "Exact counts of few people"),
         "<h1>What a log of exact answers gives away</h1>",
         f"<p>{summary(found)}</p>",
         "<p>Each count follows from the answers by adding and taking away; whoever holds the "
         "answers has it. A threshold does not see it: it looks at one answer at a time.</p>",
-        table(list(COLUMNS), rows(shown, held)),
+        table(list(COLUMNS), rows(shown, held), words=True),
         f"<p>{len(shown):,} of {len(found.found):,} sets are shown.</p>",
         "<h2>What was looked for</h2>",
-        table(["kind", "what it is"], kinds),
+        table(["kind", "what it is"], kinds, words=True),
         "<p>A log in which nothing is found is not safe: other sets, more answers, and what "
         "somebody knows beforehand give people away as well.</p>",
         "</html>",
