@@ -54,7 +54,7 @@ def events() -> pa.Table:
 def ledger(tmp_path: Path) -> Ledger:
     made = Ledger(tmp_path / "ledger" / "ledger.sqlite")
     made.initialise()
-    made.add_dataset(TOWN, Cap(epsilon=2.0, delta=1e-5))
+    made.add_dataset(TOWN, Cap(epsilon=0.3, delta=1e-5))
     return made
 
 
@@ -103,9 +103,9 @@ def kept(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
-def fuzz(desk: Desk, ledger: Ledger, seed: int, many: int) -> tuple[int, int]:
-    """How many were answered and refused, of questions as text, and as what JSON makes of them."""
-    listening, answered, refused = Listening(desk, ledger), 0, 0
+def fuzz(desk: Desk, ledger: Ledger, seed: int, many: int) -> tuple[int, int, int]:
+    """How many were answered and refused, and by the budget: as text, and as JSON makes of it."""
+    listening, answered, refused, spent_out = Listening(desk, ledger), 0, 0, 0
     for number, text in enumerate(malformed(seed, many)):
         question: Any = text
         if number % 4 == 0:
@@ -115,7 +115,8 @@ def fuzz(desk: Desk, ledger: Ledger, seed: int, many: int) -> tuple[int, int]:
                 question = text
         told = listening.ask(question)
         answered, refused = answered + (told is None), refused + (told is not None)
-    return answered, refused
+        spent_out += (told or "").startswith("BudgetRefused")
+    return answered, refused, spent_out
 
 
 @pytest.mark.privacy
@@ -123,9 +124,10 @@ def test_no_malformed_question_shows_a_record_or_is_charged(
     desk: Desk, ledger: Ledger, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG):
-        answered, refused = fuzz(desk, ledger, 11, 2_200)
+        answered, refused, spent_out = fuzz(desk, ledger, 11, 2_200)
     assert answered > 5, "some are questions after all"
     assert refused > 1_500
+    assert spent_out, "and some of them the budget refuses"
     assert SECRET not in caplog.text
     assert SECRET.encode() not in kept(tmp_path)
 
