@@ -64,6 +64,12 @@ def test_questions_to_the_data(here: Path) -> None:
     assert "NOT differential privacy" in (here / "answers" / "README.txt").read_text()
 
 
+def test_what_breaks_an_auditor(here: Path) -> None:
+    run(DOCS / "auditing.md")
+    found = (here / "attacked" / "log-attack.internal.html").read_text()
+    assert "question 1: places market, quay, school" in found
+
+
 def test_a_package_for_a_portal(here: Path) -> None:
     write_city(CityPlan(users=500, towers=24, zones=16, area_km2=8, seed=5), here)
     run(DOCS / "publishing.md")

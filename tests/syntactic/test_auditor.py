@@ -95,6 +95,29 @@ def test_ranges_and_programs_decide_alike(monkeypatch: pytest.MonkeyPatch) -> No
     assert 50 < told[0].count(None) < 550
 
 
+def test_equations_of_ranges_say_what_the_questions_say() -> None:
+    """Eq. 2 is given fewer entries, and neither more nor less than the answers."""
+    rng = np.random.default_rng(83)
+    frame, here = frame_of(12, 1), visits_of([(u, u, 0) for u in range(12) if rng.random() < 0.5])
+    for _ in range(100):
+        auditor = Auditor(
+            frame, here, k=1, universe="known", known=np.ones(12, np.int64), margin=None
+        )
+        cuts = [
+            sorted(rng.choice(13, 2, replace=False).tolist()) for _ in range(rng.integers(1, 7))
+        ]
+        asked = {q.key(): q for q in (frame.question("visits", range(*c), [0]) for c in cuts)}
+        auditor._take(asked, {key: auditor.exact(q) for key, q in asked.items()})
+        system, totals, _ = auditor._ground.system(auditor._answered)
+        block = np.repeat(np.arange(system.sizes.size), system.sizes)
+        spread = system.rows.toarray()[:, block]
+        plain = np.array([[p in q.places for p in range(12)] for q in asked.values()], np.int64)
+        ranks = [np.linalg.matrix_rank(m) for m in (spread, plain, np.vstack([spread, plain]))]
+        assert len(set(ranks)) == 1
+        assert len(spread) == ranks[0]
+        assert np.array_equal(system.rows @ totals, system.low)
+
+
 def test_an_order_of_places_makes_ranges_of_what_lies_together() -> None:
     frame = frame_of(4, 1)
     here = visits_of([(0, 3, 0), (1, 1, 0)])

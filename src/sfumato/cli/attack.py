@@ -113,18 +113,30 @@ def queries(
     draws: Annotated[
         int, typer.Option(help="Towns attacked as a whole; eight times as many people alone.")
     ] = 16,
+    real: Annotated[
+        bool,
+        typer.Option("--real", help="Also attack sfumato.Desk itself, with a ledger: minutes."),
+    ] = False,
+    log: Annotated[
+        Path | None,
+        typer.Option(help="Attack these exact answers instead: an auditor's log, or a list."),
+    ] = None,
     seed: Seed = 1,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Attack desks that answer counting questions: exactly, with free noise, and privately.
 
-    The people are made up; no file is read.
+    The people are made up; no file is read. With --log, find the sets of answers in a log that
+    give fewer than --k people away.
 
     Example:
         sfumato attack queries --people 128 --epsilon 1 --out attacked
     """
     options = dict(locals())
+    if log is not None:
+        _log(log, k, out, quiet, as_json)
+        return
     from sfumato.attacks.queries.run import attack_queries, show, write
 
     with Working(quiet or as_json, "attacking desks") as progress:
@@ -135,6 +147,19 @@ def queries(
     elif not quiet:
         show(found)
         tell([*([remark] if remark else []), f"do not publish {', '.join(map(str, written))}"])
+
+
+def _log(log: Path, k: int, out: Path, quiet: bool, as_json: bool) -> None:
+    from sfumato.attacks.queries.logged_page import attack_logged, show, to_json, write
+
+    with Working(quiet or as_json, "looking for sets of answers"):
+        found, held = attack_logged(log, k=k)
+    written = write(found, held, out)
+    if as_json:
+        print_json({}, to_json(found))
+    elif not quiet:
+        show(found, held)
+        tell([f"do not publish {', '.join(map(str, written))}"])
 
 
 DEFAULT = "recovery"

@@ -135,10 +135,10 @@ def as_polygon(given: Polygon, *, files: bool = True) -> shapely.Geometry:
             found = _from_geojson(given)
         else:
             found = _from_text(os.fspath(given).strip(), files)
-    except (ValueError, TypeError, shapely.errors.ShapelyError):
+        if found is not None and not shapely.is_valid(found):
+            found = shapely.make_valid(found)  # which coordinates that are no numbers stop
+    except (ValueError, TypeError, KeyError, RecursionError, shapely.errors.ShapelyError):
         raise UsageError("The polygon cannot be read.", remedy=_OUTLINE) from None
-    if found is not None and not shapely.is_valid(found):
-        found = shapely.make_valid(found)
     if found is None or not shapely.area(found) > 0:
         raise UsageError("The polygon is empty: it has no area.", remedy=_OUTLINE)
     return found

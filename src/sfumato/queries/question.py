@@ -335,7 +335,7 @@ def _places(words: Mapping[str, Any], frame: Frame) -> NDArray[np.float64]:
         raise UsageError("Zones and a polygon were given.", remedy="Give one of the two.")
     if polygon is not None:
         return _inside(polygon, frame)
-    if zones is None or zones == "all":
+    if zones is None or (isinstance(zones, str) and zones == "all"):
         return np.ones(frame.places)
     named = [zones] if isinstance(zones, str) else zones
     if not isinstance(named, list | tuple) or not all(isinstance(one, str) for one in named):

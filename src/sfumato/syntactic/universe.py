@@ -21,7 +21,8 @@ from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import connected_components
 
 from sfumato.queries.question import Frame, Measure, Question
 from sfumato.syntactic.disclosure import (
@@ -126,13 +127,20 @@ class Ground:
         sums = [np.concatenate([[0], np.cumsum(table.ravel())])[edges] for table in ordered]
         sizes, totals = np.diff(sums[0]), np.diff(sums[1])
         answers = np.array(answered.answers, np.int64)
+        state = forced_ranges(sizes, left, right, answers, totals)
+        # The same equations with few entries, for eq. 2: ends that questions join, one by one. From
+        # one to the next of them is a range whose count follows, and from these follow all answers.
+        arcs = coo_array((np.ones(left.size, bool), (left, right)), shape=(edges.size, edges.size))
+        joined = connected_components(arcs.tocsr(), directed=False)[1]
+        node = np.argsort(joined, kind="stable")
+        same = joined[node[:-1]] == joined[node[1:]]
+        left, right = node[:-1][same], node[1:][same]
         lengths = right - left
         ends = np.concatenate([[0], np.cumsum(lengths)])
         column = np.arange(ends[-1]) + np.repeat(left - ends[:-1], lengths)
         ones = np.ones(column.size, np.int64)
-        rows = csr_array((ones, column, ends), shape=(answers.size, sizes.size))
-        state = forced_ranges(sizes, left, right, answers, totals)
-        return System.of(sizes, rows, answers), totals, state
+        rows = csr_array((ones, column, ends), shape=(left.size, sizes.size))
+        return System.of(sizes, rows, sums[1][right] - sums[1][left]), totals, state
 
     def _span(self, question: Question, by_place: bool) -> Span | None:
         """First atom and one past the last, where the question is a run of them in this order."""

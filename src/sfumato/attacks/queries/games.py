@@ -23,6 +23,7 @@ import numpy as np
 
 from sfumato.attacks.queries.decode import next_power
 from sfumato.attacks.queries.differencing import FIRST, HOSPITAL, SECOND, hospital, in_all
+from sfumato.attacks.queries.ledgered import Ledgered
 from sfumato.attacks.queries.reconstruct import (
     Guess,
     averaged,
@@ -68,6 +69,8 @@ class Desk:
     """Of an answer's error, by the number of questions that the desk is planned for."""
     bound: float | None = None
     """No attack is right more often, where that is promised."""
+    shadow: Make | None = None
+    """What a search is made on, where that is not `make`: the same mechanism in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +169,30 @@ def usual_desks(people: int, k: int, epsilon: float, delta: float) -> list[Desk]
         private("Gaussian", delta),
         private("Laplace", 0.0),
     ]
+
+
+def ledgered_desks(epsilon: float, delta: float) -> list[Desk]:
+    """`sfumato.Desk` itself, with Gaussian and with Laplace noise, its cap the whole budget.
+
+    Sets are searched for on the mechanism in memory, which anybody can run.
+    """
+    found = []
+    for kind, share in (("Gaussian", delta), ("Laplace", 0.0)):
+
+        def real(
+            held: Visits, frame: Frame, questions: int, _seed: int, share: float = share
+        ) -> Answerer:
+            return Ledgered(held, frame, epsilon, share, questions)
+
+        def shadow(
+            held: Visits, frame: Frame, questions: int, seed: int, share: float = share
+        ) -> Answerer:
+            return Private(counter(held, frame), epsilon, share, questions, seed)
+
+        variance = partial(Private.variance, epsilon, share)
+        name = f"sfumato.Desk, {kind}, ε {epsilon:g}"
+        found.append(Desk(name, real, ALL, variance, most_right(epsilon, share), shadow))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,13 +311,14 @@ def _john(desk: Desk, rng: np.random.Generator, planned: int) -> tuple[Guess, Bi
 
 
 def _searched(desk: Desk, town: Town, rng: np.random.Generator) -> Run:
-    def shadow(bits: Bits, seed: int) -> Answerer:
-        return desk.make(town.visits(bits), town.frame, SEARCHED_QUESTIONS, seed)
+    def made(make: Make, bits: Bits, seed: int) -> Answerer:
+        return make(town.visits(bits), town.frame, SEARCHED_QUESTIONS, seed)
 
+    shadow = partial(made, desk.shadow or desk.make)
     attack = search(shadow, town, rng, int(rng.integers(town.people)), questions=SEARCHED_QUESTIONS)
 
     def run(rng: np.random.Generator, _planned: int) -> tuple[Guess, Bits]:
         bits = rng.random(town.people) < 0.5
-        return attack.guess(shadow(bits, int(rng.integers(1 << 31))), town), bits
+        return attack.guess(made(desk.make, bits, int(rng.integers(1 << 31))), town), bits
 
     return run

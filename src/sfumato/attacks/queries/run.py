@@ -12,13 +12,14 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
-from sfumato.attacks.queries.games import Game, Score, play, usual_desks
+from sfumato.attacks.queries.games import Game, Score, ledgered_desks, play, usual_desks
 from sfumato.attacks.report import canvas, rich_table
 from sfumato.attacks.traces.run import head, percent, table
 from sfumato.errors import UsageError
@@ -27,6 +28,8 @@ from sfumato.model.source import Progress
 
 MOST_PEOPLE = 1024
 """Beyond it answers are drawn in memory: `python -m benchmarks reconstruction`."""
+REAL_PEOPLE, REAL_REPEATS = 32, 16
+"""Of the town in which `sfumato.Desk` itself is asked: an answer is a transaction of some 10 ms."""
 MEANS = {
     "minimax": "random halves of the town, four questions a person; the bits whose largest "
     "disagreement with an answer is least (Dinur & Nissim 2003)",
@@ -39,6 +42,18 @@ MEANS = {
     "repeated": "two questions, with and without a person, asked again and again",
     "paraphrased": "the same two, each time with other empty zones named beside them",
 }
+
+DESKS = {
+    "refused": "The truth about at least k people, and a refusal below.",
+    "error": "An error drawn evenly from minus to plus the stated number, for each answer.",
+    "fresh": "Normal noise, drawn anew whenever somebody asks; nobody pays for it.",
+    "sticky": "Normal noise that follows from the question: the same question, the same answer. "
+    "Nobody pays for it.",
+    "private": "What the private desk draws, in memory: each different question is charged to the "
+    "budget first, an equal one has its stored answer.",
+    "sfumato.Desk": "The private desk itself: questions in JSON, a ledger, its cap the budget.",
+}
+"""By the first word of a desk's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +90,7 @@ def attack_queries(
     epsilon: float = 1.0,
     delta: float = 1e-6,
     draws: int = 16,
+    real: bool = False,
     seed: int = 1,
     progress: Progress | None = None,
 ) -> QueriesAttacked:
@@ -88,7 +104,9 @@ def attack_queries(
         epsilon: Budget of the private desk.
         delta: The same.
         draws: Towns that are attacked as a whole; eight times as many people are attacked alone.
-        seed: The same seed gives the same result.
+        real: Also ask `sfumato.Desk` itself, with a ledger and a cap, about 32 of the people. Its
+            noise is fresh in every run, and it takes minutes.
+        seed: The same seed gives the same result, but for `real`.
         progress: Told of each attack.
 
     Returns:
@@ -112,6 +130,9 @@ def attack_queries(
     repeats = math.ceil(32 * people / 12)
     game = Game(people, draws, seed, repeats)
     scores = play(game, usual_desks(people, k, epsilon, delta), progress)
+    if real:
+        small = Game(min(people, REAL_PEOPLE), draws, seed, REAL_REPEATS)
+        scores += play(small, ledgered_desks(epsilon, delta), progress)
     return QueriesAttacked(tuple(scores), people, draws, k, epsilon, delta, seed)
 
 
@@ -143,9 +164,11 @@ def draw(scores: Sequence[Score]) -> bytes:
     figure = canvas((2.2 + 2.1 * len(desks), 4.4))
     axes = figure.subplots()
     width = 0.9 / len(names)
-    for number, name in enumerate(names):
+    played = {desk: [one.attack for one in scores if one.desk == desk] for desk in desks}
+    for name in names:
         mine = [one for one in scores if one.attack == name]
-        at = np.array([desks.index(one.desk) for one in mine]) + (number + 0.5) * width - 0.45
+        middle = [played[one.desk].index(name) - (len(played[one.desk]) - 1) / 2 for one in mine]
+        at = np.array([desks.index(one.desk) for one in mine]) + width * np.array(middle)
         share = np.array([one.share for one in mine])
         spread = np.array([[one.share - one.low, one.high - one.share] for one in mine]).T
         axes.bar(at, 100 * share, width, yerr=100 * spread, label=name, capsize=1.5)
@@ -155,7 +178,7 @@ def draw(scores: Sequence[Score]) -> bytes:
             axes.hlines(100 * bound, place - 0.46, place + 0.46, color="black", lw=1.6)
     axes.axhline(50, color="grey", ls=":", lw=1)
     axes.set_xticks(range(len(desks)), desks, rotation=12, ha="right")
-    axes.set(ylabel="bits right, %", ylim=(40, 101))
+    axes.set(ylabel="bits right, %", ylim=(0, 101))
     axes.set_title("INTERNAL: dotted, guessing; black, the most that a promise allows", fontsize=9)
     figure.legend(loc="outside right upper", frameon=False, fontsize=8)
     held = io.BytesIO()
@@ -177,12 +200,11 @@ def page(found: QueriesAttacked, picture: bytes | None = None) -> str:
         else f"{len(broken)} scores pass what is promised: the desk is at fault."
     )
     parts = [
-        head("attacks on answers"),
+        head("attacks on answers", "Guesses about made-up people, held against the truth"),
         "<h1>Attacks on answers to counting questions</h1>",
         f"<p>A made-up town of {found.people:,} people, one known person a zone; "
         f"{found.draws} draws of everybody's bits. Guessing is right half the time. {verdict}</p>",
         image,
-        table(list(COLUMNS), rows(found.scores)),
         "<p>Answers that are exact, or whose noise is free, give bits away: a threshold asks for "
         "larger sets, and larger sets are no hindrance. Noise that is fixed by the question is "
         "worn down by other words for it. What holds is a budget that every different question "
@@ -190,11 +212,27 @@ def page(found: QueriesAttacked, picture: bytes | None = None) -> str:
         "<p>A figure near one half means that <em>this</em> attack failed. What holds against all "
         "of them is the column <em>at most</em>, and it follows from the noise, not from this "
         "table.</p>",
+        *_desks(found.scores),
         "<h2>The attacks</h2>",
-        table(["attack", "what it does"], meant),
+        table(["attack", "what it does"], meant, words=True),
         "</html>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def _desks(scores: Sequence[Score]) -> list[str]:
+    """A heading, a sentence and a table for each desk."""
+    parts = []
+    for desk in dict.fromkeys(one.desk for one in scores):
+        mine = [one for one in scores if one.desk == desk]
+        none = {"desk"} | ({"at most"} if mine[0].bound is None else set())
+        kept = [n for n, name in enumerate(COLUMNS) if name not in none]
+        body = [[row[n] for n in kept] for row in rows(mine)]
+        words = DESKS.get(desk.split(",")[0].split(" ")[0], "")
+        promise = "" if mine[0].bound is None else f" At most {percent(mine[0].bound)} is promised."
+        parts.append(f"<h2>{escape(desk)}</h2><p>{escape(words + promise)}</p>")
+        parts.append(table([COLUMNS[n] for n in kept], body))
+    return parts
 
 
 def show(found: QueriesAttacked) -> None:

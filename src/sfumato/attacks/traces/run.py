@@ -30,22 +30,24 @@ _HEAD = """<!doctype html><html lang="en"><meta charset="utf-8"><title>INTERNAL:
 <style>body{{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}}
 table{{border-collapse:collapse;margin:1rem 0}}td,th{{border:1px solid #999;padding:.2rem .6rem;
 text-align:right}}th:first-child,td:first-child{{text-align:left}}img{{max-width:100%}}
+td{{white-space:nowrap}}.words td,.words th{{white-space:normal;text-align:left}}
 .mark{{background:#a00;color:#fff;padding:.5rem 1rem;font-weight:bold}}</style>
-<p class="mark">INTERNAL. Made with the true locations; not for publication.</p>"""
+<p class="mark">INTERNAL. {mark}; not for publication.</p>"""
 
 
-def head(title: str) -> str:
-    """The page up to its first heading."""
-    return _HEAD.format(title=escape(title))
+def head(title: str, mark: str = "Made with the true locations") -> str:
+    """The page up to its first heading; `mark` says why it is internal."""
+    return _HEAD.format(title=escape(title), mark=escape(mark))
 
 
-def table(columns: list[str], rows: list[list[str]]) -> str:
-    """A table of text; whatever stands in a cell is shown as it is."""
+def table(columns: list[str], rows: list[list[str]], *, words: bool = False) -> str:
+    """A table of figures, or of words; whatever stands in a cell is shown as it is."""
     top = "".join(f"<th>{escape(cell)}</th>" for cell in columns)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )
-    return f"<table><tr>{top}</tr>{body}</table>"
+    kind = ' class="words"' if words else ""
+    return f"<table{kind}><tr>{top}</tr>{body}</table>"
 
 
 def percent(value: float | None) -> str:
