@@ -221,7 +221,7 @@ def rows(study: Study) -> list[list[str]]:
     return [
         [
             one.name,
-            _percent(one.scores["greedy"].mean),
+            f"{_percent(one.scores['greedy'].mean)} ± {100 * one.scores['margin'].mean:.1f}",
             f"{_percent(one.scores['greedy'].low)}–{_percent(one.scores['greedy'].high)}",
             *(_percent(one.scores[key].mean) for key in _COLUMNS[1:]),
             f"{one.scores['error_m'].mean:,.0f}",

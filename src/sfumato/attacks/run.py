@@ -145,7 +145,7 @@ def attack(
     events_tz: str | None = None,
     format: str | None = None,
     suppress: Sequence[int] = (5, 15),
-    seeds: int = 5,
+    seeds: int = 2,
     predict: bool = True,
     link: str = "accumulate",
     solver: str = "auto",

@@ -206,7 +206,7 @@ def recovery(
         list[int] | None,
         typer.Option(help="Also attack counts suppressed below k; default: 5, 15."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs that break ties differently.")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs that break ties differently.")] = 2,
     predict: Annotated[
         bool, typer.Option("--predict/--no-predict", help="By day, expect steps to be repeated.")
     ] = True,

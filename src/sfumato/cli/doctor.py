@@ -23,7 +23,7 @@ import typer
 from sfumato.cli.command import say_in_flags
 from sfumato.cli.options import OUTPUT, AsJson, KeyFile, Quiet, Where, open_ledger, shared
 from sfumato.cli.telling import Working, print_json
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, without_secrets
 
 if TYPE_CHECKING:
     from sfumato.privacy.ledger import Ledger
@@ -93,9 +93,9 @@ def doctor(
         print_json({"sound": not wrong, "checks": [asdict(check) for check in done]})
     elif not quiet:
         for check in done:
-            typer.echo(f"{check.status:<7} {check.check}: {check.found}")
+            typer.echo(f"{check.status:<7} {check.check}: {without_secrets(check.found)}")
             if check.do:
-                typer.echo(f"{'':<7} do: {check.do}")
+                typer.echo(f"{'':<7} do: {without_secrets(check.do)}")
         typer.echo(f"{len(wrong)} wrong." if wrong else "Nothing is wrong.")
     if wrong:
         raise typer.Exit(1)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sfumato.density.posterior import Posterior
 from sfumato.errors import UsageError
 from sfumato.geography.overlay import Layout
-from sfumato.model.counts import Bound, Counting, WeightBound
+from sfumato.model.counts import MOST_PEOPLE, Bound, Counting, WeightBound
 from sfumato.model.source import Source
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.events import USER_PERIOD, Measurement, PrivacyEvent, Unit
@@ -73,8 +73,8 @@ class PublicFacts:
                 "Delta must lie between 0 and 1.", remedy="Well below one over the users: 1e-7."
             )
         if self.expected_users is not None:
-            if self.expected_users < 1:
-                raise UsageError("The expected number of users must be at least 1.")
+            if not 1 <= self.expected_users <= MOST_PEOPLE:
+                raise UsageError(f"Between 1 and {MOST_PEOPLE:.0e} users may be expected.")
             if self.delta > 1 / self.expected_users:
                 raise UsageError(
                     f"Delta {self.delta:g} is above one over the {self.expected_users} expected "

@@ -37,6 +37,9 @@ LARGEST_WEIGHT = 1 << 10
 _LARGEST_LIMIT = 1 << 14
 """With larger weights a total is bounded by the limit alone: 2^30 a user, 2^62 of 2^32 users."""
 
+MOST_PEOPLE = 10**10
+"""That may be expected: more than there are."""
+
 
 class Counting(StrEnum):
     """What one unit of a count is."""

@@ -200,13 +200,17 @@ def _numbers(table: PlaceTable, name: str) -> Vector:
     return np.asarray(found, dtype=np.float64)
 
 
+LEAST_SHARE = 1e-6
+"""Whoever has fewer of the people knows nothing of the others."""
+
+
 def _check(values: Vector, role: Role, label: str, column: str) -> None:
     """Refuse what cannot be a share, a number of people, a deviation."""
     wrong = ~np.isfinite(values) | (values < 0)
     said = "is missing or negative"
     if role is SHARE:
-        wrong |= (values <= 0) | (values > 1)
-        said = "is no share: it does not lie above 0 and at most at 1"
+        wrong |= (values < LEAST_SHARE) | (values > 1)
+        said = f"is no share: it does not lie between {LEAST_SHARE:g} and 1"
     if wrong.any():
         raise InputError(
             f"the number {said}.",

@@ -37,6 +37,7 @@ import shapely
 from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
+from sfumato.model.counts import MOST_PEOPLE
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import MICROSECONDS, Calendar, TimeGrid
 from sfumato.privacy.accounting import zcdp_rho
@@ -102,6 +103,8 @@ class StreamFacts:
             raise UsageError("Epsilon must be finite and positive.", remedy="Try `epsilon=1`.")
         if not 0 <= self.delta < 1:
             raise UsageError("Delta lies between 0 and 1.", remedy="Try `delta=1e-6`.")
+        if self.expected_users is not None and not 1 <= self.expected_users <= MOST_PEOPLE:
+            raise UsageError(f"Between 1 and {MOST_PEOPLE:.0e} users may be expected.")
         if self.expected_users is not None and self.delta > 1 / self.expected_users:
             raise UsageError(
                 "Delta is above one over the expected users.",

@@ -51,8 +51,9 @@ def assign_people(
     return moved, float(cost[one, other].sum())
 
 
-PEOPLE_LIMIT = 3_000
-"""Up to here the user-level solver is taken where none is asked for."""
+PEOPLE_LIMIT = 200
+"""Up to here the user-level solver is taken where none is asked for. Both are exact; for 2,000
+people in 40 cells flows between cells take a fifteenth of the time."""
 
 
 class Solver(StrEnum):

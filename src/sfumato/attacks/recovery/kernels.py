@@ -88,6 +88,17 @@ def common_mass(
 
 
 @compiled
+def add_metres(total: Floats, rows: Ints, columns: Ints, metres: Floats) -> None:
+    """total[i, j] += metres[rows[i], columns[j]]; rows below zero are passed over."""
+    for i in range(rows.size):
+        if rows[i] < 0:
+            continue
+        apart = metres[rows[i]]
+        for j in range(columns.size):
+            total[i, j] += apart[columns[j]]
+
+
+@compiled
 def pair_up(
     truth: NDArray[np.int32],
     recovered: NDArray[np.int32],
