@@ -79,9 +79,30 @@ def mwem(desk: Desk) -> Sequence[Answer]:
     return desk.together(HOURS, epsilon=4.0, method="mwem", rounds=3)
 
 
+def batch_of_people(desk: Desk) -> Sequence[Answer]:
+    people = [{**question, "measure": "unique_people"} for question in HOURS]
+    return desk.together(people, epsilon=4.0, visits=4)
+
+
+def batch_of_ranges(desk: Desk) -> Sequence[Answer]:
+    """So many that they are made of measured runs of hours, group by group."""
+    ends = [(a, b) for a in range(0, 24, 3) for b in range(a + 3, 25, 3)]
+    ranges = [{"measure": "visits", "zones": ["north"], "hours": f"{a}-{b}"} for a, b in ends]
+    return desk.together(ranges, epsilon=4.0, visits=2)
+
+
+def released(desk: Desk) -> None:
+    desk._cube = Cube(_Table(), np.arange(desk.frame.slots), "week", "id")  # type: ignore[arg-type]
+
+
+def mwem_from_release(desk: Desk) -> Sequence[Answer]:
+    released(desk)
+    return mwem(desk)
+
+
 def session(desk: Desk) -> Sequence[Answer]:
     """Several turns, each on a wall of its own; after the last update the hypothesis answers."""
-    desk._cube = Cube(_Table(), np.arange(desk.frame.slots), "week", "id")  # type: ignore[arg-type]
+    released(desk)
     found = desk.session("study", epsilon=4.0, clip=3, updates=2, threshold=9)
     return [found.ask(question) for question in [*HOURS, *HOURS[:2]]]
 
@@ -108,6 +129,8 @@ class Case:
     ask: Conversation
     options: Mapping[str, Any]
     pure: bool = False
+    runs: int = 2_000
+    """Of the whole audit; none where exact rows tell all that runs could."""
 
 
 LAPLACE = {"mechanism": "laplace", "delta": 0.0}
@@ -119,9 +142,12 @@ CASES = (
     Case("people, gaussian", single(EVERYBODY, epsilon=4.0), {}),
     Case("people, laplace", single(EVERYBODY, epsilon=2.0), LAPLACE, True),
     Case("a batch", batch, {}),
-    Case("MWEM", mwem, {}),
-    Case("a session", session, {"delta": 0.0}, True),
-    Case("one after the other", adaptive, {}),
+    Case("a batch of people", batch_of_people, {}, runs=0),
+    Case("a batch of ranges", batch_of_ranges, {}, runs=0),
+    Case("MWEM", mwem, {}, runs=600),
+    Case("MWEM from a release", mwem_from_release, {}, runs=0),
+    Case("a session", session, {"delta": 0.0}, True, runs=600),
+    Case("one after the other", adaptive, {}, runs=600),
 )
 
 
