@@ -31,7 +31,7 @@ AUDITED = (
 What `paris` keeps of a series is decided after its measurements, so `keep` changes the table
 alone; shrinkage would hide one person completely.
 """
-PLANTED = "## Planted faults\n"
+PLANTED, QUESTIONS = "## Planted faults\n", "## Questions\n"
 IN_USE = 0.3
 """Exact shifts are also taken at this epsilon, which no number of runs could test."""
 
@@ -137,7 +137,10 @@ def test_the_documentation_shows_this_audit(mechanisms, schemes, animals, zoo):
         f"    sfumato audit SCHEME --epsilon {IN_USE} --delta 2e-7 --expected-users 2000000\n\n"
         "gives the exact rows at the ε in use.\n"
     )
+    page = (DOCS / "audit.md").read_text(encoding="utf-8")
     parts += [
+        # What `test_questions` writes.
+        QUESTIONS + page.partition(QUESTIONS)[2].partition("## ")[0].rstrip("\n") + "\n",
         "## Mechanisms of the wall\n",
         f"    sfumato audit mechanisms --epsilon 1 --epsilon 4 --runs {RUNS} --seed {SEED}\n",
         as_markdown(mechanisms),
@@ -160,8 +163,7 @@ def test_the_documentation_shows_this_audit(mechanisms, schemes, animals, zoo):
         "could show at most μ = 1.22 of the 1.45 claimed, which is why it is audited at ε = 4. "
         "The exact rows need no runs: they see any excess, at every ε.\n",
     ]
-    planted = (DOCS / "audit.md").read_text(encoding="utf-8").partition(PLANTED)
-    parts.append("".join(planted[1:]))  # `make mutants` writes that part
+    parts.append("".join(page.partition(PLANTED)[1:]))  # `make mutants` writes that part
     (DOCS / "images").mkdir(parents=True, exist_ok=True)
     (DOCS / "audit.md").write_text("\n".join(parts), encoding="utf-8")
     shown = (mechanisms, *schemes.values())

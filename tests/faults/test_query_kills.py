@@ -88,7 +88,7 @@ def test_300_kills(
 ) -> None:
     seen = weather(zygote, new_place, tmp_path, entry, kills_wanted=kills, seed=2100)
     print(f"\n{entry}: {seen}")
-    assert seen["compared"] > kills / 10
+    assert seen["compared"] > kills / 20  # a third follow the clock
 
 
 @pytest.mark.slow

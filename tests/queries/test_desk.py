@@ -197,6 +197,7 @@ def test_allowances_lie_inside_of_the_cap(new_desk: MakeDesk, ledger: Ledger) ->
     assert new_desk().ask(wanting(MORNING, epsilon=0.8)).how == "new"
 
 
+@pytest.mark.privacy
 @pytest.mark.parametrize("method", ["batch", "mwem"])
 def test_many_together_are_one_charge_and_found_again(
     new_desk: MakeDesk, ledger: Ledger, method: str
@@ -238,6 +239,7 @@ def test_towers_are_named_by_zones(new_desk: MakeDesk) -> None:
         desk.parse({"measure": "visits", "zones": ["t0"]})
 
 
+@pytest.mark.privacy
 def test_a_killed_question_is_answered_once(
     new_desk: MakeDesk, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,6 +311,7 @@ def _some(rng: np.random.Generator, size: int) -> list[int]:
     return list(range(first, last + 1))
 
 
+@pytest.mark.privacy
 def test_a_changed_file_is_refused_while_it_is_read(
     new_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

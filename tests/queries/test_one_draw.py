@@ -17,6 +17,8 @@ from sfumato.errors import BudgetRefused, LedgerError, ReservationRefused, Usage
 from sfumato.privacy.ledger import Ledger, Status
 from sfumato.privacy.ledger.chain import Keyring
 from sfumato.privacy.ledger.records import Cap
+from sfumato.privacy.mechanisms import SparseVector
+from sfumato.privacy.wall import Wall
 from sfumato.queries.desk import Desk
 from sfumato.queries.mwem import Measured, fitted, plan_mwem
 from sfumato.queries.online import plan_session
@@ -155,7 +157,8 @@ def test_what_was_paid_is_finished_though_no_budget_is_left(
     assert new_desk(analyst="ana").plan(asked).refusal is None
     assert new_desk(analyst="ana").ask(asked).how == "resumed"
     for how in together:
-        assert {one.how for one in new_desk().together(TOWERS, **how)} == {"resumed"}
+        first, again = (new_desk().together(TOWERS, **how) for _ in range(2))
+        assert [{one.how for one in found} for found in (first, again)] == [{"resumed"}, {"stored"}]
     assert len(charges(ledger)) == 3
 
 
@@ -205,6 +208,63 @@ def test_a_second_machine_with_the_same_key_draws_nothing(
     assert [turn.question.places for turn in here.turns] == [(1,)]
     here.ask(TOWERS[0])
     assert [turn.number for turn in here.turns] == [1, 2]
+
+
+@pytest.mark.privacy
+def test_the_threshold_of_a_session_is_drawn_once_and_for_all(
+    new_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By every process and in every turn; a threshold for each test would be paid for once."""
+    real, bars = SparseVector.above, []
+
+    def heard(self: SparseVector, *given: Any) -> bool:
+        bars.append(self._bar)
+        return real(self, *given)
+
+    monkeypatch.setattr(SparseVector, "above", heard)
+    for question in TOWERS[:4]:
+        opened(new_desk(), updates=9).ask(question)
+    assert len(bars) == 4
+    assert len(set(bars)) == 1
+
+
+@pytest.mark.privacy
+def test_a_turn_is_noted_with_its_question_before_anything_is_drawn(
+    new_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And with its answer before that is shown."""
+    seen: list[str] = []
+    note, test = Ledger.note, Wall.sparse_vector
+
+    def noting(self: Ledger, release: str, content: Any, *, expected: int) -> Any:
+        seen.append("question" if "question" in content else "answer")
+        return note(self, release, content, expected=expected)
+
+    def drawing(self: Wall, **terms: Any) -> Any:
+        seen.append("drawn")
+        return test(self, **terms)
+
+    monkeypatch.setattr(Ledger, "note", noting)
+    monkeypatch.setattr(Wall, "sparse_vector", drawing)
+    sitting = opened(new_desk(), updates=9)
+    for question in TOWERS[:3]:
+        sitting.ask(question)
+    assert seen == ["question", "drawn", "answer"] * 3
+
+
+@pytest.mark.privacy
+def test_the_same_sets_in_any_order_are_one_question(new_desk: MakeDesk, ledger: Ledger) -> None:
+    """Killed, and finished by whoever writes it another way: one draw, one price."""
+    desk = new_desk()
+    one, other = (
+        desk.frame.question("visits", places, slots)
+        for places, slots in (([2, 0], [5, 4, 9]), ([0, 2, 2], [9, 4, 5]))
+    )
+    assert one == other
+    with killed_at(Ledger, "commit"):
+        desk.together([one], epsilon=1.0)
+    assert [found.how for found in new_desk().together([other], epsilon=1.0)] == ["resumed"]
+    assert len(charges(ledger)) == 1
 
 
 @pytest.mark.privacy

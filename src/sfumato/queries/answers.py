@@ -163,15 +163,18 @@ class Asking:
     ) -> BudgetRefused | None:
         """Why the ledger would refuse this, from question and ledger alone.
 
-        What was begun and not finished is paid for: it is refused only if it turns out to have
-        been begun on other data.
+        What was begun or answered is paid for: it is refused only if that turns out to have been
+        on other data.
         """
         book = self.ledger.book()
         claim = self.claim(kind, questions, events, config, "", whole=whole)
-        for row in (book.charges[release] for release in book.keyed):
-            begun = row.status is Status.RESERVED and row.claim.dataset == self.dataset
+        known = set(book.keyed)
+        if kind != "question":  # stored answers to single questions were looked for before
+            known |= {of for (_, name), of in book.named.items() if name.startswith(f"{kind} ")}
+        for row in (book.charges[release] for release in known):
+            paid = row.status is not Status.ABANDONED and row.claim.dataset == self.dataset
             same = replace(claim, fingerprint=row.claim.fingerprint)
-            if begun and not row.claim.differences(same):
+            if paid and not row.claim.differences(same):
                 return None
         try:
             check(book, claim, replan)

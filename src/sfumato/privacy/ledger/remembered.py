@@ -1,18 +1,18 @@
 """What a process remembers of a ledger, and the one transaction in which it changes it.
 
 The first use of a ledger in a process reads every row, checks every seal and folds the rows into a
-`Book`. Both stay in memory: the book, and the seal of every row. A later use reads
+`Book`, or goes on from what another process had checked (`checkpoint`). Both stay in memory: the
+book, and the seal of every row. A later use reads
 
 * the last row that is remembered, which must be there with the seal that is remembered,
 * the rows after it, whose chain must begin with that seal, and
 * `SLICE` of the older rows in turn, which must still have the seals that are remembered.
 
-So a decision rests on rows whose seals *this* process has checked, and on all of them: what is
-altered in the database meanwhile is not read again. It is found by the next process, by `verify`,
-and here when its turn comes, after at most rows / `SLICE` further uses; a ledger of up to `SLICE`
-rows is checked whole at every use. A ledger that is shorter than what is remembered, or that
-does not go on from it, is not used. Nothing is remembered outside of the process: checked sums
-in a table beside the rows would be one more thing to forge, and nobody would look at old rows.
+So a decision rests on rows whose seals were checked, by *this* process or by the one that sealed
+the checkpoint, and on all of them: what is altered in the database meanwhile is not read again. It
+is found by the next process, by `verify`, and here when its turn comes, after at most rows /
+`SLICE` further uses; a ledger of up to `SLICE` rows is checked whole at every use. A ledger that is
+shorter than what is remembered, or that does not go on from it, is not used.
 
 A change holds the ledger alone. What it adds is remembered once it is committed, and not before.
 """
