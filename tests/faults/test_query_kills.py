@@ -73,8 +73,8 @@ def weather(
     return seen
 
 
-def test_10_kills(zygote: Run, new_place: Callable[[], Any], tmp_path: Path) -> None:
-    for entry, kills in (("question", 6), ("session", 4)):
+def test_6_kills(zygote: Run, new_place: Callable[[], Any], tmp_path: Path) -> None:
+    for entry, kills in (("question", 4), ("session", 2)):
         seen = weather(zygote, new_place, tmp_path / entry, entry, kills_wanted=kills, seed=21)
     assert seen["compared"]
 

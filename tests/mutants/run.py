@@ -1,7 +1,7 @@
 """Plants one fault after another in a copy of the source and sees which privacy test notices.
 
     python tests/mutants/run.py                  all faults
-    python tests/mutants/run.py --quick          the dozen that `make test` plants
+    python tests/mutants/run.py --quick          those that `make test` plants
     python tests/mutants/run.py --only sqrt      faults whose name holds this text
     python tests/mutants/run.py --write          also writes the table in docs/audit.md
 
