@@ -53,7 +53,7 @@ KEY = bytes(range(32))
 FILES = ("week", "by_time", "text")
 BARE = "bare count"
 BAR = 2.0
-"""What issue and design ask of one question, in bare counts."""
+"""What is asked of one question, in bare counts."""
 Ask = Callable[[LocalSource, Places], object]
 
 
@@ -81,6 +81,19 @@ def narrow(source: LocalSource, towers: Places) -> object:
     return source.answers(_masks(towers, [(_discs(towers, 1)[0][0], [60])]), Measure.VISITS, 1)
 
 
+def ranged(measure: Measure, cap: int) -> Ask:
+    """The largest of the ranges that studies ask for: a disc of 3 km over two days."""
+
+    def ask(source: LocalSource, towers: Places) -> object:
+        points = np.array([(point.x, point.y) for point in towers.geometry])
+        metres = points * [111_320 * np.cos(np.radians(points[:, 1].mean())), 111_320]
+        away = np.linalg.norm(metres - np.median(metres, axis=0), axis=1)
+        inside = np.flatnonzero(away <= 3_000).tolist()
+        return source.answers(_masks(towers, [(inside, list(range(24, 72)))]), measure, cap)
+
+    return ask
+
+
 def broad(measure: Measure, cap: int) -> Ask:
     """All places, all slots."""
 
@@ -100,6 +113,8 @@ def batch(measure: Measure) -> Ask:
 
 ASKED: dict[str, Ask] = {
     "one disc, one hour, visits": narrow,
+    "a disc of 3 km, 48 hours, visits (C = 30)": ranged(Measure.VISITS, 30),
+    "a disc of 3 km, 48 hours, unique_people": ranged(Measure.UNIQUE_PEOPLE, 1),
     "everywhere, all week, visits (C = 30)": broad(Measure.VISITS, 30),
     "everywhere, all week, unique_people": broad(Measure.UNIQUE_PEOPLE, 1),
     f"{BATCH:,} discs x hours, visits": batch(Measure.VISITS),
