@@ -19,6 +19,7 @@ Computed from noisy means and public times: post-processing. The random numbers 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.ndimage import gaussian_filter
 
@@ -116,7 +117,7 @@ class _Courses:
         largest = np.abs(axes).argmax(axis=0)
         return np.asarray(axes * np.sign(axes[largest, np.arange(axes.shape[1])]))
 
-    def drawn(self, axes: Values, rng: np.random.Generator) -> tuple[Values, Values]:
+    def drawn(self, axes: Values, rng: np.random.Generator) -> tuple[NDArray[np.float32], Values]:
         """Strengths (pairs x cells x rhythms), and what these leave out (cells x times)."""
         along = np.einsum("tr,kts,sq->krq", axes, self._left, axes, optimize=True)
         within = np.einsum("kts,sr->ktr", self._left, axes)
