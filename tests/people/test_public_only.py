@@ -11,6 +11,8 @@ from tests.people.conftest import Town
 
 import sfumato
 from sfumato.engine.local import LocalSource
+from sfumato.model.events import Events
+from sfumato.model.private import Private
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.wall import Wall
 
@@ -29,12 +31,8 @@ def test_no_ledger_no_events_no_wall(
     def shut(*_: object, **__: object) -> None:
         raise AssertionError("something private was opened")
 
-    monkeypatch.setattr(Ledger, "__init__", shut)
-    monkeypatch.setattr(Wall, "__init__", shut)
-    monkeypatch.setattr(LocalSource, "__init__", shut)
-    for module in ("io.events", "streams.run", "density.publish"):
-        monkeypatch.setattr(f"sfumato.{module}.read_events", shut, raising=False)
-    monkeypatch.setattr("sfumato.privacy.door.open_private", shut)
+    for private in (Ledger, Wall, LocalSource, Events, Private):
+        monkeypatch.setattr(private, "__init__", shut)
     people = sfumato.weigh(folders[0], census=census, out=tmp_path / "people")
     assert people.sum().lower is not None
     both = sfumato.combine(folders, shares=[0.3, 0.25], overlap=0.05, out=tmp_path / "both")

@@ -293,8 +293,9 @@ def test_a_history_that_is_stopped_again_and_again_has_the_same_bytes(
 
     def run(home: Path, watch: Callable[[Told], None] | None = None) -> None:
         sfumato.stream(
-            tmp_path / "e.csv", towers=tmp_path / "t.csv", start="2024-03-04", end=f"2024-03-{4 + days:02d}",
-            tz="UTC", slot="6h", dataset="town", epsilon=1.0, out=home / "s", expected_users=60,
+            tmp_path / "e.csv", towers=tmp_path / "t.csv", start="2024-03-04",
+            end=f"2024-03-{4 + days:02d}", tz="UTC", slot="6h", dataset="town", epsilon=1.0,
+            out=home / "s", expected_users=60,
             ledger=Ledger(home / "ledger.sqlite"), resume=True, parameter={"reach": reach},
             name="s", watch=watch,
         )  # fmt: skip
