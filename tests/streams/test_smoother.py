@@ -266,6 +266,7 @@ def test_where_sums_have_none_public_facts_say_why() -> None:
         plan = Smoother().plan(known(days))
         assert plan.joint is stated, days
     assert "5 to 7 windows" in Smoother().plan(known(8)).no_joint
+    assert not Smoother().plan(replace(known(6), epsilon=0.3)).joint
     assert not Smoother().plan(known(6, people=None)).joint, "nor where cells have none"
 
 

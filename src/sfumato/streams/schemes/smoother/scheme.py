@@ -78,12 +78,14 @@ _NODES = 720
 _COVERAGE, _REACH = 0.9, 1.6449
 _MORE = 1.5
 """Times the publicly expected people that there may be."""
-_FEWEST = 5
-"""Windows from which on sums have intervals. On development data 90 % intervals of sums over areas
-held 43 to 94 % for one day, 78 to 98 % for three and 86 to 94 % for seven."""
+_FEWEST, _LEAST_EPSILON = 5, 0.5
+"""Windows and budget from which on sums have intervals. On development data 90 % intervals of sums
+over areas held 43 to 94 % for one day, 78 to 98 % for three and 86 to 94 % for seven; for seven
+days of fresh data 87 to 93 % at epsilon 1, and 82 to 90 % at 0.3 (docs/benchmarks/ranges.md)."""
 _NO_SUMS = (
     "How errors of slots hang together is stated where a history of {} to {} windows is read as a "
-    "whole: of fewer it is not known well enough, of more not all that was measured is remembered. "
+    "whole, from epsilon {:g} on: of fewer windows, or with more noise, it is not known well "
+    "enough, and of more windows not all that was measured is remembered. "
     "Single counts and sums of whole slots have the intervals that are printed with them."
 )
 _FACTORS = (0.7, 1.4)
@@ -135,7 +137,7 @@ class Smoother:
 
     def states_sums(self, facts: StreamFacts) -> bool:
         """Where every slot is read from all windows, and these are enough: by public facts."""
-        enough = _FEWEST <= facts.windows <= self.reach + 1
+        enough = _FEWEST <= facts.windows <= self.reach + 1 and facts.epsilon >= _LEAST_EPSILON
         return enough and self.states_intervals(facts)
 
     def plan(self, facts: StreamFacts) -> StreamPlan:
@@ -157,7 +159,7 @@ class Smoother:
         )
         stated = _COVERAGE if self.states_intervals(facts) else 0.0
         sums = self.states_sums(facts)
-        why = _NO_SUMS.format(_FEWEST, self.reach + 1)
+        why = _NO_SUMS.format(_FEWEST, self.reach + 1, _LEAST_EPSILON)
         return StreamPlan(
             self.name, (account,), (line,), stated, median=True, joint=sums, no_joint=why
         )
