@@ -308,7 +308,7 @@ def page(result: dict[str, object], command: str) -> str:
         "# From customers to people", "",
         f"Made by `{command}` in {result['minutes']} minutes on two cores. {len(SEEDS)} crowds of "
         f"{PEOPLE:,} people on {SIDE * SIDE} zones for {24 * DAYS} hours, seeds {SEEDS[0]} to "
-        f"{SEEDS[-1]}, none of which was looked at before; market shares of {ALONE[0]:.0%} to "
+        f"{SEEDS[-1]}, none of which settled anything; market shares of {ALONE[0]:.0%} to "
         f"{ALONE[1]:.0%} by district of four zones ({PAIRED[0]:.0%} to {PAIRED[1]:.0%} of "
         f"two); `bayes` at ε = {EPSILON:g} on each operator's "
         "customers. Error: sum of absolute errors of all zones and hours over the sum of people.",

@@ -49,6 +49,30 @@ def events(rows: int = 400) -> pa.Table:
 
 
 @pytest.mark.privacy
+def test_intervals_that_would_not_hold_are_not_printed(tmp_path: Path, book: Ledger) -> None:
+    """By people, places and budget alone; the same for the table, sums and the page."""
+    words = FEW | {"epsilon": 0.01, "anyway": True}
+    bare = sfumato.release(events(), towers=PLACES, ledger=book, out=tmp_path / "bare", **words)
+    assert bare.lower is None
+    assert bare.upper is None
+    assert bare.posterior is None
+    assert bare.median is not None, "counts and medians are there"
+    facts = bare.manifest
+    assert facts.scheme.interval_coverage == 0
+    assert facts.total is None
+    assert facts.posterior is not None
+    assert not facts.posterior.stated
+    assert "noise of a place is about as large as its total" in facts.posterior.why_not
+    assert bare.sum().lower is None
+    assert "No intervals of sums" in str(bare.profile("slot"))
+    assert not (bare.folder / "posterior.npz").exists()
+    words |= {"epsilon": 1.0, "name": "sure"}
+    sure = sfumato.release(events(), towers=PLACES, ledger=book, out=tmp_path / "sure", **words)
+    assert sure.lower is not None
+    assert sure.sum(hours="0-12").lower is not None
+
+
+@pytest.mark.privacy
 def test_a_refused_release_has_read_and_spent_nothing(tmp_path: Path, book: Ledger) -> None:
     """The verdict follows from public facts: the events are not even opened."""
     missing = tmp_path / "no such file.parquet"

@@ -168,7 +168,7 @@ def test_who_may_be_there(week: Release, home: Path) -> None:
     then = week.present("2024-03-05T12:30", zones="a")
     assert then.estimate.value == pytest.approx(880)
     assert then.at_most is not None
-    assert then.at_most == pytest.approx(then.estimate.ends[1])
+    assert then.at_most >= then.estimate.ends[1], "never below what is printed with the cell"
     surer = week.present("2024-03-05T12:30", zones="a", sure=0.999)
     assert (surer.at_most or 0) > then.at_most
     later = week.present("2026-11-17T12:30", zones="a")

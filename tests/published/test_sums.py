@@ -73,6 +73,21 @@ def test_everything_is_the_stated_total(weekend: Release) -> None:
     assert "posterior.npz: how errors" in (weekend.folder / "README.txt").read_text()
 
 
+def test_what_is_printed_with_an_interval_keeps_it(weekend: Release) -> None:
+    """A cell's own ends, which a sum of one cell would miss by a step here and there."""
+    assert weekend.lower is not None
+    assert weekend.upper is not None
+    first, then = "2024-03-30T18:00", "2024-03-30T20:00"
+    for k, zone in enumerate(weekend.ids.tolist()):
+        cell = weekend.sum(zones=zone, start=first, end="2024-03-30T19:00")
+        assert cell.ends == (weekend.lower[k, 18], weekend.upper[k, 18])
+        rows = weekend.profile("slot", zones=zone, start=first, end=then).rows
+        printed = zip(weekend.lower[k, 18:20], weekend.upper[k, 18:20], strict=True)
+        assert [row["average"].ends for row in rows] == list(printed)
+        both = weekend.sum(zones=zone, start=first, end=then)
+        assert both.ends[1] - both.ends[0] > 0, "more than one cell has the posterior's"
+
+
 def test_sums_add_up_and_their_errors_do_not(weekend: Release) -> None:
     each = [weekend.sum(zones=zone) for zone in weekend.ids.tolist()]
     whole = weekend.sum()

@@ -21,10 +21,11 @@ from sfumato.privacy.door import open_private
 from sfumato.privacy.events import LaplaceEvent, Unit
 from sfumato.privacy.ledger import Cap, Ledger, Status
 from sfumato.privacy.wall import Wall
+from sfumato.published.posterior import unpacked as read_posterior
 from sfumato.streams.facts import StreamFacts, windows_to_show
 from sfumato.streams.replay import boxed
 from sfumato.streams.run import Told
-from sfumato.streams.scheme import Finished, Meter, Publication
+from sfumato.streams.scheme import Finished, Joint, Meter, Publication, Stating
 from sfumato.streams.schemes.smoother.scheme import Smoother, parts_of
 from sfumato.streams.vault import packed, unpacked
 
@@ -217,14 +218,69 @@ def _killed(at: Iterator[int]) -> Callable[[Told], None]:
     return watch
 
 
+@cache
+def joint() -> tuple[Joint, NDArray[np.float64]]:
+    """How errors of six days hang together, and what was published."""
+    facts, out = known(6), []
+    publisher = Smoother().publisher(facts)
+    meter = Meter(Smoother().plan(facts).accounts, facts)
+    wall, counts = Wall.seeded(5, meter), city(6)
+    assert isinstance(publisher, Finished)
+    assert isinstance(publisher, Stating)
+    for slot, row in enumerate(counts):
+        for first, stop in windows_to_show(facts, slot, publisher.ahead):
+            publisher.prepare(boxed(counts[first:stop].T, facts), first, wall)
+        out.append(publisher.publish(slot, boxed(row, facts), wall, meter).values)
+    kept = {name: packed(part) for name, part in publisher.state().items()}
+    again = Smoother().publisher(facts)
+    again.restore({name: unpacked(part) for name, part in kept.items()})
+    found, other = publisher.joint(), again.joint()  # type: ignore[attr-defined]
+    for name in ("slots", "strengths", "rhythms", "chance"):
+        assert np.array_equal(getattr(found, name), getattr(other, name)), "after a kill the same"
+    return found, np.stack(out, axis=1)
+
+
+def test_sums_of_a_week_have_intervals_that_hold() -> None:
+    """Areas of the made city times runs of slots; a share, since ranges overlap."""
+    found, values = joint()
+    factors = read_posterior(found.arrays(0.9), values)
+    truth, rng = city(6).T.astype(np.float64), np.random.default_rng(8)
+    x, y = np.arange(SIDE * SIDE) % SIDE, np.arange(SIDE * SIDE) // SIDE
+    middle, reach = rng.integers(0, SIDE * SIDE, 300), rng.uniform(1, 4, 300)
+    away = np.hypot(x - x[middle][:, None], y - y[middle][:, None])
+    places = (away <= reach[:, None]).astype(np.float64)
+    hours = rng.integers(1, 49, 300)
+    first, slot = rng.integers(0, 6 * SLOTS - hours), np.arange(6 * SLOTS)
+    times = ((slot >= first[:, None]) & (slot < (first + hours)[:, None])).astype(np.float64)
+    asked = np.einsum("qs,qs->q", places @ truth, times)
+    _, low, high = factors.estimates(places, times)
+    assert 0.8 < ((asked >= low) & (asked <= high)).mean() <= 1.0
+    size = np.einsum("qs,qs->q", places @ values, times)
+    assert np.median((high - low) / 2 / size) < 0.4, "and they say something"
+    alone = np.sqrt(factors.chance_of(places, times))
+    assert np.median((high - low) / 2 / 1.645 / alone) > 1.2, "errors hang together"
+
+
+def test_where_sums_have_none_public_facts_say_why() -> None:
+    for days, stated in ((1, False), (4, False), (5, True), (7, True), (8, False)):
+        plan = Smoother().plan(known(days))
+        assert plan.joint is stated, days
+    assert "5 to 7 windows" in Smoother().plan(known(8)).no_joint
+    assert not Smoother().plan(replace(known(6), epsilon=0.3)).joint
+    assert not Smoother().plan(known(6, people=None)).joint, "nor where cells have none"
+
+
 @pytest.mark.privacy
-def test_a_history_that_is_stopped_again_and_again_has_the_same_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("days", "reach"), [(4, 1), (5, 6)])
+def test_a_history_that_is_stopped_again_and_again_has_the_same_bytes(
+    tmp_path: Path, days: int, reach: int
+) -> None:
     """Stopped after slots of several days, while later days are measured; paid once."""
     rng = np.random.default_rng(1)
     rows = "".join(
         f"{k},2024-03-{4 + d:02d}T{h:02d}:30:00Z,{'abcd'[int(rng.integers(4))]}\n"
         for k in range(60)
-        for d in range(4)
+        for d in range(days)
         for h in (1, 7, 13, 19)
     )
     (tmp_path / "e.csv").write_text(f"user,time,tower\n{rows}")
@@ -238,10 +294,11 @@ def test_a_history_that_is_stopped_again_and_again_has_the_same_bytes(tmp_path: 
 
     def run(home: Path, watch: Callable[[Told], None] | None = None) -> None:
         sfumato.stream(
-            tmp_path / "e.csv", towers=tmp_path / "t.csv", start="2024-03-04", end="2024-03-08",
-            tz="UTC", slot="6h", dataset="town", epsilon=1.0, out=home / "s", expected_users=60,
-            ledger=Ledger(home / "ledger.sqlite"), resume=True, parameter={"reach": 1}, watch=watch,
-            name="s",
+            tmp_path / "e.csv", towers=tmp_path / "t.csv", start="2024-03-04",
+            end=f"2024-03-{4 + days:02d}", tz="UTC", slot="6h", dataset="town", epsilon=1.0,
+            out=home / "s", expected_users=60,
+            ledger=Ledger(home / "ledger.sqlite"), resume=True, parameter={"reach": reach},
+            name="s", watch=watch,
         )  # fmt: skip
 
     stops = iter((0, 3, 9))
@@ -258,6 +315,10 @@ def test_a_history_that_is_stopped_again_and_again_has_the_same_bytes(tmp_path: 
     assert len(files) > 16
     for name in files:
         assert (home / name).read_bytes() == (twin / name).read_bytes(), name
+    made = sfumato.read_release(home / "s")
+    assert made.manifest.posterior is not None
+    assert made.manifest.posterior.stated is (days == 5)
+    assert (made.sum(zones="a").lower is not None) is (days == 5)
     (charge,) = Ledger(home / "ledger.sqlite").book().charges.values()
     assert charge.status is Status.COMMITTED
     assert [label for label, _ in charge.claim.events] == ["part"]

@@ -21,7 +21,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from sfumato.density.bayes.measured import Kept, kept
-from sfumato.density.bayes.scheme import reread
+from sfumato.density.bayes.scheme import Bayes, reread
 from sfumato.density.folder import (
     Finish,
     caveats,
@@ -101,7 +101,7 @@ def refine(
                 ),
                 "public_inputs": inputs,
                 "total": total_facts(density),
-                "posterior": posterior_facts(density, ""),
+                "posterior": posterior_facts(density, Bayes.declares.no_posterior),
                 "software": {"sfumato": version("sfumato")},
                 "files": dict(files),
                 "caveats": [*remarks, _note(old)],

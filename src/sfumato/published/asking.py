@@ -52,8 +52,8 @@ def estimates(
 ) -> list[Estimate]:
     """Sums of questions with their intervals; weights one row a question, or one for all.
 
-    Without a posterior an interval is stated where the release publishes it as it is: of a single
-    cell, and of all places in a slot.
+    What is printed with an interval keeps that one, whether there is a posterior or not: a single
+    cell, and all places in a slot of a stream.
 
     Args:
         release: What is asked.
@@ -67,9 +67,12 @@ def estimates(
     if release.posterior is not None:
         level = release.posterior.coverage
         value, low, high = (one / by for one in _in_parts(release.posterior.estimates, a, b))
+        found = zip(value.tolist(), low.tolist(), high.tolist(), strict=True)
+        pairs = zip(*(np.broadcast_to(one, (rows, one.shape[1])) for one in (a, b)), strict=True)
+        printed = [_stated(release, *pair) for pair in pairs]
         return [
-            Estimate(*three, coverage=level)
-            for three in zip(value.tolist(), low.tolist(), high.tolist(), strict=True)
+            Estimate(one[0], *(one[1:] if two is None else (two[0] / k, two[1] / k)), level)
+            for one, two, k in zip(found, printed, by.tolist(), strict=True)
         ]
     level = release.manifest.scheme.interval_coverage
     value = ((a @ release.values) * b).sum(axis=1) / by

@@ -197,6 +197,8 @@ def signed(release: Release) -> tuple[list[str], str]:
         notes.append("Not sealed: no digest vouches for these numbers yet.")
     if release.posterior is None:
         said = manifest.posterior.why_not if manifest.posterior is not None else ""
+        if manifest.posterior is not None and manifest.posterior.stated:
+            said = "They come with the last slot."
         notes.append(f"No intervals of sums: {said or NO_POSTERIOR}")
     if manifest.privacy.counting == "visits":
         notes.append(_VISITS)

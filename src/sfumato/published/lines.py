@@ -50,7 +50,8 @@ class Numbers:
         value = float(places @ self.values @ slots)
         coverage = facts.scheme.interval_coverage
         whole = bool((places == 1).all())
-        if whole and (slots == 1).all() and facts.total is not None:
+        everything = whole and (slots == 1).all() and self.grid.slots == facts.grid.slots
+        if everything and facts.total is not None:  # not where the last slots alone were read
             total = facts.total
             return Estimate(value, total.lower, total.upper, total.coverage)
         slot, place = np.flatnonzero(slots), np.flatnonzero(places)

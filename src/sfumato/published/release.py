@@ -190,7 +190,8 @@ class Release(Questions):
         """The sum of the counts of some places and slots, with its interval.
 
         The value is the sum of the published counts. The interval is that of the posterior, in
-        which errors of cells hang together: intervals of cells cannot be added. Where the scheme
+        which errors of cells hang together: intervals of cells cannot be added. What is printed
+        with an interval (a single count, the total) keeps that one. Where the scheme
         states none (`manifest.posterior` says why), the sum has none.
 
         Args:
@@ -214,8 +215,9 @@ class Release(Questions):
             >>> week.sum(zones=["Z00003"], hours="8-10", weekdays="mon-fri")  # doctest: +SKIP
         """
         asked = self.select(zones, polygon, start, end, hours, weekdays)
-        if self.posterior is None:
-            return self._numbers.stated(asked.places, asked.slots, self.manifest)
+        printed = self._numbers.stated(asked.places, asked.slots, self.manifest)
+        if self.posterior is None or printed.lower is not None:
+            return printed
         return self.posterior.estimate(asked.places, asked.slots)
 
     @property

@@ -326,6 +326,8 @@ def present(release: Release, at: Moment, sure: float, words: Mapping[str, Any])
     if release.posterior is not None:
         high = release.posterior.estimates(asked.places, when, 2 * sure - 1)[2]
         at_most = float(high.max())
+        if which.size == 1 and 2 * sure - 1 >= release.posterior.coverage:
+            at_most = max(at_most, found.ends[1])  # of a single cell, the one that is printed
     elif release.upper is not None and release.manifest.scheme.interval_coverage:
         at_most, sure = _cells_at_most(release, asked.places, which)
         further = [_CELLS]

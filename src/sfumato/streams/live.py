@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from sfumato import __version__
 from sfumato.errors import ReservationRefused, SfumatoError, UsageError
@@ -37,7 +38,15 @@ from sfumato.published.statement import check_claim
 from sfumato.streams.facts import StreamFacts, charged_unit, windows_to_show
 from sfumato.streams.output import Consistency, Outputs, Steady, line_bytes, table_bytes
 from sfumato.streams.registry import later_settings, settings_text
-from sfumato.streams.scheme import Finished, Keeping, Meter, Publication, StreamScheme
+from sfumato.streams.scheme import (
+    Finished,
+    Joint,
+    Keeping,
+    Meter,
+    Publication,
+    Stating,
+    StreamScheme,
+)
 from sfumato.streams.spreading import split_over_zones, spread_over_zones
 from sfumato.streams.state import Standing, Store, chained
 from sfumato.streams.statement import stream_manifest, stream_readme
@@ -91,6 +100,15 @@ class StreamRequest:
         if self.shares is None or self.split:
             return made
         return spread_over_zones(made, self.shares)
+
+    def joint(self, found: Joint) -> Joint:
+        """The same about the released places, each id once."""
+        if self.shares is not None and not self.split:
+            found = found.mapped(self.shares.shares.T)
+        ids, row = np.unique(self.released_ids, return_inverse=True)
+        if ids.size < row.size:  # a tower that moved: its rows are added up in the table
+            found = found.mapped(csr_array((np.ones(row.size), (row, np.arange(row.size)))))
+        return found
 
     def noise_of_sum(self, made: Publication) -> float:
         """Standard deviation of the noise in the sum of all values, were each noised by itself."""
@@ -326,7 +344,10 @@ class LiveStream:
             )
         last = self._publisher
         kept = last.kept().arrays() if isinstance(last, Keeping) else None
-        files = self._outputs.end(self._manifest, self._request.released, kept)
+        joint = None
+        if isinstance(last, Stating) and self._request.scheme.plan(self._request.facts).joint:
+            joint = self._request.joint(last.joint())
+        files = self._outputs.end(self._manifest, self._request.released, kept, joint)
         self._ledger.commit(self._release, files)
         self._store.forget()
         self.finished = True

@@ -56,9 +56,10 @@ from sfumato.model.places import Places
 from sfumato.published.folder import MEASUREMENTS, STATEMENT, TABLE
 from sfumato.published.lines import CITY_TABLE, LINES, PLACES, read_lines
 from sfumato.published.manifest import MANIFEST_NAME, Manifest, manifest_text
+from sfumato.published.posterior import POSTERIOR
 from sfumato.published.release import UNSEALED, Release
 from sfumato.published.tables import csv_of, write_city_table, write_long_tables
-from sfumato.streams.scheme import Publication, Values
+from sfumato.streams.scheme import Joint, Publication, Values
 from sfumato.streams.state import Standing, chained
 
 
@@ -230,10 +231,12 @@ class Outputs:
         manifest: Manifest,
         places: Places | None,
         kept: Mapping[str, NDArray[Any]] | None = None,
+        joint: Joint | None = None,
     ) -> dict[str, str]:
         """The folder of a stream whose last slot is out; returns all digests, the manifest's too.
 
-        `kept` are the noisy measurements that serve later streams, where the scheme has such.
+        `kept` are the noisy measurements that serve later streams, where the scheme has such, and
+        `joint` says how errors of the published counts hang together.
         The manifest comes last: until it is there, the stream is not complete for any reader.
         """
         from sfumato.reports.page import PAGE_NAME, build_page
@@ -258,6 +261,9 @@ class Outputs:
                 write_city_table(self.folder, numbers.grid, numbers.values, total)
             if kept is not None:
                 write_arrays(self.folder / MEASUREMENTS, kept)
+            if joint is not None:
+                coverage = manifest.scheme.interval_coverage
+                write_arrays(self.folder / POSTERIOR, joint.arrays(coverage))
             names = final_names(manifest, places, kept is not None) - {PAGE_NAME}
             files = {name: self._digest(name) for name in sorted(names)}
         except OSError as error:
@@ -370,4 +376,6 @@ def final_names(manifest: Manifest, places: Places | None, keeps: bool) -> set[s
     grown |= set() if text is None else {text}
     city = {CITY_TABLE} if manifest.scheme.interval_coverage else set()
     measured = {MEASUREMENTS} if keeps else set()
-    return {*grown, *city, *measured, *shape_names(places)}
+    stated = manifest.posterior is not None and manifest.posterior.stated
+    sums = {POSTERIOR} if stated else set()
+    return {*grown, *city, *measured, *sums, *shape_names(places)}

@@ -259,6 +259,40 @@ class Publication:
     """The slot's sum over all cells, with its interval."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Joint:
+    """How errors of all cells and slots hang together (`published.posterior.Factors`): what half
+    of the draws add to the counts, the other half being its mirror image."""
+
+    slots: Values
+    """Pairs x slots, relative to the counts."""
+    strengths: NDArray[np.float32]
+    """Pairs x cells x rhythms."""
+    rhythms: Values
+    """Slots x rhythms."""
+    chance: Values
+    """Variance of each cell that no other shares, cells x slots."""
+
+    def mapped(self, shares: Any) -> Joint:
+        """About other places (place x cell shares), each a weighted sum of cells."""
+        strengths = np.stack([np.asarray(shares @ one) for one in self.strengths])
+        squared = shares.multiply(shares)
+        chance = np.asarray(squared @ self.chance)
+        return Joint(self.slots, strengths.astype(np.float32), self.rhythms, chance)
+
+    def arrays(self, coverage: float) -> dict[str, NDArray[Any]]:
+        """Those of `posterior.npz`. Neither the level nor places have draws of their own."""
+        from sfumato.published.posterior import packed
+
+        pairs, cells = self.strengths.shape[:2]
+        none, alone = np.zeros(pairs), np.zeros((pairs, cells))
+        return packed(
+            *(none, alone, self.slots, self.strengths, self.rhythms, self.chance),
+            np.ones(cells),
+            coverage,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
     """The accounts that the ledger reserves, and the plan in plain words."""
@@ -272,6 +306,10 @@ class StreamPlan:
     """Whether every publication carries a median."""
     keeps: bool = False
     """Whether what was measured is kept for later streams (`Keeping`)."""
+    joint: bool = False
+    """Whether it is stated how errors hang together, so that sums have intervals (`Stating`)."""
+    no_joint: str = ""
+    """Why it is not, where single counts have intervals; empty for the common reason."""
 
     def __post_init__(self) -> None:
         labels = [account.label for account in self.accounts]
@@ -309,6 +347,13 @@ class Keeping(Protocol):
     """A publisher whose noisy measurements serve streams to come."""
 
     def kept(self) -> Vectors: ...
+
+
+@runtime_checkable
+class Stating(Protocol):
+    """A publisher that knows after the last slot how errors of all of them hang together."""
+
+    def joint(self) -> Joint: ...
 
 
 class StreamScheme(Protocol):

@@ -33,7 +33,7 @@ from sfumato.published.tables import readme
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.output import Consistency, final_names
 from sfumato.streams.parameters import in_force
-from sfumato.streams.scheme import Account
+from sfumato.streams.scheme import Account, StreamPlan
 
 if TYPE_CHECKING:
     from sfumato.streams.live import StreamRequest
@@ -111,13 +111,19 @@ def stream_manifest(
             **dict(asked.reading),
             **({} if asked.csv == "auto" else {"csv": asked.csv}),
         },
-        posterior=PosteriorFacts(stated=False, why_not=_NO_SUMS[bool(plan.coverage)]),
+        posterior=PosteriorFacts(stated=plan.joint, why_not=_why_not(plan)),
         software={"sfumato": __version__},
         ledger=ledger_head(reservation),
         files=dict(files),
         caveats=_caveats(asked),
         not_covered=_not_covered(asked),
     )
+
+
+def _why_not(plan: StreamPlan) -> str:
+    if plan.joint:
+        return ""
+    return (plan.coverage and plan.no_joint) or _NO_SUMS[bool(plan.coverage)]
 
 
 def stream_statement(asked: StreamRequest, manifest: Manifest) -> str:
@@ -147,8 +153,8 @@ def stream_statement(asked: StreamRequest, manifest: Manifest) -> str:
 
 def stream_readme(asked: StreamRequest, manifest: Manifest) -> str:
     """`README.txt`: the same from the first slot to the last, so it lists what will be there."""
-    keeps = asked.scheme.plan(asked.facts).keeps
-    names = {"slots", *final_names(manifest, asked.released, keeps)}
+    plan = asked.scheme.plan(asked.facts)
+    names = {"slots", *final_names(manifest, asked.released, plan.keeps)}
     return readme(manifest, names, stream_statement(asked, manifest))
 
 

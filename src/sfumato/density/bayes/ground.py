@@ -123,11 +123,15 @@ def prepare(
 
 def _unevenness(activity: Activity, limit: float, taken: float, places: Vector) -> Vector:
     """Relative error of each place's total for not knowing what the bound took there."""
-    lost = np.square(np.maximum(activity.levels - limit, 0.0))
-    each = float(activity.shares @ lost) / activity.visits
-    square = np.square(_UNEVEN * taken) + _OF_FEW * each / np.maximum(places, 1e-9)
+    square = np.square(_UNEVEN * taken) + of_few(activity, limit) / np.maximum(places, 1e-9)
     found: Vector = np.minimum(np.sqrt(square), _MOST_UNEVEN)
     return found
+
+
+def of_few(activity: Activity, limit: float) -> float:
+    """Variance of a place's total for the few from whom much was taken, over that total."""
+    lost = np.square(np.maximum(activity.levels - limit, 0.0))
+    return _OF_FEW * float(activity.shares @ lost) / activity.visits
 
 
 def _uniform(rng: np.random.Generator, size: int) -> Table:

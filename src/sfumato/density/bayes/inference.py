@@ -32,7 +32,7 @@ from sfumato.density.bayes.clipping import (
     margin_leak,
 )
 from sfumato.density.bayes.crowd_counts import set_apart
-from sfumato.density.bayes.ground import PAIRS, Ground
+from sfumato.density.bayes.ground import PAIRS, Ground, of_few
 from sfumato.density.bayes.measured import Measured
 from sfumato.density.bayes.rhythms import rhythm_axes
 from sfumato.density.posterior import Posterior, Taken
@@ -152,7 +152,9 @@ def _taken(ground: Ground, measured: Measured) -> Taken:
     missing = [1.0 - float(bounded.sum()) / total for bounded in (margins.places, margins.slots)]
     places, slots = (min(max(share, 0.0), 1.0) for share in missing)
     people = ground.activity.total / max(ground.activity.visits, 1e-9)
-    return Taken(places, slots, people, ground.centres, ground.calendar.hour)
+    few = of_few(ground.activity, margins.place_limit)
+    hour, day = ground.calendar.hour, ground.calendar.day
+    return Taken(places, slots, people, ground.centres, hour, few, total, day)
 
 
 def _layers(

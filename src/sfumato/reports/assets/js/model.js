@@ -88,7 +88,7 @@ export class Release {
   }
 
   /**
-   * All counts of some zones from one slot to another.
+   * All counts of some zones from one slot to another. A single count keeps its printed interval.
    * @param {number[]} chosen
    * @param {number} first
    * @param {number} last part of it
@@ -99,6 +99,10 @@ export class Release {
     for (const z of chosen) {
       const row = this.row(z, "count");
       for (let t = first; t <= last; t += 1) if (row[t] === row[t]) value += row[t];
+    }
+    if (first === last && chosen.length === 1) {
+      const { lower, upper } = this.cell(chosen[0], first);
+      if (lower === lower) return { value, lower, upper };
     }
     return { value, ...(this.factors?.ends(chosen, first, last, this.numbers.count) ?? { lower: NaN, upper: NaN }) };
   }

@@ -101,9 +101,23 @@ class Total:
             means.append(mean)
             seconds.append(np.maximum(left, 0.0) + one.chance * one.level + np.square(mean))
         mean = weights @ np.array(means)
+        self._fits, self._weights, self._kernel, self._cross = fits, weights, kernel, cross
+        self._apart = np.array(means) - mean
+        self.white = np.full(mean.size, float(weights @ [one.chance * one.level for one in fits]))
+        """Variance of single slots that others do not share."""
         self.mean = np.maximum(mean, 0.0)
         self.variance = np.maximum(weights @ np.array(seconds) - np.square(mean), 0.0)
         self.relative = np.maximum(self.mean / max(self.level, 1e-9), LEAST)
+
+    def root(self) -> Values:
+        """A root of the covariance of the total over all times, without `white` (time x any)."""
+        within = (self._apart * self._weights[:, None]).T @ self._apart
+        for one, weight in zip(self._fits, self._weights, strict=True):
+            share = one.scale * one.level**2
+            told = self._cross @ one.inverse @ self._cross.T
+            within += weight * (share * self._kernel - share**2 * told)
+        values, axes = np.linalg.eigh((within + within.T) / 2)
+        return np.asarray((axes * np.sqrt(np.maximum(values, 0.0))) @ axes.T)
 
 
 class Profiles:
@@ -145,7 +159,7 @@ class PartCells(Cells):
     def __init__(
         self, seen: Seen, laplace: bool, columns: int | None, people: int | None, ceiling: float
     ) -> None:
-        self._shares, self._nodes = seen.shares, seen.times
+        self._shares, self._nodes, self.columns = seen.shares, seen.times, columns
         self.total = Total(seen, ceiling)
         self._profiles = Profiles(self.total, seen, columns)
         weigh = len(seen.noise) >= _WEIGHED_FROM
@@ -170,6 +184,40 @@ class PartCells(Cells):
         size = levels[:, None, None]
         whole = np.square(size) * kernel + size * chance + np.diag(self._noise)
         return np.asarray(np.linalg.inv(whole), dtype=np.float64)
+
+    @property
+    def kernel(self) -> Values:
+        """Relative covariance of a cell's own course over all times …"""
+        return self._kernel
+
+    @property
+    def people(self) -> Values:
+        """… and that of chance, over the level."""
+        return self._chances
+
+    @property
+    def shares(self) -> Values:
+        """Part x time."""
+        return self._shares
+
+    @property
+    def solves(self) -> Values:
+        """Inverse covariances of the parts, level by level."""
+        return self._solves
+
+    @property
+    def chances(self) -> Values:
+        """Probability of each level for each cell."""
+        return self._chance
+
+    @property
+    def wider(self) -> Values:
+        """By what variances are multiplied, by classes of means."""
+        return self._wider
+
+    def courses(self, some: slice) -> tuple[Values, Values, Values]:
+        """Of some cells: the parts, and the profile in the parts and at all times."""
+        return self._seen[some], self._profile[some], self._profiles.all[:, some].T
 
     def count(self, time: int) -> Counted:
         """Every cell's count in a slot at one of the times."""
