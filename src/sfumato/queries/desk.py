@@ -179,7 +179,7 @@ class Desk:
         self.dummy = dummy
         book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
         places = counted.fingerprint()
-        self.asking = Asking(self.frame, dataset, book, delta, places, analyst, edition)
+        self.asking = Asking(self.frame, dataset, book, float(delta), places, analyst, edition)
         if not dummy:
             book.require_dataset(dataset)
         self._store = Store(self.frame, places, dataset, edition)
