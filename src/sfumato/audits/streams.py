@@ -139,8 +139,8 @@ class _HeardVector(SparseVector):
         self.__dict__.update(run.__dict__)
         self._heard, self._given_answers = heard, given
 
-    def above(self, box: Private[int], number: int | None = None) -> bool:
-        answer, asked = super().above(box, number), len(self._heard.answers)
+    def above(self, box: Private[int], number: int | None = None, about: str = "") -> bool:
+        answer, asked = super().above(box, number, about), len(self._heard.answers)
         if self._given_answers is not None:
             if asked >= len(self._given_answers):
                 raise UsageError(f"The run {self.label!r} asks more on a neighbouring input.")

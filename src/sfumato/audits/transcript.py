@@ -114,8 +114,10 @@ class ListeningWall(Wall):
         found = super().gaussian(box, sigma2=sigma2, label=label, touched=touched)
         return self._heard(box, found)
 
-    def laplace(self, box: Private[Counts], *, scale: Fraction | int, label: str) -> Measurement:
-        return self._heard(box, super().laplace(box, scale=scale, label=label))
+    def laplace(
+        self, box: Private[Counts], *, scale: Fraction | int, label: str, about: str = ""
+    ) -> Measurement:
+        return self._heard(box, super().laplace(box, scale=scale, label=label, about=about))
 
     def select(
         self, box: Private[Values], *, softness: Fraction | int, range_units: int, label: str

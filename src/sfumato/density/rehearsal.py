@@ -197,11 +197,13 @@ class _PartWall(Wall):
             sigma2 = max(sigma2 * square, _LEAST_NOISE**2)
         return super().gaussian(box, sigma2=sigma2, label=label, touched=touched)
 
-    def laplace(self, box: Private[Counts], *, scale: Fraction | int, label: str) -> Measurement:
+    def laplace(
+        self, box: Private[Counts], *, scale: Fraction | int, label: str, about: str = ""
+    ) -> Measurement:
         if box.label == _SUM:
             share = Fraction(self.part).limit_denominator(1 << 20)
             scale = max(scale * share, _LEAST_NOISE)
-        return super().laplace(box, scale=scale, label=label)
+        return super().laplace(box, scale=scale, label=label, about=about)
 
 
 Table = NDArray[np.float64]

@@ -149,9 +149,14 @@ class Wall:
         """Discrete Gaussian noise on a whole array; see `mechanisms.additive`."""
         return measure_gaussian(box, sigma2=sigma2, touched=touched, **self._paid(label))
 
-    def laplace(self, box: Private[Counts], *, scale: Fraction | int, label: str) -> Measurement:
-        """Discrete Laplace noise on a whole array; see `mechanisms.additive`."""
-        return measure_laplace(box, scale=scale, **self._paid(label))
+    def laplace(
+        self, box: Private[Counts], *, scale: Fraction | int, label: str, about: str = ""
+    ) -> Measurement:
+        """Discrete Laplace noise on a whole array; see `mechanisms.additive`.
+
+        `about` binds the bits to what is measured as well as to the label.
+        """
+        return measure_laplace(box, scale=scale, **self._paid(label, about))
 
     def select(
         self,
@@ -268,8 +273,10 @@ class Wall:
             box, reach=reach, most_reports=most_reports, sigma2=sigma2, **self._paid(label)
         )
 
-    def _paid(self, label: str) -> _Paid:
-        return {"label": label, "stream": self._stream(label), "charger": self._charger}
+    def _paid(self, label: str, about: str = "") -> _Paid:
+        stream = self._stream(label)
+        bits = stream.child(about) if about else stream
+        return {"label": label, "stream": bits, "charger": self._charger}
 
     def _stream(self, label: str) -> BitStream:
         if label in self._bits.values():

@@ -36,7 +36,7 @@ class Answer:
     spend: Spend | None = None
     """What was charged for it now; None for what was free."""
     clip: int | None = None
-    """The most that one person counts; None where all visits count."""
+    """The most that one person counts; None in sums of other answers, and where all visits do."""
     sources: tuple[str, ...] = ()
     """Ids of the stored answers and the name of the release that it is made of."""
 
@@ -82,6 +82,8 @@ class QuestionPlan:
     """Why the ledger would refuse it, if it would."""
     clip: int = 1
     """The most that one person counts in it."""
+    clipped: bool = False
+    """Whether the question itself names it."""
 
     @property
     def free(self) -> bool:

@@ -179,7 +179,7 @@ class Desk:
         self.dummy = dummy
         book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
         places = counted.fingerprint()
-        self.asking = Asking(self.frame, dataset, book, delta, places, analyst, edition)
+        self.asking = Asking(self.frame, dataset, book, float(delta), places, analyst, edition)
         if not dummy:
             book.require_dataset(dataset)
         self._store = Store(self.frame, places, dataset, edition)
@@ -249,12 +249,14 @@ class Desk:
         """A question in its closed form, as text or mapping (`queries.question`)."""
         return parse_question(question, self.frame)
 
-    def known(self, question: Question, clip: int, fingerprint: str | None = None) -> Known | None:
+    def known(
+        self, question: Question, clip: int, fingerprint: str | None = None, clipped: bool = False
+    ) -> Known | None:
         """What stored answers and the release say; of the newest data, or of this fingerprint."""
         stored: Sequence[Stored] = ()
         if not self.dummy:
             stored = self._store.answers(self.asking.ledger.book(), fingerprint)
-        return known(question, clip, stored, self._cube)
+        return known(question, clip, stored, self._cube, clipped)
 
     def plan(self, question: str | Mapping[str, Any] | Question) -> QuestionPlan:
         """What a question would cost and how wide its answer would be, before anything is read.
@@ -271,8 +273,8 @@ class Desk:
         """
         asked, want = self.parse(question)
         told = self.frame.told(asked)
-        clip = clip_of(asked, want)
-        found = self.known(asked, clip)
+        clip, clipped = clip_of(asked, want), want.clip is not None
+        found = self.known(asked, clip, clipped=clipped)
         if found is not None and want.epsilon is None and want.plus_minus is None:
             return QuestionPlan(asked, told, found, None, clip=clip)
         cost = price(asked, want, delta=self.asking.delta, mechanism=self.mechanism)
@@ -286,7 +288,7 @@ class Desk:
             return [price(asked, less, delta=self.asking.delta, mechanism=self.mechanism).event]
 
         refusal = self.asking.refused("question", [asked], {LABEL: cost.event}, cost.settings, at)
-        return QuestionPlan(asked, told, found, cost, refusal, clip)
+        return QuestionPlan(asked, told, found, cost, refusal, clip, clipped)
 
     def ask(self, question: str | Mapping[str, Any] | Question) -> Answer:
         """Answer a question: for nothing where what is known suffices, else measured and charged.
@@ -325,12 +327,12 @@ class Desk:
             return {"noisy": int(made.values.ravel()[0]), "units": made.units_per_count}
 
         _, how = answered(self.asking.ledger, claim, self.fingerprint, draw)
-        found = self.known(plan.question, cost.clip, fingerprint)
+        found = self.known(plan.question, cost.clip, fingerprint, plan.clipped)
         assert found is not None
         spend = None if how == "already" else cost.spend
         how = "stored" if how == "already" else how
         return Answer(
-            plan.question, plan.told, found.estimate, how, spend, cost.clip, _sources(found)
+            plan.question, plan.told, found.estimate, how, spend, found.clip, _sources(found)
         )
 
     def together(
@@ -410,10 +412,11 @@ class Desk:
 
     def _free(self, plan: QuestionPlan, found: Known) -> Answer:
         how = "stored" if found.stored else "release"
-        clip = None if how == "release" else plan.clip
         for release in found.stored:
             self.asking.ledger.finish(release)
-        return Answer(plan.question, plan.told, found.estimate, how, None, clip, _sources(found))
+        return Answer(
+            plan.question, plan.told, found.estimate, how, None, found.clip, _sources(found)
+        )
 
 
 def _sources(found: Known) -> tuple[str, ...]:

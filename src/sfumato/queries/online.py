@@ -26,6 +26,12 @@ as much as Gaussian noise of epsilon 2.5 at delta 5e-7.)
 draws the same again. A turn is written down with its question before it is drawn, and with its
 answer before that is shown: no number ever meets two questions.
 
+*Copies.* A ledger that was restored from a copy, with its keys, has forgotten turns that were
+shown. Where a session may be gone back to (`bound`), the noise of a turn is therefore bound to its
+question and to what the hypothesis said, too: the turn that comes in place of a forgotten one has
+noise of its own unless it is the same turn. What both show together is a longer session under one
+threshold: its tests and updates add up, and no difference of two answers is free of noise.
+
 Answers of the hypothesis come without an interval: how far it is off was tested, not measured.
 """
 
@@ -44,6 +50,7 @@ from sfumato.model.private import Private
 from sfumato.privacy.calibration import laplace_scale, sparse_scales
 from sfumato.privacy.events import LaplaceEvent, PrivacyEvent, PureEvent
 from sfumato.privacy.exact import decimal_up, exact
+from sfumato.privacy.ledger.chain import digest
 from sfumato.privacy.wall import Wall
 from sfumato.queries.mwem import Hypothesis, Measured, fitted
 from sfumato.queries.workload import Asked, Table, Workload
@@ -156,6 +163,8 @@ class Session:
     """The release's table."""
     wall: Wall
     turns: list[Turn] = field(default_factory=list)
+    bound: bool = False
+    """Whether noise is that of question and hypothesis too, not of the turn's number alone."""
 
     def __post_init__(self) -> None:
         self._begun = begun(self.start)
@@ -203,10 +212,11 @@ class Session:
         if self.finished:
             return self._kept(Turn(number, question, guess, False))
         box = count()
-        if not self._tests.above(self._distance(box, round(guess)), number):
+        about = _about(question, round(guess)) if self.bound else ""
+        if not self._tests.above(self._distance(box, round(guess)), number, about):
             return self._kept(Turn(number, question, guess, False))
         label = _update(len(self._updates) + 1)
-        measured = self.wall.laplace(box, scale=self.terms.update_scale, label=label)
+        measured = self.wall.laplace(box, scale=self.terms.update_scale, label=label, about=about)
         answer = float(measured.estimate()[0])
         return self._kept(Turn(number, question, answer, True, self.terms.plus_minus))
 
@@ -225,6 +235,10 @@ class Session:
             return min(abs(int(counts.values.ravel()[0]) - guess), _FURTHEST)
 
         return box.map(distance, "distance to the hypothesis")
+
+
+def _about(question: Asked, guess: int) -> str:
+    return digest([list(question.places), list(question.slots), guess])
 
 
 def begun(start: Table) -> Table:

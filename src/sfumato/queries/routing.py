@@ -20,7 +20,9 @@ all visits; a person who visits several places in one slot of a question counts 
 most as often as it has slots. Where that matters, the two differ by what the clip takes, so only
 questions whose clip is their number of slots are combined.
 
-*Intervals* are about noise (stored answers) and the posterior (release).
+*Intervals* are about noise (stored answers) and the posterior (release). In a sum of answers people
+count as they did in each of them, once per place where they were at two in a slot; so it is told
+without a clip (`Known.clip`), and is no answer to whoever names one.
 """
 
 from __future__ import annotations
@@ -115,6 +117,8 @@ class Known:
     """Ids of the answers that it is made of."""
     release: str | None = None
     """Name of the release, where that has a part in it."""
+    clip: int | None = None
+    """The most that one person counts in it, where all of it answers the very question."""
 
     @property
     def plus_minus(self) -> float:
@@ -124,7 +128,11 @@ class Known:
 
 
 def known(
-    question: Question, clip: int, stored: Sequence[Stored], cube: Cube | None = None
+    question: Question,
+    clip: int,
+    stored: Sequence[Stored],
+    cube: Cube | None = None,
+    clipped: bool = False,
 ) -> Known | None:
     """The best answer that costs nothing.
 
@@ -133,11 +141,14 @@ def known(
         clip: The most that one person counts in it.
         stored: Answers about the same frame and the same data.
         cube: The release, if one is at hand.
+        clipped: Whether the clip is part of the question: then no sum of other answers is one to
+            it, nor is the release, in which nobody is clipped.
 
     Returns:
         The answer, or None where nothing follows.
     """
-    additive = question.measure is Measure.VISITS and clip >= len(question.slots)
+    whole = question.measure is Measure.VISITS and clip >= len(question.slots)
+    additive = whole and not clipped
     same = [one for one in stored if one.question == question and one.clip == clip]
     if not additive:
         return _averaged(same)
@@ -152,10 +163,11 @@ def _averaged(same: Sequence[Stored]) -> Known | None:
     if not same:
         return None
     if len(same) == 1:
-        return Known(same[0].estimate, (same[0].id,))
+        return Known(same[0].estimate, (same[0].id,), clip=same[0].clip)
     weight = np.array([1 / one.variance for one in same])
     value = float(weight @ [one.value for one in same] / weight.sum())
-    return Known(_gaussian(value, 1 / float(weight.sum())), tuple(one.id for one in same))
+    estimate = _gaussian(value, 1 / float(weight.sum()))
+    return Known(estimate, tuple(one.id for one in same), clip=same[0].clip)
 
 
 def _gaussian(value: float, variance: float) -> Estimate:
@@ -211,11 +223,12 @@ def _combined(question: Question, stored: Sequence[Stored]) -> Known | None:
     if float(np.abs(weights @ rows - target).max()) > _NEGLIGIBLE:
         return _averaged([one for one in stored if one.question == question])
     same = [one for one, weight in zip(stored, weights, strict=True) if abs(weight) > _NEGLIGIBLE]
+    clip = same[0].clip if all(one.question == question for one in same) else None
     if len(same) == 1:
-        return Known(same[0].estimate, (same[0].id,))
+        return Known(same[0].estimate, (same[0].id,), clip=clip)
     value = float(weights @ [one.value for one in stored])
     estimate = _gaussian(value, float(np.square(weights * deviation).sum()))
-    return Known(estimate, tuple(one.id for one in same))
+    return Known(estimate, tuple(one.id for one in same), clip=clip)
 
 
 def _classes(question: Question, stored: Sequence[Stored]) -> tuple[Table, Table]:

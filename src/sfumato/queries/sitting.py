@@ -130,7 +130,8 @@ class Sitting:
         assert self.reservation is not None
         # Every turn stands on the same reservation; the session counts what it has used of it.
         paid = replace(self.reservation, _taken=set())
-        session = Session(self.terms, opening_table(self.desk), Wall(paid, paid.key), turns[:])
+        wall = Wall(paid, paid.key)
+        session = Session(self.terms, opening_table(self.desk), wall, turns[:], bound=True)
         frame = self.desk.frame
         masks = Masks.of(frame.places, frame.slots, [(asked.places, asked.slots)])
         turn = session.ask(

@@ -3,8 +3,8 @@
 A batch (`queries.batch`) measures the best of a few strategies in one pass over the data and
 answers every question with an interval for its noise. MWEM (`queries.mwem`) fits a table to the
 questions it answers worst; its answers have no interval. Both are planned from the questions
-alone, reserved as one charge, and kept as one answer: the same questions again, in whatever order
-of words, are given what is stored.
+alone, reserved as one charge, and kept as one answer: the same questions again, in whatever words
+and order and however often each is named, are given what is stored.
 
 What is counted in a batch: a person's vector of answers, scaled down to a norm that suits a busy
 person (`visits`). Who has a longer one counts less in all of them, and the interval does not
@@ -61,7 +61,10 @@ def answer_together(
     rounds: int = ROUNDS,
 ) -> list[Answer]:
     """The answers, in the order of the questions; see `Desk.together`."""
-    asked = _asked(desk, questions)
+    given = _asked(desk, questions)
+    # One form of what is one batch: a set of questions, and numbers of one type.
+    asked = sorted(set(given), key=lambda question: (question.places, question.slots))
+    epsilon, visits = float(epsilon), float(visits)
     kind, draw, events = _planned(desk, asked, epsilon, method_of(method), visits, rounds)
     config = {
         "questions": [question.stated() for question in asked],
@@ -72,7 +75,6 @@ def answer_together(
             else {"rounds": rounds, "start": desk.released_name()}
         ),
     }
-    told = [desk.frame.told(question) for question in asked]
     made: Mapping[str, Any]
     if desk.dummy:
         made, how, spend = draw(Wall.seeded(desk.dummy_seed())), "dummy", None
@@ -93,9 +95,10 @@ def answer_together(
         made, spend = charge.answer, _spend(events, desk.asking.delta, how)
         how = "stored" if how == "already" else how
     wide = made.get("plus_minus") or [None] * len(asked)
+    found = dict(zip(asked, map(_estimate, made["values"], wide), strict=True))
     return [
-        Answer(question, words, _estimate(value, half), how, spend, None, ())
-        for question, words, value, half in zip(asked, told, made["values"], wide, strict=True)
+        Answer(question, desk.frame.told(question), found[question], how, spend, None, ())
+        for question in given
     ]
 
 

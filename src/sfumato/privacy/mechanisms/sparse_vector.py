@@ -117,10 +117,11 @@ class SparseVector:
         """Whether all positives are used up. Public: it follows from the answers."""
         return self._left == 0
 
-    def above(self, box: Private[int], number: int | None = None) -> bool:
+    def above(self, box: Private[int], number: int | None = None, about: str = "") -> bool:
         """Whether the boxed distance, with noise, reaches the noisy threshold.
 
-        A numbered question has noise of its own number; a number is for one question.
+        A numbered question has noise of its own number; a number is for one question. `about`
+        binds that noise to what is asked, too.
         """
         if self.finished:
             raise UsageError(
@@ -129,6 +130,7 @@ class SparseVector:
             )
         value = bounded(np.array([open_private(box)], dtype=np.int64))
         stream = self._stream if number is None else self._branch(number)
+        stream = stream.child(about) if about else stream
         noisy = int(value[0]) + int(discrete_laplace(1, self._query_scale, stream)[0])
         answer = noisy >= self._bar
         self._left -= answer
