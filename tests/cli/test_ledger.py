@@ -72,6 +72,13 @@ def test_a_cap_must_make_sense(tmp_path: Path, flags: list[str]) -> None:
     assert not (tmp_path / "ledger.sqlite").exists()
 
 
+def test_an_allowance_without_a_number_is_told_so(office: Office) -> None:
+    with pytest.raises(UsageError, match="No cap is given"):
+        office.run("allow", "--dataset", "city", "--analyst", "ann")
+    said = office.run("allow", "--dataset", "city", "--analyst", "ann", "--cap-rho", "0.01").output
+    assert "without --analyst is the holder's own" in " ".join(said.split())
+
+
 def test_a_cap_is_replaced_only_when_asked(office: Office) -> None:
     with pytest.raises(UsageError, match="--replace-cap"):
         office.run("init", "--dataset", "city", "--cap-rho", "1")

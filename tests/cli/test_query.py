@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,29 @@ def test_several_questions_one_by_one_and_together() -> None:
             "visits in t0", "visits in t1", "visits in t2"
         ]  # fmt: skip
     assert len(Ledger().book().charges) == 1
+    assert json.loads(found)["together"]["epsilon"] is None  # the second time it is stored
     both = asked(PEOPLE, "--question", json.dumps(PEOPLE | {"zones": ["t1"]}))
     assert len(both.splitlines()) == 2
+
+
+@pytest.mark.usefixtures("here")
+def test_what_a_batch_costs_is_said_once() -> None:
+    many = json.dumps([{"measure": "visits", "zones": [f"t{k}"]} for k in range(3)])
+    *lines, last = asked(many, "--together", "batch", "--epsilon", "1").splitlines()
+    assert last == "Charged epsilon 1 at delta 1e-06 for all 3 together."
+    assert not any("epsilon" in line for line in lines)
+    found = json.loads(asked(many, "--together", "batch", "--epsilon", "1.5", "--json"))
+    assert found["together"]["epsilon"] == pytest.approx(1.5, rel=1e-3)
+    assert {one["epsilon"] for one in found["answers"]} == {None}
+
+
+@pytest.mark.usefixtures("here")
+def test_a_refusal_says_what_would_fit_in_the_words_of_a_question() -> None:
+    with pytest.raises(BudgetRefused) as refused:
+        asked(PEOPLE | {"want": {"epsilon": 80}})
+    want = re.search(r"With (\{.*\}) in its `want` it would still fit", str(refused.value))
+    assert want is not None
+    assert "charged epsilon" in asked(PEOPLE | {"want": json.loads(want.group(1))})
 
 
 @pytest.mark.usefixtures("here")

@@ -39,6 +39,13 @@ def test_the_form_of_the_issue() -> None:
     assert asked()[1] == Want()
 
 
+def test_questions_are_told_in_few_words() -> None:
+    question = FRAME.question("visits", range(4), [8])
+    assert "visits in Z0, Z1, Z2 and 1 other, 1 slot" in FRAME.told(question)
+    assert "and 2 others" in FRAME.told(FRAME.question("visits", range(5), [8]))
+    assert repr(question) == "<Question: visits, 4 of the places, 1 of the slots>"
+
+
 def test_a_paraphrase_is_the_same_question() -> None:
     said = [
         asked(zones=["Z0", "Z1", "Z1"], hours="8-10", weekdays="mon"),

@@ -15,7 +15,7 @@ from sfumato.privacy.ledger import Ledger, Status
 from sfumato.privacy.ledger.records import Cap
 from sfumato.published.release import Release
 from sfumato.queries.desk import Desk
-from sfumato.queries.sitting import Sitting
+from sfumato.queries.sitting import CLIP, UPDATES, Sitting
 
 PEOPLE = 3_000
 CROWD = visits(seed=5, people=PEOPLE, each=6)
@@ -106,6 +106,11 @@ def test_releases_of_something_else_are_refused(new_desk: MakeDesk, cube: Releas
         new_desk(towers=towers(5), release=cube)
     with pytest.raises(UsageError, match="another data set"):
         new_desk(release=cube, dataset="others", dummy=True)
+
+
+def test_a_session_is_the_command_s_where_nothing_is_said(desk: Desk) -> None:
+    terms = desk.session("usual", epsilon=1.0).terms
+    assert (terms.clip, terms.updates) == (CLIP, UPDATES)
 
 
 def test_a_session_goes_on_in_any_process(desk: Desk, new_desk: MakeDesk, cube: Release) -> None:

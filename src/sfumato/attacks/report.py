@@ -336,11 +336,13 @@ def show(study: Study, membership: Mapping[str, Membership], allowed: Mapping[st
         console.print(f"- {words}", highlight=False)
 
 
-def rich_table(title: str, head: list[str], body: list[list[str]]) -> RichTable:
-    """Text for a terminal; all columns but the first stand on the right."""
+def rich_table(
+    title: str | None, head: list[str], body: list[list[str]], words: bool = False
+) -> RichTable:
+    """Text for a terminal; all columns but the first stand on the right, unless they are words."""
     table = RichTable(title=title)
     for k, name in enumerate(head):
-        table.add_column(name, justify="left" if k == 0 else "right")
+        table.add_column(name, justify="left" if words or k == 0 else "right")
     for row in body:
         table.add_row(*row)
     return table

@@ -135,7 +135,8 @@ def allow(
     open_ledger(ledger, ledger_key).set_allowance(dataset, analyst, cap, of)
     typer.echo(
         f"{analyst} may ask for at most {cap} about {dataset}, for the unit {of}; the cap over "
-        "everybody holds besides. Analysts without an allowance are refused from here on."
+        "everybody holds besides. Analysts without an allowance are refused from here on; a "
+        "question without --analyst is the holder's own."
     )
 
 

@@ -58,7 +58,7 @@ from sfumato.queries.mwem import ROUNDS
 from sfumato.queries.pricing import FINE, LABEL, Mechanism, Price, clip_of, mechanism_of, price
 from sfumato.queries.question import Frame, Question, Want, parse_question
 from sfumato.queries.routing import Cube, Known, Stored, known
-from sfumato.queries.sitting import Sitting, open_sitting
+from sfumato.queries.sitting import CLIP, UPDATES, Sitting, open_sitting
 from sfumato.queries.store import Store, cube_of, dummy_events
 from sfumato.queries.together import Method, answer_together
 
@@ -354,7 +354,7 @@ class Desk:
             rounds: MWEM: how many questions are chosen and measured.
 
         Returns:
-            The answers, in the order of the questions.
+            The answers, in the order of the questions; `spend` of each is that of all.
 
         Raises:
             UsageError: The questions do not go together, or a number is out of range.
@@ -369,8 +369,8 @@ class Desk:
         name: str,
         *,
         epsilon: float,
-        clip: int,
-        updates: int,
+        clip: int = CLIP,
+        updates: int = UPDATES,
         threshold: int | None = None,
     ) -> Sitting:
         """Open a session of private multiplicative weights, or find the one of this name.

@@ -20,11 +20,10 @@ from sfumato.queries.desk import Desk
 from sfumato.queries.mwem import ROUNDS
 from sfumato.queries.pricing import Mechanism
 from sfumato.queries.question import LONGEST_TEXT, Question, read_json
+from sfumato.queries.sitting import CLIP, UPDATES
 from sfumato.queries.together import Method
 
 Given = str | os.PathLike[str] | Mapping[str, Any] | Question
-_CLIP, _UPDATES = 24, 20
-"""Of a session where nothing is said: a day of hours, and as many corrections as the study uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +32,32 @@ class Answers:
 
     answers: tuple[Answer, ...] = ()
     plans: tuple[QuestionPlan, ...] = ()
+    together: bool = False
+    """Whether all of them were measured together: the cost that each names is that of all."""
 
     def numbers(self) -> dict[str, Any]:
         """As JSON shows them."""
         if self.plans:
             return {"plans": [_planned(one) for one in self.plans]}
-        return {"answers": [one.numbers() for one in self.answers]}
+        found: dict[str, Any] = {"answers": [one.numbers() for one in self.answers]}
+        if self.together:
+            cost = {key: found["answers"][0][key] for key in ("epsilon", "delta", "rho")}
+            free = dict.fromkeys(cost)  # with it in each answer their sum would count it many times
+            found = {"answers": [one | free for one in found["answers"]], "together": cost}
+        return found
 
     def __str__(self) -> str:
         if self.plans:
             return "\n".join(_plan_line(one) for one in self.plans)
-        return "\n".join(_line(one) for one in self.answers)
+        lines = [_line(one, self.together) for one in self.answers]
+        if self.together and self.answers[0].spend is not None:
+            spend = self.answers[0].spend
+            cost = f"epsilon {spend.epsilon:.3g} at delta {spend.delta:g}"
+            lines.append(f"Charged {cost} for all {len(lines):,} together.")
+        return "\n".join(lines)
 
 
-def _line(one: Answer) -> str:
+def _line(one: Answer, together: bool = False) -> str:
     if one.how == "dummy":
         cost = "nothing was read or charged"
     elif one.how == "session":
@@ -55,6 +66,7 @@ def _line(one: Answer) -> str:
         cost = "free: from the release" if one.how == "release" else "free: stored"
     else:
         cost = f"charged epsilon {one.spend.epsilon:.3g} at delta {one.spend.delta:g}"
+        cost = "charged together with the others" if together else cost
         cost += ", an interrupted run was finished" if one.how == "resumed" else ""
     clip = f"; a person counts at most {one.clip} times" if (one.clip or 1) > 1 else ""
     return f"{one}  {one.told} ({cost}{clip})"
@@ -106,8 +118,8 @@ def query(
     epsilon: float | None = None,
     visits: float = VISITS,
     rounds: int = ROUNDS,
-    clip: int = _CLIP,
-    updates: int = _UPDATES,
+    clip: int = CLIP,
+    updates: int = UPDATES,
     threshold: int | None = None,
     towers: object = None,
     zones: object = None,
@@ -250,7 +262,7 @@ def query(
             answers = desk.together(
                 asked, epsilon=epsilon, method=together, visits=visits, rounds=rounds
             )
-            return Answers(tuple(answers))
+            return Answers(tuple(answers), together=True)
         if session is not None and epsilon is not None:
             sitting = desk.session(
                 session, epsilon=epsilon, clip=clip, updates=updates, threshold=threshold

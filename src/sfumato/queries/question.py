@@ -120,7 +120,8 @@ class Frame:
         if many == self.places:
             where = f"all {many:,} places" if many > 1 else named[0]
         else:
-            where = ", ".join(named) + (f" and {many - 3:,} others" if many > 3 else "")
+            more = f" and {many - 3:,} other{'' if many == 4 else 's'}" if many > 3 else ""
+            where = ", ".join(named) + more
         first, last = question.slots[0], question.slots[-1]
         gaps = "" if last - first + 1 == len(question.slots) else ", with gaps"
         slots = f"{len(question.slots):,} slot{'' if len(question.slots) == 1 else 's'}"
@@ -154,6 +155,10 @@ class Question:
     slots: tuple[int, ...]
     frame: str = ""
     """Fingerprint of the places and slots that the numbers count."""
+
+    def __repr__(self) -> str:
+        places, slots = len(self.places), len(self.slots)  # their numbers may be a megabyte
+        return f"<Question: {self.measure}, {places:,} of the places, {slots:,} of the slots>"
 
     def key(self) -> str:
         """Digest of frame, measure and sets: equal questions, equal keys."""

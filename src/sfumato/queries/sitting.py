@@ -34,6 +34,8 @@ from sfumato.queries.workload import Table, Workload
 if TYPE_CHECKING:
     from sfumato.queries.desk import Desk
 
+CLIP, UPDATES = 24, 20
+"""Of a session where nothing is said: a day of hours, and as many corrections as the study uses."""
 _PATIENCE_S = 120.0
 
 

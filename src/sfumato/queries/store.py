@@ -94,6 +94,8 @@ def cube_of(release: Release | str | os.PathLike[str], frame: Frame, dataset: st
         why = "its noise came from a test seed"
     elif read.ids.tolist() != frame.place_ids.tolist():
         why = "its places are others than those that questions are about"
+        if frame.zones is not None:
+            why += ", which are towers also where zones name them"
     elif read.posterior is None:
         why = "it does not say how sure its sums are"
     if why:

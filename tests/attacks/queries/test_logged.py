@@ -278,3 +278,14 @@ def test_a_list_of_answers_through_the_command(tmp_path: Path) -> None:
         done = command(log, tmp_path)
         assert isinstance(done.exception, InputError), text[:80]
         assert SECRET not in f"{done.output}{done.exception}"
+
+
+def test_a_log_in_which_nothing_is_found_has_no_empty_table(tmp_path: Path) -> None:
+    log = tmp_path / "answers.jsonl"
+    log.write_text('{"measure": "visits", "zones": ["a"], "slots": [0], "answer": 40}\n')
+    said = command(log, tmp_path / "out").stderr
+    assert "1 questions" in said
+    assert "from these answers" not in said
+    page = (tmp_path / "out" / "log-attack.internal.html").read_text()
+    assert "from these answers" not in page
+    assert "is not safe" in page

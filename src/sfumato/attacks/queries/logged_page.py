@@ -179,8 +179,8 @@ def summary(found: LogAttacked) -> str:
     nobody = len(found.found) - found.somebody
     told = (
         f"{found.questions:,} questions, {found.answered:,} different ones answered. "
-        f"{found.somebody:,} sets of two to seven answers give counts from 1 to {found.k - 1} "
-        f"away; {nobody:,} more say that nobody was somewhere."
+        f"Sets of two to seven answers that give counts from 1 to {found.k - 1} away: "
+        f"{found.somebody:,}; that say that nobody was somewhere: {nobody:,}."
     )
     if not found.complete:
         told += " The search ended before it had seen all sets: there are more."
@@ -201,8 +201,8 @@ def page(found: LogAttacked, held: Log) -> str:
         f"<p>{summary(found)}</p>",
         "<p>Each count follows from the answers by adding and taking away; whoever holds the "
         "answers has it. A threshold does not see it: it looks at one answer at a time.</p>",
-        table(list(COLUMNS), rows(shown, held), words=True),
-        f"<p>{len(shown):,} of {len(found.found):,} sets are shown.</p>",
+        table(list(COLUMNS), rows(shown, held), words=True) if shown else "",
+        f"<p>Shown: {len(shown):,} of {len(found.found):,}.</p>" if shown else "",
         "<h2>What was looked for</h2>",
         table(["kind", "what it is"], kinds, words=True),
         "<p>A log in which nothing is found is not safe: other sets, more answers, and what "
@@ -223,8 +223,10 @@ def to_json(found: LogAttacked) -> dict[str, Any]:
 
 def show(found: LogAttacked, held: Log, most: int = 20) -> None:
     """The first sets as a table on standard error."""
-    title = f"internal: {summary(found)}"
-    Console(stderr=True).print(rich_table(title, list(COLUMNS), rows(found.found[:most], held)))
+    console, body = Console(stderr=True), rows(found.found[:most], held)
+    console.print(f"internal: {summary(found)}", markup=False)
+    if body:
+        console.print(rich_table(None, list(COLUMNS), body, words=True))
 
 
 def write(found: LogAttacked, held: Log, folder: Path) -> list[Path]:

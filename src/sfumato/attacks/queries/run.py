@@ -195,7 +195,7 @@ def page(found: QueriesAttacked, picture: bytes | None = None) -> str:
         image = f'<img alt="right guesses by desk and attack" src="data:image/png;base64,{data}">'
     broken = found.broken
     verdict = (
-        "No attack was right more often about a private desk than its promise allows."
+        "No score of a private desk passes what its promise allows by more than chance."
         if not broken
         else f"{len(broken)} scores pass what is promised: the desk is at fault."
     )

@@ -150,7 +150,8 @@ def draw_errors(rows: Sequence[Row], path: Path) -> None:
     for axes in panels[-1]:
         axes.set_xlabel("questions")
     handles, names = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    wide = min(4, 2 * len(means.epsilons))  # more names do not fit under one panel
+    figure.legend(handles, names, loc="outside lower center", ncols=wide, fontsize=8, frameon=False)
     save_figure(figure, path)
 
 

@@ -35,7 +35,7 @@ class Cap:
             )
         if self.epsilon is None and self.rho is None:
             raise UsageError(
-                "A data set needs a cap: how much may ever be released about its people.",
+                "No cap is given: how much may ever be released about these people.",
                 remedy="Give `cap_epsilon` and `cap_delta`, or `cap_rho`.",
             )
         for value, what in ((self.epsilon, "epsilon"), (self.rho, "rho")):

@@ -399,6 +399,9 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
         )
     elif fit is None:
         remedy = "Ask for less, or less often."
+    elif fit > 0 and claim.config.get("kind") == "question":
+        want = f'{{"epsilon": {fit:.3g}}}'
+        remedy = f"With {want} in its `want` it would still fit, at delta {claim.delta:g}."
     elif fit > 0:
         remedy = f"At delta {claim.delta:g}, `epsilon={fit:.3g}` would still fit."
     elif not math.isfinite(asked.epsilon) and delta == 0:
