@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+import shapely
 from tests.queries.conftest import TOWN, MakeDesk, Visit, true_answer
 
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.ledger.records import Cap
+from sfumato.queries.store import _lie_elsewhere
 
 TOWERS = [{"measure": "visits", "zones": [f"t{k}"], "hours": "0-12"} for k in range(3)]
 
@@ -68,3 +72,20 @@ def test_a_question_that_names_its_clip_is_answered_by_that_clip_alone(
     assert (found.how, found.clip, len(found.sources)) == ("new", 1, 1)
     assert found.value == pytest.approx(300, abs=3)
     assert desk.ask(clipped).how == "stored"
+
+
+@pytest.mark.privacy
+def test_a_release_of_places_that_lie_elsewhere_is_no_release_of_these() -> None:
+    """Names alone do not make two maps one: what a zone was then is not what it is now."""
+
+    def lie_elsewhere(ours: Any, theirs: Any) -> bool:
+        made = [SimpleNamespace(geometry=np.array([one], object)) for one in (ours, theirs)]
+        return _lie_elsewhere(made[1], made[0])  # type: ignore[arg-type]
+
+    zone = shapely.box(2, 48, 2.1, 49)
+    assert lie_elsewhere(zone, shapely.box(2, 48, 2.2, 49))
+    assert lie_elsewhere(zone, shapely.box(2.2, 48, 2.3, 49))
+    assert lie_elsewhere(shapely.Point(2, 48), shapely.Point(2, 48.001))
+    assert not lie_elsewhere(zone, shapely.box(2 + 4e-8, 48, 2.1, 49))
+    assert not lie_elsewhere(zone, shapely.segmentize(zone, 0.05))
+    assert not lie_elsewhere(shapely.Point(2.05, 48.5), zone)  # a tower and its cell

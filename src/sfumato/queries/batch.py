@@ -111,7 +111,8 @@ class BatchAnswers:
 def person_norm(rows: Workload, visits: float, measure: Measure = Measure.VISITS) -> float:
     """L2 norm of a busy person's answers: so many visits at one place, at times spread evenly.
 
-    The root mean square over all places that some row holds.
+    The place is the one that rows ask about most. (With the mean over places, few questions that
+    share a place had a norm that ordinary visitors of it pass: 14 of 100 visits were lost.)
 
     Args:
         rows: A strategy.
@@ -133,9 +134,7 @@ def person_norm(rows: Workload, visits: float, measure: Measure = Measure.VISITS
         square = (most * share) ** 2 + most * share * (1 - share) * left
     else:
         square = 1 - (1 - share) ** visits
-    at_place = np.asarray(rows.places.T @ square)
-    held = np.asarray(rows.places.sum(axis=0)).ravel() > 0
-    return float(math.sqrt(at_place[held].mean()))
+    return float(math.sqrt(np.asarray(rows.places.T @ square).max()))
 
 
 def plan_batch(

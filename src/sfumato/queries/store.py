@@ -96,6 +96,8 @@ def cube_of(release: Release | str | os.PathLike[str], frame: Frame, dataset: st
         why = "its places are others than those that questions are about"
         if frame.zones is not None:
             why += ", which are towers also where zones name them"
+    elif _lie_elsewhere(read, frame):
+        why = "its places have the same names and lie elsewhere"
     elif read.posterior is None:
         why = "it does not say how sure its sums are"
     if why:
@@ -113,6 +115,23 @@ def cube_of(release: Release | str | os.PathLike[str], frame: Frame, dataset: st
     same = inside & (own[near] == edges[:-1]) & (after == edges[1:])
     slots = np.where(same, near, -1).astype(np.int64)
     return Cube(read.posterior, slots, facts.release.name, facts.release.id)
+
+
+_NEAR = 1e-6
+"""Degrees, a tenth of a metre: files of outlines are rounded."""
+
+
+def _lie_elsewhere(read: Release, frame: Frame) -> bool:
+    """Whether places of one name have two outlines; a tower and its cell are not compared."""
+    ours, theirs = frame.geometry, read.geometry
+    if ours is None or theirs is None:
+        return False
+    alike = shapely.get_dimensions(ours) == shapely.get_dimensions(theirs)
+    same = shapely.equals_exact(shapely.normalize(ours), shapely.normalize(theirs), _NEAR)
+    # The same area with other vertices, or begun elsewhere by rounding, is the same place.
+    left = np.flatnonzero(alike & ~same)
+    apart = shapely.hausdorff_distance(ours[left], theirs[left])
+    return bool((apart > _NEAR).any())
 
 
 DUMMY_PEOPLE = 1_000
