@@ -86,8 +86,9 @@ def test_several_questions_one_by_one_and_together() -> None:
 @pytest.mark.usefixtures("here")
 def test_what_a_batch_costs_is_said_once() -> None:
     many = json.dumps([{"measure": "visits", "zones": [f"t{k}"]} for k in range(3)])
-    *lines, last = asked(many, "--together", "batch", "--epsilon", "1").splitlines()
-    assert last == "Charged epsilon 1 at delta 1e-06 for all 3 together."
+    *lines, cost, last = asked(many, "--together", "batch", "--epsilon", "1").splitlines()
+    assert "noise alone" in last
+    assert cost == "Charged epsilon 1 at delta 1e-06 for all 3 together."
     assert not any("epsilon" in line for line in lines)
     found = json.loads(asked(many, "--together", "batch", "--epsilon", "1.5", "--json"))
     assert found["together"]["epsilon"] == pytest.approx(1.5, rel=1e-3)

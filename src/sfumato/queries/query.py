@@ -54,6 +54,11 @@ class Answers:
             spend = self.answers[0].spend
             cost = f"epsilon {spend.epsilon:.3g} at delta {spend.delta:g}"
             lines.append(f"Charged {cost} for all {len(lines):,} together.")
+        if self.together and self.answers[0].estimate.plus_minus is not None:
+            lines.append(
+                "Each ± is about noise alone: who makes more visits than was guessed "
+                "beforehand counts less."
+            )
         return "\n".join(lines)
 
 
