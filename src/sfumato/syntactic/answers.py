@@ -31,6 +31,7 @@ from sfumato.errors import InputError, UsageError
 from sfumato.geography.places import PlaceOptions
 from sfumato.io.names import PLACE, ZONE, Role, missing, pick
 from sfumato.io.places import id_texts, load_places
+from sfumato.model.counts import MOST_PEOPLE
 from sfumato.model.masks import MOST_QUESTIONS
 from sfumato.model.places import Places
 from sfumato.model.source import Progress
@@ -286,6 +287,8 @@ def _rules(
             "Among anyone it must be said how many people there are.",
             remedy="Give `expected_users`, from public knowledge.",
         )
+    if expected_users is not None and not 1 <= expected_users <= MOST_PEOPLE:
+        raise UsageError(f"Between 1 and {MOST_PEOPLE:.0e} users may be expected.")
     if name is AuditorName.KNOWN and expected_users is not None:
         raise UsageError("Known people are counted already.", remedy="Leave `expected_users` out.")
     found: dict[str, Any] = {"universe": name.value, "k": least, "margin": margin}
