@@ -2,17 +2,29 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+SMALL  := $(VENV)/.small
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test lint parts bench audit mutants fuzz anywhere docs clean
+.PHONY: demo tour test lint parts bench audit mutants fuzz faults anywhere docs dist image clean
 
-$(STAMP): pyproject.toml constraints.txt
+# What sfumato itself needs. Modules are compiled when they are first loaded: most never are.
+$(SMALL): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP) --no-compile -e .
 	touch $@
 
-demo: $(STAMP)   ## a synthetic city from records to the table, and where to look
+# And all extras and tools, into the same folder: it completes a small one.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) -e '.[dev]'
+	touch $(SMALL) $@
+
+demo: $(SMALL)   ## a synthetic city from records to the table, and where to look
 	$(BIN)/sfumato demo --out out/demo --again
+
+tour: $(SMALL)   ## the demo, and then an hour streamed, questions asked, an attack
+	$(BIN)/sfumato demo --tour --out out/tour --again
 
 lint: $(STAMP)   ## ruff, mypy (strict) and the import rules
 	$(BIN)/ruff check src tests benchmarks tools
@@ -39,12 +51,22 @@ mutants: $(STAMP) ## plants faults one at a time; privacy tests must notice each
 fuzz: $(STAMP)   ## ten thousand spoiled command lines: never a traceback; writes docs/fuzz.md
 	$(BIN)/python tests/fuzz/run.py
 
+faults: $(STAMP) parts ## kills, crashes, full disks, clocks, races: the same bytes, paid once; writes docs/faults.md
+	$(BIN)/python tests/faults/run.py
+
 anywhere: $(STAMP) ## numeric tests and releases on every linear algebra this processor can run
 	$(BIN)/python tests/anywhere/run.py
 
-docs: $(STAMP)   ## the JSON schema of the manifest
+docs: $(STAMP)   ## the documentation site, in out/site, and the JSON schema of the manifest
 	$(BIN)/python -c 'from sfumato.published.manifest import json_schema; print(json_schema(), end="")' \
 	  > docs/schema/manifest.schema.json
+	$(BIN)/python -m tools.docs_site
+
+dist: $(STAMP)   ## wheel and source archive in dist/, built twice to the same bytes, checked
+	$(BIN)/python tools/dist.py dist
+
+image:           ## a Docker image that runs as nobody on a read-only file system
+	docker build --tag sfumato .
 
 clean:
-	rm -rf $(VENV) out .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) out dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -128,6 +128,8 @@ the machine, which also makes CPU time longer.
 
 {chr(10).join(lines)}
 
+What a command costs beside this, to start Java and its workers: [start](spark_start.md).
+
 CPU time as a multiple of the best hand-written SQL for the same steps (asked of it: at most 1.3):
 {"; ".join(ratios) or "not measured"}.
 sfumato's figures include its first scan (fingerprint, faults, sizes), which the SQL does not have.

@@ -2,100 +2,46 @@
 
 from __future__ import annotations
 
-import glob
 import os
-import shutil
-import subprocess
-import tempfile
-import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
+from tests.server import NoServer, Server
 
 # Small matrices in many processes: threads of the linear algebra would only get in each
 # other's way. Set before anything imports numpy.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-def _programs() -> Path | None:
-    """The folder that holds initdb and pg_ctl, the newest version first."""
-    places = sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)
-    config = shutil.which("pg_config")
-    if config:
-        told = subprocess.run([config, "--bindir"], capture_output=True, text=True, check=False)
-        places.insert(0, told.stdout.strip())
-    on_path = shutil.which("initdb")
-    if on_path:
-        places.append(str(Path(on_path).parent))
-    for place in places:
-        if all((Path(place) / name).exists() for name in ("initdb", "pg_ctl", "postgres")):
-            return Path(place)
-    return None
-
-
-def _fast_folder() -> str:
-    """In memory where there is room: making and removing a database is 300 small files each."""
-    memory = "/dev/shm"
-    roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 2 << 30
-    return memory if roomy else "/tmp"
+@pytest.fixture(scope="session")
+def _server() -> Iterator[Server]:
+    """A server that lives as long as the tests."""
+    try:
+        made = Server()
+    except NoServer as why:
+        pytest.skip(str(why))
+    with made as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
-    """The socket folder of a server that lives as long as the tests."""
-    programs = _programs()
-    if programs is None:
-        pytest.skip("PostgreSQL's server programs (initdb, pg_ctl) are not installed")
-    prefix: list[str] = []
-    home = Path(tempfile.mkdtemp(prefix="sfumato-pg-", dir=_fast_folder()))
-    if os.geteuid() == 0:
-        # The server refuses to run as root.
-        known = subprocess.run(["id", "postgres"], capture_output=True, check=False)
-        if known.returncode or not shutil.which("runuser"):
-            shutil.rmtree(home)
-            pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
-        prefix = ["runuser", "-u", "postgres", "--"]
-        shutil.chown(home, "postgres")
-
-    def run(*command: str) -> None:
-        subprocess.run([*prefix, *command], check=True, capture_output=True, cwd=home)
-
-    data = home / "data"
-    settings = f"-k {home} -c listen_addresses='' -c fsync=off -c max_connections=80"
-    try:
-        run(str(programs / "initdb"), "-D", str(data), "-A", "trust", "-U", "postgres", "-N")
-        log = str(home / "log")
-        run(str(programs / "pg_ctl"), "-D", str(data), "-o", settings, "-l", log, "-w", "start")
-        try:
-            yield str(home)
-        finally:
-            run(str(programs / "pg_ctl"), "-D", str(data), "-m", "immediate", "-w", "stop")
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+def postgres_server(_server: Server) -> str:
+    """Its socket folder."""
+    return str(_server.home)
 
 
 @pytest.fixture
-def new_postgres(postgres_server: str) -> Iterator[Callable[..., str]]:
+def new_postgres(_server: Server) -> Iterator[Callable[..., str]]:
     """Makes an empty database, or a copy of another, and gives its address."""
-    import psycopg
-
     made: list[str] = []
 
-    def order(command: str, name: str, rest: str) -> None:
-        address = f"host={postgres_server} user=postgres dbname=postgres"
-        with psycopg.connect(address, autocommit=True) as connection:
-            connection.execute(f'{command} DATABASE "{name}" {rest}')
-
     def make(template: str = "template1") -> str:
-        made.append(f"ledger_{uuid.uuid4().hex[:12]}")
-        source = template.split("://postgres@/")[-1].split("?")[0]
-        order("CREATE", made[-1], f'TEMPLATE "{source}"')
-        return f"postgresql://postgres@/{made[-1]}?host={postgres_server}"
+        made.append(_server.database(template))
+        return made[-1]
 
     yield make
-    for name in made:
-        order("DROP", name, "WITH (FORCE)")
+    for address in made:
+        _server.drop(address)
 
 
 @pytest.fixture(autouse=True)

@@ -104,7 +104,7 @@ def seal(folder: Path, manifest: Mapping[str, Any]) -> Path:
     """
     data = _filled("r" * 32, "week 10", ("ledger", 4, "c" * 64), {}).model_dump(mode="json")
     for name, part in manifest.items():
-        data[name] = data[name] | part if isinstance(part, dict) else part
+        data[name] = (data.get(name) or {}) | part if isinstance(part, dict) else part
     data["files"] = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.iterdir()

@@ -21,7 +21,7 @@ from sfumato.privacy.ledger import Cap
 VERBS = [name for name in sfumato.__all__ if name[0].islower() and not name.startswith("_")]
 NOT_COMMANDS = {"foreach_batch", "read_release"}
 """Verbs of Python alone: what a command prints, a notebook reads; what Spark's driver calls."""
-NOT_VERBS = {"demo", "init", "doctor", "city", "reproduce", "ledger"}
+NOT_VERBS = {"init", "doctor", "city", "reproduce", "ledger"}
 """Commands without a verb: they begin, or keep books (`sfumato.Ledger`)."""
 PYTHON_ALONE = {"internal", "progress", "watch", "begin", "keep_key"}
 """Who is told what; what the terminal shows instead."""

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Installs the real parts that some tests drive (Chromium, TypeScript, PostgreSQL's server, Java for
+# Installs the real parts that some tests drive (Chromium, Firefox, TypeScript, PostgreSQL's server, Java for
 # Spark), where this machine lets us: root on a Debian-like system. Elsewhere the tests say why they
 # are skipped.
 set -u
 here="$(dirname "$0")"
 sh "$here/ensure_chromium.sh"
+sh "$here/ensure_firefox.sh"
 sh "$here/ensure_typescript.sh" "${1:-.venv}"
 wanted=()
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null 2>&1 || wanted+=(postgresql)

@@ -4,6 +4,7 @@ The door: every verb here is a command of the same name, with the same words (`s
 `--from` and `--to`, since `from` is a word of Python's own).
 
 ==================================  =============================================================
+to begin with                       `demo`: a made-up city, from records to a page
 through the wall, charged           `release`, `stream`, `sanitise`; `plan` says what it will cost
 questions to the data, charged      `query`, `Desk`
 on the way to a stream              `foreach_batch`, for Spark Structured Streaming
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from sfumato.streams.spark import foreach_batch
     from sfumato.syntactic.answers import anonymise_answers
     from sfumato.syntactic.auditor import Auditor
+    from sfumato.tour import demo
     from sfumato.traces.publish import sanitise
 
 __version__: str  # read from the installed package when it is asked for
@@ -56,6 +58,7 @@ __all__ = [
     "attack",
     "audit",
     "combine",
+    "demo",
     "evaluate",
     "export",
     "foreach_batch",
@@ -82,6 +85,7 @@ _HOMES = {
     "attack": "sfumato.attacks.run",
     "audit": "sfumato.audits.audit",
     "combine": "sfumato.people.combine",
+    "demo": "sfumato.tour",
     "evaluate": "sfumato.density.evaluate",
     "export": "sfumato.published.export",
     "foreach_batch": "sfumato.streams.spark",

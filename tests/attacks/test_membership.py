@@ -3,7 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.attacks.membership import Game, allowed, area, interval, play, publish_counts
+from sfumato.attacks.membership import (
+    Game,
+    _direction,
+    allowed,
+    area,
+    interval,
+    play,
+    publish_counts,
+)
 from sfumato.errors import UsageError
 
 GAME = Game(group=60, targets=40, rounds=32)
@@ -83,3 +91,13 @@ def test_randomised_response_reaches_what_is_allowed() -> None:
 def test_groups_larger_than_the_people_are_refused(people: np.ndarray) -> None:
     with pytest.raises(UsageError):
         play(people, Game(group=101), publish_counts(100))
+
+
+@pytest.mark.parametrize("slots", [5, 168])
+def test_the_direction_is_that_of_the_shrunk_covariance(slots: int) -> None:
+    rng = np.random.default_rng(4)
+    rows, shift = rng.normal(3, 2, (12, slots)), rng.normal(size=slots)
+    covariance = np.cov(rows.T)
+    shrunk = 0.9 * covariance + 0.1 * np.trace(covariance) / slots * np.eye(slots)
+    found = _direction(rows - rows.mean(axis=0), shift)
+    assert found == pytest.approx(np.linalg.solve(shrunk, shift), rel=1e-9, abs=1e-9)

@@ -18,6 +18,7 @@ from sfumato.cli import doctor
 from sfumato.cli.config import settings
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
+from sfumato.model import extras
 from sfumato.published.release import read_release
 
 
@@ -172,7 +173,7 @@ def test_an_altered_ledger_a_clock_that_is_behind_and_a_closed_folder(
 def test_an_extra_that_is_not_there_is_no_fault(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "find_spec", lambda _: None)
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
     code, found = checks("--ledger", str(shop.ledger))
     assert code == 0
     assert "pip install 'sfumato[plots]'" in found["extra plots"][0]["do"]

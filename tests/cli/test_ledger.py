@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from sfumato.cli.main import app
 from sfumato.errors import LedgerError, UsageError
+from sfumato.model.time_grid import period_of
 from sfumato.privacy.accounting import gaussian_mu, zcdp_epsilon
 from sfumato.privacy.events import USER_PERIOD, GaussianEvent
 from sfumato.privacy.ledger import Claim, Ledger, Reservation, Status
@@ -185,7 +187,7 @@ def test_link_adds_spends(office: Office) -> None:
     office.run("link", "city", "town")
     for entry in office.json("show")["datasets"]:
         assert entry["units"][0]["lifetime"]["releases"] == 2
-    assert "= town" in office.run("show").output
+    assert "the same people as: town" in office.run("show").output
 
 
 def test_abandon_stays_charged(office: Office) -> None:
@@ -194,7 +196,19 @@ def test_abandon_stays_charged(office: Office) -> None:
     book = Ledger(office.file).book()
     assert book.charges[reservation.id].status is Status.ABANDONED
     with pytest.raises(UsageError, match="no open release"):
-        office.run("abandon", "a", "--dataset", "city")
+        office.run("abandon", "b", "--dataset", "city")
+
+
+@pytest.mark.privacy
+def test_abandoning_again_destroys_the_key_that_a_kill_left(office: Office) -> None:
+    """Killed between the row and the key, it could not be run again, and the key stayed."""
+    release, book = office.reserve("a").id, Ledger(office.file)
+    key = book.keyring.release_key(release)
+    office.run("abandon", "a", "--dataset", "city")
+    (office.file.parent / "ledger.keys" / f"{release}.key").write_bytes(key)
+    office.run("abandon", "a", "--dataset", "city")
+    assert not book.keyring.has_release_key(release)
+    assert [row.kind for row in book.entries()].count("abandon") == 1
 
 
 def test_a_missing_ledger_and_an_unknown_data_set_are_said(office: Office, tmp_path: Path) -> None:
@@ -202,3 +216,54 @@ def test_a_missing_ledger_and_an_unknown_data_set_are_said(office: Office, tmp_p
         Office(tmp_path / "elsewhere").run("show")
     with pytest.raises(UsageError, match="knows no data set 'town'"):
         office.run("show", "--dataset", "town")
+
+
+def _charge(office: Office, tz: str, name: str) -> None:
+    grid = period_of("2024-03-04", "2024-03-11", "1h", tz)
+    claim = Claim(
+        dataset="city",
+        name=name,
+        unit=USER_PERIOD,
+        delta=2e-6,
+        period=grid.period,
+        events=(("counts", GaussianEvent(1.0, Fraction(256), 1)),),
+        config={"time grid": grid.fingerprint()},
+        fingerprint="f",
+        out=str(office.file.parent / "out" / name),
+    )
+    assert isinstance(Ledger(office.file).reserve(claim), Reservation)
+
+
+@pytest.mark.parametrize("tz", ["Europe/Paris", "America/New_York", "Asia/Tokyo", "UTC"])
+def test_history_shows_dates_in_the_clock_of_the_data(office: Office, tz: str) -> None:
+    """Monday in Paris begins on a Sunday of UTC, and it is Monday that was released."""
+    _charge(office, tz, "week-10")
+    assert f"2024-03-04 to 2024-03-11 ({tz})" in office.run("history").output
+    (entry,) = office.json("history")
+    assert entry["clock"] == tz
+    assert datetime.fromisoformat(entry["period"][0]).utcoffset() == timedelta(0)
+
+
+def test_a_row_that_does_not_prove_its_clock_is_told_by_the_others(office: Office) -> None:
+    office.reserve("a")
+    assert [entry["clock"] for entry in office.json("history")] == ["UTC"]
+    _charge(office, "Europe/Paris", "b")
+    assert [entry["clock"] for entry in office.json("history")] == ["Europe/Paris"] * 2
+    _charge(office, "Asia/Tokyo", "c")
+    clocks = [entry["clock"] for entry in office.json("history")]
+    assert clocks == ["UTC", "Europe/Paris", "Asia/Tokyo"]
+
+
+def test_show_and_history_are_readable_in_80_columns(office: Office) -> None:
+    """No line is wider, and no word or number is broken over two lines."""
+    name = "subscribers of the metropolitan area"
+    office.run("init", "--dataset", name, "--cap-epsilon", "2", "--cap-delta", "2e-6")
+    office.run("link", "city", name)
+    office.run("allow", "--dataset", name, "--analyst", "ann", "--cap-rho", "0.01")
+    office.reserve("a", dataset=name)
+    shown, listed = office.run("show").output, office.run("history").output
+    assert max(map(len, (shown + listed).splitlines())) <= 80
+    assert f"{name}\n  the same people as: city\n  unit user-period\n" in shown
+    for part in ("cap           epsilon 2 at delta 2e-06", "releases      1 reserved"):
+        assert f"    {part}" in shown
+    assert f"  a of {name}\n      status  reserved, begun " in listed

@@ -201,5 +201,5 @@ def test_without_xarray_it_says_what_to_install(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "xarray", None)
-    with pytest.raises(UsageError, match="xarray is not installed"):
+    with pytest.raises(UsageError, match="needs xarray, which is not installed"):
         sfumato.read_release(folder).to_xarray()

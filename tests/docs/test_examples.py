@@ -37,6 +37,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_from_records_to_a_page(here: Path) -> None:
     write_city(CityPlan(users=1500, towers=24, zones=16, area_km2=8, seed=5), here)
     run(ROOT / "README.md")
+    assert (here / "toy" / "map.png").is_file()
     run(DOCS / "commands" / "evaluate.md")
     run(DOCS / "commands" / "refine.md")
     for copied in ("week-35", "week-36", "week-38"):
@@ -160,6 +161,50 @@ def test_a_page_that_brings_its_own_data(here: Path, name: str) -> None:
 def test_choosing_needs_no_data(here: Path) -> None:
     run(DOCS / "choosing.md")
     assert not any(here.iterdir())
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two weeks of a city, a ledger, and the first week's release, where how-to pages begin."""
+    folder = tmp_path_factory.mktemp("released")
+    two_weeks = CityPlan(users=1500, towers=24, zones=16, area_km2=8, seed=5, days=14)
+    write_city(two_weeks, folder)
+    ledger = Ledger(folder / "data-home" / "sfumato" / "ledger.sqlite")
+    ledger.initialise()
+    ledger.add_dataset("metro subscribers", Cap(epsilon=4, delta=1e-7))
+    sfumato.release(
+        folder / "events.parquet", dataset="metro subscribers", expected_users=2_000_000,
+        epsilon=0.3, delta=1e-7, start="2007-09-10", end="2007-09-17", tz="Europe/Paris",
+        towers=folder / "towers.csv", zones=folder / "zones.geojson", ledger=ledger,
+        out=folder / "releases" / "week-37",
+    )  # fmt: skip
+    return folder
+
+
+@pytest.mark.xdist_group("how-to")  # one process, and so one release to go on from
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("towers-that-moved", "releases/week-37-dated/index.html"),
+        ("zones-added-later", "releases/week-38/index.html"),
+        ("next-month", "weeks.html"),
+        ("killed", "releases/week-37/index.html"),
+        ("move-ledger", "new-place/ledger.key"),
+        ("qgis", "portal/week-37/density.gpkg"),
+        ("clocks", "events.parquet"),
+        ("dpia", "releases/week-37/manifest.json"),
+    ],
+)
+def test_how_to(
+    name: str, made: str, released: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each in a copy of its own: what one page publishes, the next has not."""
+    here = tmp_path / "here"
+    shutil.copytree(released, here)
+    monkeypatch.setenv("XDG_DATA_HOME", str(here / "data-home"))
+    monkeypatch.chdir(here)
+    run(DOCS / "howto" / f"{name}.md")
+    assert (here / made).is_file()
 
 
 def test_no_page_has_a_block_that_nothing_runs() -> None:

@@ -1,148 +1,60 @@
-"""Makes the same small release, or answers the same questions, and is killed where it is told to.
+"""Runs the commands of the fault suite in forked processes, and does to them what it is told to.
 
-Reads one JSON command a line and answers with one. Starting Python and loading compiled code
-takes seconds, so this process does it once and forks for every run. A run is killed with
-SIGKILL after a number of seconds, or just before or after the n-th call with which it
-touches the world outside: a write, a sync, a rename, a lock, a statement to the database.
-The points are found with Python's profiler, so the code under test knows nothing of them.
+Reads one JSON order a line and answers with one. Starting Python and loading compiled code takes
+seconds, so this process does it once and forks for every run. A run is killed with SIGKILL after a
+number of seconds, or just before or after a call with which it touches the world outside: a write,
+a sync, a rename, a lock, a statement to the database. Instead of the run, PostgreSQL's server can
+be crashed there, or the clock set. The points are found with Python's profiler, so the code under
+test knows nothing of them. A point has a name: the function of ours that makes the call, the
+call, and whether it was before or after it.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import resource
 import signal
 import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
+from datetime import datetime, tzinfo
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import shapely
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
 
-from sfumato.density.publish import release
-from sfumato.model.places import PlaceKind, Places
-from sfumato.privacy.ledger import Cap, Ledger
-from sfumato.queries.desk import Desk
-from sfumato.queries.query import query
+from tests.faults import commands  # noqa: E402
+from tests.server import crash  # noqa: E402
 
-DURABLE = frozenset(
-    ("fsync", "rename", "replace", "unlink", "rmdir", "mkdir", "commit", "flock", "chmod")
-)
-"""Calls that leave a lasting mark: the instants between them are where order matters."""
-CALLS = DURABLE | {
+from sfumato.errors import SfumatoError  # noqa: E402
+from sfumato.privacy.ledger import remembered  # noqa: E402
+
+CALLS = {
+    *("fsync", "rename", "replace", "unlink", "rmdir", "mkdir", "commit", "flock", "chmod"),
     *("open", "write", "writelines", "flush", "close", "read", "remove", "scandir", "listdir"),
-    *("stat", "connect", "execute", "fetchall", "rollback"),
+    *("stat", "connect", "execute", "fetchall", "rollback", "pwrite", "ftruncate"),
 }
-"""Everything a release does to the world: to files, folders, locks and the database."""
+"""Everything a command does to the world: to files, folders, locks and the database."""
 OUTSIDE = {"posix", "fcntl", "io", "_io", "sqlite3"}
 """Modules whose functions and objects are the world: `str.replace` is not."""
-START = np.datetime64("2024-03-04T00:00:00", "us").astype(np.int64)
-
-TOWERS = Places.of(
-    PlaceKind.TOWERS,
-    [f"t{i}" for i in range(4)],
-    [shapely.Point(2 + i / 100, 48) for i in range(4)],
-)
-
-
-def events() -> pa.Table:
-    rng = np.random.default_rng(7)
-    instants = START + rng.integers(0, 86_400_000_000, 600)
-    return pa.table(
-        {
-            "user_id": rng.integers(0, 60, 600),
-            "timestamp": pa.array(instants, pa.timestamp("us", tz="UTC")),
-            "cell_id": [f"t{i}" for i in rng.integers(0, 4, 600)],
-        }
-    )
-
-
-def make(ledger: str, key: str, out: str, keep_key: bool = False) -> str:
-    """The release under test."""
-    book = Ledger(ledger, key=key)
-    return release(
-        events(),
-        towers=TOWERS,
-        start="2024-03-04",
-        end="2024-03-05",
-        slot="6h",
-        tz="UTC",
-        dataset="city",
-        epsilon=0.5,
-        delta=1e-6,
-        expected_users=1000,
-        scheme="gaussian",
-        out=out,
-        ledger=book,
-        keep_key=keep_key,
-        anyway=True,  # so few people are of no use to anybody else
-    ).how
-
-
-DESK: dict[str, Any] = {
-    "towers": TOWERS,
-    "start": "2024-03-04",
-    "end": "2024-03-05",
-    "slot": "6h",
-    "tz": "UTC",
-    "dataset": "city",
-    "delta": 1e-6,
-}
-QUESTIONS: list[dict[str, Any]] = [
-    {"measure": "visits", "zones": [f"t{k}"], "hours": "6-18"} for k in range(3)
-]
-RELEASED: list[Path] = []
-"""The release that sessions begin with, made once."""
-
-
-def released(home: Path) -> None:
-    """Before the fork: sessions are killed, what they begin with is not."""
-    if RELEASED:
-        return
-    book = Ledger(home / "released.sqlite")
-    book.initialise()
-    book.add_dataset("city", Cap(epsilon=2.0, delta=1e-5))
-    given = {**DESK, "epsilon": 2.0, "expected_users": 60, "anyway": True, "ledger": book}
-    release(events(), out=home / "released", **given)
-    RELEASED.append(home / "released")
-
-
-def ask(entry: str, book: Ledger) -> dict[str, Any]:
-    """The questions under test: how they were answered, and the numbers."""
-    if entry == "session":
-        with Desk(events(), ledger=book, release=RELEASED[0], **DESK) as desk:
-            sitting = desk.session("study", epsilon=0.4, clip=2, updates=3, threshold=0)
-            # Its n-th run asks what the n-th turn was about, whoever was killed in it.
-            while len(sitting.turns) < len(QUESTIONS):
-                sitting.ask(QUESTIONS[len(sitting.turns)])
-            sitting.close()
-            return {"how": "session", "values": [turn.answer for turn in sitting.turns]}
-    many: dict[str, Any] = {"together": entry, "epsilon": 0.4} if entry != "question" else {}
-    asked = QUESTIONS if many else QUESTIONS[0] | {"want": {"epsilon": 0.4}}
-    found = query(events(), asked, ledger=book, **DESK, **many).answers
-    return {"how": found[0].how, "values": [one.value for one in found]}
-
-
-def made(command: dict[str, Any]) -> dict[str, Any]:
-    """What the command asks for: a release, if nothing is said."""
-    if "entry" in command:
-        return ask(command["entry"], Ledger(command["ledger"], key=command["key"]))
-    keep = command.get("keep", False)
-    return {"how": make(command["ledger"], command["key"], command["out"], keep)}
+OURS = f"{os.sep}sfumato{os.sep}"
 
 
 class Points:
-    """Counts the instants right before and after such calls, and kills the run at one of them."""
+    """Names the instants right before and after such calls, and acts at one of them."""
 
-    def __init__(self, calls: frozenset[str], fatal: int | None) -> None:
-        self.calls = calls
+    def __init__(self, order: dict[str, Any], act: Callable[[str], None]) -> None:
+        self.names: list[str] = []
         self.seen = 0
-        self.fatal = fatal
+        self._act, self._point, self._site = act, order.get("point"), order.get("site")
+        self._nth = order.get("nth", 1)
+        self._naming = self._site is not None or order.get("count", False)
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> None:
         if event in ("call", "return"):  # PostgreSQL's driver is written in Python
@@ -151,65 +63,136 @@ class Points:
             owner = type(getattr(arg, "__self__", None)).__module__
             outside = {owner, getattr(arg, "__module__", None)} & OUTSIDE
             name = arg.__name__ if outside else ""
-        if name in self.calls:
-            self.seen += 1
-            if self.seen == self.fatal:
-                os.kill(os.getpid(), signal.SIGKILL)
+        if name not in CALLS:
+            return
+        self.seen += 1
+        if self._naming:
+            self.names.append(_named(frame, name, event))
+            if self.names[-1] == self._site:
+                self._nth -= 1
+                if self._nth == 0:
+                    self._act(self._site)
+        elif self.seen == self._point:
+            self._act(_named(frame, name, event))
 
 
-def child(command: dict[str, Any], report: int) -> None:
-    tempfile.tempdir = command["tmp"]
-    points = Points(DURABLE if command.get("durable") else CALLS, command.get("point"))
-    answer: dict[str, Any]
+def _named(frame: FrameType | None, call: str, event: str) -> str:
+    while frame is not None and OURS not in frame.f_code.co_filename:
+        frame = frame.f_back
+    when = "before" if event.endswith("call") else "after"
+    if frame is None:
+        return f"{when} {call}"
+    code = frame.f_code
+    return f"{code.co_filename.rsplit(OURS, 1)[1]} {code.co_name}: {when} {call}"
+
+
+def _set_clock(shift: float) -> None:
+    """From here on every clock of the process is off by so many seconds."""
+    commands.SHIFT[0] = shift
+    if time.time is _time:  # a command may keep a clock of its own, which knows the shift
+        time.time = lambda: _time() + commands.SHIFT[0]
+        remembered.datetime = _Shifted  # type: ignore[misc]
+
+
+_time = time.time
+
+
+class _Shifted(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        return datetime.fromtimestamp(time.time(), tz)
+
+
+def _child(order: dict[str, Any], report: int) -> None:
+    tempfile.tempdir = order["tmp"]
+
+    def tell(what: dict[str, Any]) -> None:
+        os.write(report, json.dumps(what).encode() + b"\n")
+
+    def act(site: str) -> None:
+        tell({"site": site})
+        if "crash" in order:
+            crash(*order["crash"])
+        elif "jump" in order:
+            _set_clock(order["jump"])
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    points = Points(order, act)
     try:
-        if command.get("point") is not None or command.get("count"):
+        if "clock" in order:
+            _set_clock(order["clock"])
+        if "most_bytes" in order:
+            hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+            resource.setrlimit(resource.RLIMIT_FSIZE, (order["most_bytes"], hard))
+        if {"point", "site", "count"} & order.keys():
             sys.setprofile(points)
-        answer = made(command)
+        answer = commands.COMMANDS[order.get("entry", "release")].run(order)
         sys.setprofile(None)
-        answer["points"] = points.seen
-    except Exception as error:
+        answer |= {"points": points.seen, "names": points.names if order.get("count") else []}
+    except BaseException as error:
         sys.setprofile(None)
         answer = {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
-    os.write(report, json.dumps(answer).encode())
+        answer |= {"ours": isinstance(error, SfumatoError), "points": points.seen}
+        answer["code"] = getattr(error, "exit_code", None)
+    tell(answer)
     os._exit(0)
 
 
-def run(command: dict[str, Any]) -> dict[str, Any]:
-    """One run in a process of its own, killed as the command says."""
+def _forked(order: dict[str, Any]) -> tuple[int, int]:
     read, write = os.pipe()
-    begun = time.perf_counter()
     pid = os.fork()
     if pid == 0:
         os.close(read)
-        child(command, write)
+        _child(order, write)
     os.close(write)
-    if command.get("after") is not None:
-        deadline = begun + command["after"]
-        while time.perf_counter() < deadline:
-            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-                break
-            time.sleep(0.0005)
-        os.kill(pid, signal.SIGKILL)
-    with os.fdopen(read, "rb") as pipe:
-        told = pipe.read()
+    return pid, read
+
+
+def _told(pid: int, pipe: int) -> dict[str, Any]:
+    with os.fdopen(pipe, "rb") as file:
+        lines = file.read().splitlines()
     _, status = os.waitpid(pid, 0)
-    found: dict[str, Any] = json.loads(told) if told else {}
+    found: dict[str, Any] = {}
+    for line in lines:
+        found |= json.loads(line)
     found["killed"] = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-    found["seconds"] = time.perf_counter() - begun
     return found
 
 
+def run(order: dict[str, Any]) -> dict[str, Any]:
+    """One run in a process of its own, struck as the order says."""
+    begun = time.perf_counter()
+    pid, pipe = _forked(order)
+    if order.get("after") is not None:
+        _wait(pid, begun + order["after"])
+        if "crash" in order:
+            crash(*order["crash"])
+        else:
+            os.kill(pid, signal.SIGKILL)
+    return _told(pid, pipe) | {"seconds": time.perf_counter() - begun}
+
+
+def _wait(pid: int, until: float) -> None:
+    while time.perf_counter() < until:
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            return
+        time.sleep(0.0005)
+
+
+def herd(orders: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """All of them at once."""
+    running = [_forked(order) for order in orders]
+    return [_told(pid, pipe) for pid, pipe in running]
+
+
 def main() -> None:
-    warm = Path(sys.argv[1])
-    Ledger(warm / "ledger.sqlite").initialise()
-    Ledger(warm / "ledger.sqlite").add_dataset("city", Cap(rho=1.0))
-    make(str(warm / "ledger.sqlite"), str(warm / "ledger.key"), str(warm / "out"))
+    commands.warmed(Path(sys.argv[1]))
+    gc.freeze()  # collections in children would copy the parent's pages
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
-        command = json.loads(line)
-        if command.get("entry") == "session":
-            released(warm)
-        print(json.dumps(run(command)), flush=True)
+        order = json.loads(line)
+        print(json.dumps(herd(order) if isinstance(order, list) else run(order)), flush=True)
 
 
 if __name__ == "__main__":

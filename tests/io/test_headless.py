@@ -79,6 +79,17 @@ def test_a_mark_before_a_line_counts_nowhere(header: str, mark: str, csv_file: W
 
 
 @pytest.mark.privacy
+def test_a_mark_before_a_line_is_not_before_its_quotation(csv_file: Written) -> None:
+    """Of the line, not of its first field alone: this may be quoted, or be no id at all."""
+    quoted = csv_file(LINES + '\ufeff"7",a,2024-01-01T02:00Z\n')
+    assert rows(read_events(quoted, columns=COLUMNS)) == ([b"7", b"8", b"7"], 0)
+    turned = csv_file("2024-01-01T00:00Z,a,7\n\ufeff2024-01-01T00:00Z,a,8\n")
+    events = read_events(turned, columns={"time": "1", "place": "2", "user": "3"})
+    (part,) = rows_of(events)
+    assert part.time[0] == part.time[1]
+
+
+@pytest.mark.privacy
 def test_a_mark_before_an_object_counts_nowhere(csv_file: Written) -> None:
     lines = [
         f'{{"user": {user}, "time": 0, "place": "a"}}\n' for user in (7, 8, "7.0", '"\\u0037"')

@@ -88,6 +88,18 @@ def test_what_is_printed_with_an_interval_keeps_it(weekend: Release) -> None:
         assert both.ends[1] - both.ends[0] > 0, "more than one cell has the posterior's"
 
 
+def test_the_estimation_error_is_that_of_one_cell_without_chance(weekend: Release) -> None:
+    factors, error = weekend.posterior, weekend.estimation_error
+    assert factors is not None
+    assert error is not None
+    for place, slot in ((0, 0), (2, 17), (len(weekend.ids) - 1, 40)):
+        cell = (np.eye(len(weekend.ids))[[place]], np.eye(error.shape[1])[[slot]])
+        alone = factors.variances(*cell) - factors.chance_of(*cell)
+        assert error[place, slot] == pytest.approx(np.sqrt(alone[0]), rel=1e-3, abs=1e-3)
+    assert weekend.uncertain is not None
+    assert np.array_equal(weekend.uncertain, error > np.abs(weekend.values) / 2)
+
+
 def test_sums_add_up_and_their_errors_do_not(weekend: Release) -> None:
     each = [weekend.sum(zones=zone) for zone in weekend.ids.tolist()]
     whole = weekend.sum()

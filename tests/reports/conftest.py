@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import shapely
+from tests.reports.browsing import Browser, Firefox, NotStarted, Page, missing
 from tests.statements import seal
 
 from sfumato.city import CityPlan, build_city
@@ -146,6 +147,42 @@ def city_release(folder: Path, zones: int, **options: Any) -> Path:
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sixty zones, one week, hourly."""
     return city_release(tmp_path_factory.mktemp("release") / "week-37", 60)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Chromium: one for all tests of pages."""
+    reason = missing()
+    if reason:
+        pytest.skip(reason)
+    made = Browser(tmp_path_factory.mktemp("browser"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def firefox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Firefox]:
+    reason = missing("firefox")
+    if reason:
+        pytest.skip(reason)
+    try:
+        made = Firefox(tmp_path_factory.mktemp("firefox"))
+    except NotStarted as why:
+        pytest.skip(str(why))
+    yield made
+    made.close()
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("browser", id="chromium"),
+        pytest.param("firefox", id="firefox", marks=pytest.mark.slow),  # it takes seconds to start
+    ]
+)
+def reader(request: pytest.FixtureRequest) -> Page:
+    """Each browser that is installed, by turns; Firefox with `make audit`."""
+    made: Page = request.getfixturevalue(request.param)
+    return made
 
 
 @pytest.fixture

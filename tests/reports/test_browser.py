@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import io
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,8 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 from PIL import Image
+from tests.reports.test_internal import evaluation
 
 from sfumato.model.places import PlaceKind, Places
+from sfumato.published import read_release
 from sfumato.reports.internal import write_internal_page
 from sfumato.reports.page import write_page
 
@@ -27,26 +27,6 @@ pytestmark = pytest.mark.xdist_group("browser")  # one costly fixture, made once
 
 HERE = Path(__file__).parent
 SPACE, DOWN, ENTER, ESCAPE, RIGHT = " ", "\ue015", "\ue007", "\ue00c", "\ue014"
-
-
-def _module(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    module = _module("browsing")
-    reason = module.missing()
-    if reason:
-        pytest.skip(reason)
-    made = module.Browser(tmp_path_factory.mktemp("browser"))
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")
@@ -264,7 +244,11 @@ def test_the_table_holds_every_zone_of_the_hour(opened: Any, release: Path) -> N
         ".map(t => t.textContent)"
     )
     exact = cell(release, 7, 20)
-    assert [int(t.replace(",", "")) for t in shown[1:]] == [round(v) for v in exact.values()]
+    *numbers, doubt = shown[1:]
+    assert [int(t.replace(",", "")) for t in numbers] == [round(v) for v in exact.values()]
+    uncertain = read_release(release).uncertain
+    assert uncertain is not None
+    assert doubt == ("yes" if uncertain[7, 20] else "")
     assert "20:00–21:00 (CEST, UTC+2)" in opened.text("#table-caption")
 
 
@@ -275,7 +259,7 @@ def test_the_label_and_the_strip_stay_in_sight(opened: Any) -> None:
         "0.3",
         "2×10⁻⁷",
         "one person's whole record",
-        "3 releases",
+        "3 about these people",
         "bayes",
         "2026-05-04",
     ):
@@ -371,7 +355,7 @@ def test_without_outlines_there_is_no_map_but_every_number(
 
 
 def test_the_internal_page_shows_three_maps_in_step(browser: Any, tmp_path: Path) -> None:
-    browser.open(write_internal_page(_module("test_internal").evaluation(), tmp_path))
+    browser.open(write_internal_page(evaluation(), tmp_path))
     assert (tmp_path / "internal.html").stat().st_mode & 0o077 == 0, "for its owner alone"
     assert browser.driver.title.startswith("INTERNAL")
     browser.js("window.scrollTo(0, 1200)")
@@ -420,7 +404,7 @@ def test_paper_is_light_and_marked(browser: Any, page: Path, tmp_path: Path) -> 
     )
     assert flat == 255, "colours and lines are on one canvas, as printers need them"
     assert browser.find(".label").is_displayed()
-    browser.open(write_internal_page(_module("test_internal").evaluation(), tmp_path))
+    browser.open(write_internal_page(evaluation(), tmp_path))
     browser.cdp("Emulation.setEmulatedMedia", media="print")
     mark = browser.js("return getComputedStyle(document.body, '::after').content")
     assert mark == '"INTERNAL"'
@@ -467,7 +451,7 @@ def test_without_intervals_the_page_says_so_once_and_shows_none(
     browser.js("sfumato.page.choose(1)")
     browser.settle()
     assert "no interval stated" in browser.text("#strip")
-    assert not browser.find("#marks-box").is_displayed()
+    assert not browser.find("#uncertain-box").is_displayed()
     assert "interval" not in browser.text("#series-key")
     for shown in ("#ranking", "#zone-value", "#table-body"):
         assert browser.text(shown).strip()

@@ -34,12 +34,12 @@ def values(facts: dict[str, Any]) -> dict[str, str]:
 def test_the_label_says_unit_epsilon_delta_spend_method_bound_and_date() -> None:
     shown = values(label_facts(manifest(), WORDS))
     assert shown["Protects"].startswith("one person's whole record")
-    assert shown["Privacy loss ε"].startswith("0.3 | ")
-    assert "35 %" in shown["Privacy loss ε"], "e^0.3 is 1.35"
-    assert shown["Added probability δ"] == (
-        "2×10⁻⁷ | Beyond that factor, any outcome's probability may differ by 1 in 5,000,000."
-    )
-    assert shown["All releases so far"].startswith("3 releases: ε 0.52")
+    assert shown["Privacy loss"].startswith("ε = 0.3, δ = 2×10⁻⁷ | ")
+    assert "35 %" in shown["Privacy loss"], "e^0.3 is 1.35"
+    assert "may differ by 1 in 5,000,000." in shown["Privacy loss"]
+    assert shown["Releases so far"].startswith("3 about these people, this one included")
+    assert sum("ε" in text for text in shown.values()) == 1, "one epsilon, with its delta"
+    assert label_facts(manifest(), WORDS)["caveats"][-1].endswith("is ε = 0.52 at δ = 10⁻⁶.")
     assert shown["Method"].startswith("bayes")
     assert shown["Limit per person"].startswith("weight 3")
     assert shown["Date"].startswith("2026-05-04")
@@ -90,5 +90,5 @@ def test_a_privacy_loss_is_never_rounded_down() -> None:
 def test_large_epsilons_are_factors() -> None:
     loud = manifest()
     loud["privacy"]["epsilon"] = 3.0
-    assert "a factor of 20.1" in values(label_facts(loud, WORDS))["Privacy loss ε"]
+    assert "a factor of 20.1" in values(label_facts(loud, WORDS))["Privacy loss"]
     assert fill("{a}{b}", a=1) == "1{b}"

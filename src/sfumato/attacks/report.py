@@ -22,6 +22,7 @@ from sfumato.attacks.recovery.baselines import JUDGED_BY, KNOWN
 from sfumato.attacks.recovery.study import Outcome, Study
 from sfumato.errors import UsageError
 from sfumato.io.write import make_folder, write_atomically, write_bytes
+from sfumato.model.extras import optional
 from sfumato.reports.internal import AttackPanel, AttackResult, AttackTracks, write_panel
 
 _ATTACK = "#b3261e"
@@ -38,13 +39,10 @@ BASELINES = {
 
 def canvas(size: tuple[float, float]) -> Any:
     """A figure that needs no display."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UsageError(
-            "The plot needs matplotlib.", remedy="Install it with pip install 'sfumato[plots]'."
-        ) from None
+    optional("matplotlib", "The plot")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
@@ -318,7 +316,7 @@ def write(
         write_atomically(written[2], lambda path: save_study(study, path), mode=0o600)
     except UsageError as error:  # the picture is optional, the numbers are not
         if console is not None:
-            console.print(f"no picture: {error.problem}", highlight=False)
+            console.print(f"no picture: {error}", highlight=False)
         written.pop()
     return written
 

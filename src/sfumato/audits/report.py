@@ -14,7 +14,7 @@ from typing import Any
 from rich.table import Table
 
 from sfumato.audits.run import Audit, EpsilonClaim, MuClaim, Row
-from sfumato.errors import UsageError
+from sfumato.model.extras import optional
 
 _HEADS = ("what", "neighbours", "claim", "measured at least", "verdict", "runs", "how")
 
@@ -89,14 +89,11 @@ _HOLDS, _VIOLATED = "#1b6e53", "#b3261e"
 
 def save_plot(result: Audit, path: Path) -> None:
     """Two panels, epsilon and mu: a point above the diagonal is a broken promise."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
-    except ImportError:
-        raise UsageError(
-            "The plot needs matplotlib.", remedy="Install it with pip install 'sfumato[plots]'."
-        ) from None
+    optional("matplotlib", "The plot")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
+
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     for axes, name in zip(figure.subplots(1, 2), ("ε", "μ"), strict=True):

@@ -58,7 +58,11 @@ def traces(
     window: Annotated[str, typer.Option(help="Windows of the time-dependent noise.")] = "5min",
     region: Annotated[
         str | None,
-        shared(PLACES, "--region", "west,south,east,north; default: where most fixes are."),
+        shared(
+            PLACES,
+            "--region",
+            "west,south,east,north; default: where most fixes are, or the globe.",
+        ),
     ] = None,
     tz: ReadTz = None,
     column: Columns = None,

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,18 +23,12 @@ from sfumato.cli.command import say_in_flags
 from sfumato.cli.options import OUTPUT, AsJson, KeyFile, Quiet, Where, open_ledger, shared
 from sfumato.cli.telling import Working, print_json
 from sfumato.errors import SfumatoError, without_secrets
+from sfumato.model.extras import EXTRAS, line_for, missing
 
 if TYPE_CHECKING:
     from sfumato.privacy.ledger import Ledger
 
 _CORE = ("numpy", "scipy", "numba", "duckdb", "pyarrow", "shapely", "pyproj", "geopandas")
-_EXTRAS = {
-    "postgres": ("psycopg", "adbc_driver_postgresql"),
-    "kafka": ("confluent_kafka",),
-    "plots": ("matplotlib",),
-    "spark": ("pyspark",),
-    "rnn": ("torch",),
-}
 _JAVA = 17
 OK, ABSENT, WRONG = "ok", "absent", "wrong"
 
@@ -146,11 +139,10 @@ def _compiled_cache() -> Check:
 
 
 def _extras() -> Iterator[Check]:
-    for extra, modules in _EXTRAS.items():
-        missing = [name for name in modules if find_spec(name) is None]
-        if missing:
-            do = f"If you need it: pip install 'sfumato[{extra}]'"
-            yield Check(f"extra {extra}", ABSENT, f"no {', '.join(missing)}", do)
+    for extra, modules in EXTRAS.items():
+        if absent := missing(extra):
+            do = f"If you need it: {line_for(extra)}"
+            yield Check(f"extra {extra}", ABSENT, f"no {', '.join(absent)}", do)
         elif extra == "spark":
             yield _spark()
         else:

@@ -76,8 +76,12 @@ def evaluate(
     tz: ReadTz = None,
     out: InternalFolder = None,
     earth_mover: Annotated[
-        bool, typer.Option("--earth-mover/--no-earth-mover", help="The slowest figure.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--earth-mover/--no-earth-mover",
+            help="The slowest figure; default: where POT is installed (extra `emd`).",
+        ),
+    ] = None,
     column: Columns = None,
     format: Format = None,
     time_unit: TimeUnit = None,
@@ -133,3 +137,5 @@ def show(found: Comparison) -> None:
         if any(cell is not None for cell in cells):
             table.add_row(words, *("" if cell is None else f"{cell:.4g}" for cell in cells))
     Console(stderr=True).print(table)
+    for remark in found.remarks:
+        typer.echo(remark, err=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sfumato.cli.accounts import spent, tell_accounts, tell_history
 from sfumato.cli.options import (
     OUTPUT,
     PRIVACY,
@@ -26,8 +27,6 @@ from sfumato.cli.options import (
 from sfumato.cli.telling import Working
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from sfumato.privacy.ledger.records import Book
 
 app = typer.Typer(
@@ -153,7 +152,6 @@ def show(
         sfumato ledger show --dataset "metro subscribers"
     """
     from rich.console import Console
-    from rich.table import Table
 
     from sfumato.privacy.ledger import views
 
@@ -161,65 +159,7 @@ def show(
     if as_json:
         _print_json(data)
         return
-    table = Table("data set", "unit", "cap", "spent", "worst period", "releases")
-    for entry in data["datasets"]:
-        name = entry["dataset"] + "".join(f"\n= {other}" for other in entry["linked"])
-        for unit in entry["units"]:
-            table.add_row(
-                name,
-                unit["unit"],
-                "\n".join(_cap(cap) for cap in unit["caps"]),
-                _spend(unit["lifetime"]) + ("\nOVER THE CAP" if unit["over_cap"] else ""),
-                _spend(unit["worst_period"]),
-                "\n".join(f"{n} {status}" for status, n in unit["by_status"].items() if n),
-            )
-    console = Console()
-    console.print(table)
-    for entry in data["datasets"]:
-        _tell_losses(console, entry)
-        _tell_analysts(console, entry)
-
-
-def _tell_analysts(console: Console, entry: dict[str, Any]) -> None:
-    """What every analyst may ask for, and did."""
-    for who in entry["analysts"]:
-        for unit in who["units"]:
-            caps = " and ".join(_cap(cap) for cap in unit["allowances"]) or "none"
-            console.print(
-                f"  {who['analyst']} of {entry['dataset']}, {unit['unit']}: allowance {caps}; "
-                f"spent {_spend(unit['spent'])} in {who['releases']} release(s)",
-                highlight=False,
-                soft_wrap=True,
-                markup=False,
-            )
-
-
-def _tell_losses(console: Console, entry: dict[str, Any]) -> None:
-    """The loss per unit that results: every release counts for all units."""
-    console.print(f"All releases about the people of {entry['dataset']}, for each unit:")
-    for loss in entry["losses"]:
-        line = f"  {loss['unit']}: {_spend(loss)}"
-        if loss["with_days_and_windows"] is not None:
-            always = _spend(loss["with_days_and_windows"])
-            line = (
-                f"  {loss['unit']}: {always} for someone who is there on all days; of this the cap "
-                f"counts what was charged for whole records, {_spend(loss)}"
-            )
-        if loss["not_bounded_by"]:
-            others = line.partition(": ")[2]
-            line = (
-                f"  {loss['unit']}: no bound, {loss['not_bounded_by']} release(s) do not protect "
-                f"this unit; the others: {others}"
-            )
-        console.print(line, highlight=False, soft_wrap=True)
-    over = [unit["unit"] for unit in entry["units"] if unit["over_cap"]]
-    if over:
-        console.print(
-            f"  Over the cap by the way charges are counted now: {', '.join(over)}. What is "
-            "reserved can be finished; nothing new is admitted until the cap is raised with "
-            "sfumato ledger init --replace-cap.",
-            soft_wrap=True,
-        )
+    tell_accounts(Console(), data)
 
 
 @app.command()
@@ -229,13 +169,12 @@ def history(
     ledger: Where = None,
     ledger_key: KeyFile = None,
 ) -> None:
-    """Every release, in order, and what it cost.
+    """Every release, in order, and what it cost. Dates are in the clock of the data.
 
     Example:
         sfumato ledger history --json
     """
     from rich.console import Console
-    from rich.table import Table
 
     from sfumato.privacy.ledger import views
 
@@ -243,19 +182,7 @@ def history(
     if as_json:
         _print_json(data)
         return
-    table = Table("row", "reserved", "data set", "name", "status", "period", "cost")
-    for entry in data:
-        start, end = (text[:10] for text in entry["period"])
-        table.add_row(
-            str(entry["row"]),
-            entry["reserved_at"][:16],
-            entry["dataset"],
-            entry["name"],
-            entry["status"],
-            f"{start} to {end}",
-            _spend(entry["cost"]),
-        )
-    Console().print(table)
+    tell_history(Console(), data)
 
 
 @app.command()
@@ -295,7 +222,7 @@ def plan(
         f"{least}{more} more release{'' if more == 1 else 's'} at epsilon {epsilon:g}, "
         f"delta {delta:g} "
         f"fit{'s' if more == 1 else ''}; the people of {dataset!r} have then borne "
-        f"{_spend(data['then_spent'])}."
+        f"{spent(data['then_spent'])}."
     )
     if releases is not None:
         largest = data["for_releases"]["largest_epsilon_each"]
@@ -424,20 +351,8 @@ def abandon(
     from sfumato.privacy.transaction import abandon as give_up
 
     found = open_ledger(ledger, ledger_key)
-    row = found.book().find(dataset, name)
-    if row is None:
+    release = found.book().named.get((dataset, name))
+    if release is None:
         raise UsageError(f"{dataset!r} has no open release {name!r}.")
-    give_up(found, row.id)
+    give_up(found, release)  # again, where a kill came before its key was destroyed
     typer.echo(f"Abandoned: {name} of {dataset}. What was reserved for it stays charged.")
-
-
-def _cap(cap: dict[str, Any]) -> str:
-    from sfumato.privacy.ledger import Cap
-
-    return str(Cap.from_json(cap))
-
-
-def _spend(spend: dict[str, Any]) -> str:
-    rho = "" if spend["rho"] is None else f" (rho {spend['rho']:.4g})"
-    much = "no bound" if spend["epsilon"] is None else f"epsilon {spend['epsilon']:.4g}"
-    return f"{much} at delta {spend['delta']:g}{rho}"

@@ -225,6 +225,7 @@ def _summary(made: Release) -> dict[str, Any]:
 
 
 def _tell(made: Release, ledger: str) -> None:
+    from sfumato.model.rounding import rounded_up
     from sfumato.published.statement import take_note
 
     privacy = made.manifest.privacy
@@ -241,10 +242,14 @@ def _tell(made: Release, ledger: str) -> None:
     if made.manifest.total is not None:
         typer.echo(f"Counts are {made.manifest.total.words()}.")
     typer.echo(f"Charged to {ledger}.")
-    typer.echo(f"This release: epsilon {privacy.epsilon:.4g} at delta {privacy.delta:g}.")
     typer.echo(
-        f"All {life.releases} about these people, at the cap's delta: epsilon {life.epsilon:.4g} "
-        f"at delta {life.delta:g}."
+        f"This release: epsilon {rounded_up(privacy.epsilon, 4)} at delta "
+        f"{rounded_up(privacy.delta)}."
+    )
+    typer.echo(
+        f"All {life.releases} about these people, at the cap's delta: epsilon "
+        f"{rounded_up(life.epsilon, 4)} "
+        f"at delta {rounded_up(life.delta)}."
     )
     if total.releases is not None and total.releases > life.releases:
         typer.echo(f"Besides these, {total.releases - life.releases} for other units.")

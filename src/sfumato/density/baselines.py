@@ -37,6 +37,7 @@ from sfumato.density.common import (
     user_period,
 )
 from sfumato.density.scheme import Declaration, Density, Plan, PlannedMeasurement, PublicFacts
+from sfumato.model import rounding
 from sfumato.model.counts import Counts, SampleBound
 from sfumato.model.private import Private
 from sfumato.model.source import Source
@@ -85,8 +86,10 @@ class Gaussian:
         lines = (
             f"One table of {facts.places} places x {slots} slots, each number with discrete "
             f"Gaussian noise of standard deviation {sd:.3g} {facts.counting}.",
-            f"It costs epsilon {found.guarantee.epsilon:.4g} at delta {facts.delta:g} "
-            f"(rho {found.guarantee.rho or 0:.4g}, by {found.guarantee.method}).",
+            f"It costs epsilon {rounding.rounded_up(found.guarantee.epsilon, 4)} at delta "
+            f"{facts.delta:g} "
+            f"(rho {rounding.rounded_up(found.guarantee.rho or 0, 4)}, by "
+            f"{found.guarantee.method}).",
             f"A released number is within {_WIDTH * float(np.median(spread)):.3g} of the "
             "bounded count 90 times in 100.",
         )
@@ -136,7 +139,8 @@ class Laplace:
         lines = (
             f"One table of {facts.places} places x {facts.grid.slots} slots, each number with "
             f"discrete Laplace noise of standard deviation {sd:.3g} {facts.counting}.",
-            f"It costs epsilon {facts.epsilon:.4g} outright; delta is not used.",
+            f"It costs epsilon {rounding.rounded_up(facts.epsilon, 4)} outright; delta is not "
+            f"used.",
         )
         return Plan(self.name, (planned,), float(np.sqrt(variance.mean())), lines)
 

@@ -47,6 +47,7 @@ from sfumato.reports.internal import (
     write_internal_page,
 )
 from sfumato.utility.density import Evaluation, Table, evaluate_table, relative_error
+from sfumato.utility.earth_mover import distance_wanted
 
 SUMMARY = "internal-evaluation.json"
 BY_ZONE = "internal-by-zone.parquet"
@@ -72,6 +73,8 @@ class Comparison:
     evaluations: tuple[Evaluation, ...]
     formula_1: Table | None = None
     """The truth by formula (1), where towers were spread over zones."""
+    remarks: tuple[str, ...] = ()
+    """What was left out, and how to get it."""
 
     def __repr__(self) -> str:
         errors = ", ".join(f"{e.overall['mean_relative_error']:.3g}" for e in self.evaluations)
@@ -89,7 +92,8 @@ class Comparison:
             f"<tr><td>{key.replace('_', ' ')}</td>{row}</tr>"
             for key, row in zip(keys, rows, strict=True)
         )
-        return f"<b>internal: do not publish</b><table><tr><th></th>{head}</tr>{body}</table>"
+        said = "".join(f"<p>{escape(remark)}</p>" for remark in self.remarks)
+        return f"<b>internal: do not publish</b><table><tr><th></th>{head}</tr>{body}</table>{said}"
 
 
 def true_density(
@@ -184,7 +188,7 @@ def evaluate(
     engine: str | None = None,
     master: str | None = None,
     spark_conf: Mapping[str, str] | None = None,
-    earth_mover: bool = True,
+    earth_mover: bool | None = None,
     out: str | os.PathLike[str] | None = None,
     internal: Callable[[DropLog], None] | None = None,
     progress: Progress | None = None,
@@ -215,7 +219,7 @@ def evaluate(
         master: Spark's master, for a session of its own.
         spark_conf: Settings of that session.
         earth_mover: Also the slowest figure; between maps of groups of zones, with bounds, where
-            there are more than 1,500 zones.
+            there are more than 1,500 zones. Default: where POT is installed (extra `emd`).
         out: Folder for internal results (tables and a page); none: nothing is written.
         internal: Told how many rows were read and why some do not count.
         progress: Told the stage and its share.
@@ -233,6 +237,7 @@ def evaluate(
         ... )
         >>> found.evaluations[0].overall["mean_relative_error"]            # doctest: +SKIP
     """
+    moved, remark = distance_wanted(earth_mover)
     published = tuple(of_records(as_release(one)) for one in one_or_many(releases))
     _comparable(published)
     first = published[0]
@@ -286,7 +291,7 @@ def evaluate(
             metres,
             interval=None if one.lower is None or one.upper is None else (one.lower, one.upper),
             median=one.median,
-            earth_mover=earth_mover,
+            earth_mover=moved,
             progress=slots,
         )
         for one in published
@@ -296,7 +301,7 @@ def evaluate(
             _judged_by_formula_1(one, formula_1, truth, of.values)
             for one, of in zip(judged, published, strict=True)
         )
-    comparison = Comparison(truth, opened.released, published, judged, formula_1)
+    comparison = Comparison(truth, opened.released, published, judged, formula_1, remark)
     if out is not None:
         write_comparison(comparison, folder_to_fill(out))
     return comparison

@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from sfumato.density.bayes.settings import expected_visits
+from sfumato.density.draws import mean_of, sums_of, variance_of
 from sfumato.density.registry import scheme_named
 from sfumato.density.rehearsal import Rehearsal
 from sfumato.density.scheme import Density, Parameter, PublicFacts, Signal
@@ -298,13 +299,13 @@ def _figures(truth: Table, runs: list[Density], evenly: float, share: float) -> 
         if run.posterior is not None:
             total = run.posterior.total(COVERAGE)
             halves.append((total.ends[1] - total.ends[0]) / 2 / max(total.value, 1e-9) * share)
-            draws = run.posterior.draws
+            draws, factors = run.posterior.draws, None
             if share < 1:  # the level of a part is known as well as that of the whole
                 middle = middle * (whole / max(float(middle.sum()), 1e-9))
-                sums = draws.sum(axis=(1, 2), dtype=np.float64)
-                draws = draws * (sums.mean() / np.maximum(sums, 1e-9))[:, None, None]
-            mean = draws.mean(axis=0, dtype=np.float64)
-            away = draws.std(axis=0, dtype=np.float64, ddof=1) > mean / 2
+                sums = sums_of(draws)
+                factors = sums.mean() / np.maximum(sums, 1e-9)
+            mean = mean_of(draws, factors)
+            away = np.sqrt(variance_of(draws, mean, factors)) > mean / 2
             uncertain.append(float(mean[away].sum()) / max(float(mean.sum()), 1e-9))
         errors.append(float(np.abs(truth - middle).mean()))
     if not halves:  # what the bound takes away, if nothing puts it back, is lost in every part

@@ -31,6 +31,7 @@ from sfumato.density.common import (
     whole,
 )
 from sfumato.density.scheme import Declaration, Density, Plan, PlannedMeasurement, PublicFacts
+from sfumato.model import rounding
 from sfumato.model.counts import Counts, SampleBound
 from sfumato.model.private import Private
 from sfumato.model.source import Source
@@ -89,7 +90,8 @@ class Grouping:
             f"{facts.cells} numbers are sorted by a rough count of one visit a user (noise "
             f"{rough:.3g}) and averaged in {cells} groups of {settings.group}, whose sums get "
             f"discrete Laplace noise of standard deviation {sd:.3g} {facts.counting}.",
-            f"It costs epsilon {facts.epsilon:.4g} outright; delta is not used.",
+            f"It costs epsilon {rounding.rounded_up(facts.epsilon, 4)} outright; delta is not "
+            f"used.",
         )
         planned = (
             PlannedMeasurement(GUIDE, settings.guide, facts.cells, rough),

@@ -29,6 +29,7 @@ from sfumato.geography.places import PlaceOptions
 from sfumato.model.counts import Bound, Counting, SampleBound, WeightBound
 from sfumato.model.events import Events
 from sfumato.model.places import Places
+from sfumato.model.rounding import rounded_up
 from sfumato.model.source import RecallingSource, Source
 from sfumato.model.time_grid import TimeGrid, period_of
 from sfumato.privacy.events import PrivacyEvent, Unit
@@ -50,10 +51,11 @@ class Outlook:
     def lines(self) -> list[str]:
         """The outlook in plain words."""
         said = self.answer
-        rho = "" if said["rho"] is None else f", rho {said['rho']:.4g}"
+        rho = "" if said["rho"] is None else f", rho {rounded_up(said['rho'], 4)}"
         lines = [
             f"Scheme {said['scheme']}, protecting the unit {said['unit']}.",
-            f"Cost: epsilon {said['epsilon']:.4g} at delta {said['delta']:g}{rho} "
+            f"Cost: epsilon {rounded_up(said['epsilon'], 4)} at delta "
+            f"{rounded_up(said['delta'])}{rho} "
             f"(by {said['method']}).",
             *said["lines"],
         ]
@@ -75,7 +77,7 @@ class Outlook:
 
     def __repr__(self) -> str:
         said = self.answer
-        return f"<Outlook: {said['scheme']}, epsilon {said['epsilon']:.4g}>"
+        return f"<Outlook: {said['scheme']}, epsilon {rounded_up(said['epsilon'], 4)}>"
 
     def _repr_html_(self) -> str:
         return "<br>".join(escape(line) for line in self.lines())
@@ -323,7 +325,7 @@ def _rehearsed(said: Mapping[str, Any]) -> list[str]:
     if "target_error" in said:
         reached = said["epsilon_for_target"]
         lines.append(
-            f"  an error of {said['target_error']:g} takes epsilon {reached:.3g}"
+            f"  an error of {said['target_error']:g} takes epsilon {rounded_up(reached)}"
             if reached is not None
             else f"  an error of {said['target_error']:g} is out of reach at any epsilon up to 20"
         )

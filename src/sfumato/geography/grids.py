@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 
-import h3
 import numpy as np
 import pyproj
 import shapely
@@ -17,6 +16,7 @@ from pyproj.exceptions import CRSError
 
 from sfumato.errors import InputError, UsageError
 from sfumato.geography.projection import Projection
+from sfumato.model.extras import optional
 from sfumato.model.places import PlaceKind, Places
 
 MAX_CELLS = 1 << 20
@@ -86,6 +86,7 @@ def h3_grid(region: Places | shapely.Geometry, resolution: int) -> Places:
     """H3 cells of a resolution (0 coarsest to 15) that overlap the region."""
     if isinstance(resolution, bool) or resolution not in range(16):
         raise UsageError("H3 has the resolutions 0 to 15.", remedy="Write h3:8.")
+    h3 = optional("h3", "An H3 grid", instead="Squares (500m) and geohash:6 need nothing more.")
     outline = _outline(region)
     plane = Projection.around(outline)
     # A cell that overlaps the region has its centre within a cell's radius of it; cells are

@@ -9,7 +9,10 @@ bytes are dropped and counted, the latter in constant memory however long it is.
 
 A byte order mark before a line is no part of it. It stands before the first line of a file, and
 files are put one behind another: if it counted before one line and not before another, whose line
-comes first would decide what the next person is called.
+comes first would decide what the next person is called. For the same reason it is no part of an id
+or a name that begins with it, in whatever column, quotation or format that stands
+(`without_marks`): otherwise a person whose id begins with one would be two users of a folder, one
+where the column comes first in its line and one elsewhere, and count up to twice the bound.
 
 A line that is cut says nothing about how its fields are read: that is `sfumato.io.rows`.
 """
@@ -24,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sfumato.io.values import bytes_of, validity
 from sfumato.model.compiled import compiled
 
 LONGEST = 1 << 20
@@ -129,6 +133,41 @@ def behind_marks(data: Array, start: Int, stop: Int) -> Int:
             break
         start += 3
     return start
+
+
+@compiled
+def _begins(ends: Array, data: Array, out: Array) -> None:
+    for i in range(out.size):
+        out[i] = behind_marks(data, np.int64(ends[i]), np.int64(ends[i + 1]))
+
+
+@compiled
+def _moved(begins: Array, data: Array, ends: Array, out: Array) -> None:
+    for i in range(begins.size):
+        for k in range(ends[i + 1] - ends[i]):
+            out[ends[i] + k] = data[begins[i] + k]
+
+
+def without_marks(column: Any) -> Any:
+    """Values without the byte order marks before them; one of nothing else is missing."""
+    ends, data = bytes_of(column)
+    begins = np.empty(len(column), np.int64)
+    _begins(ends, data, begins)
+    marked = begins > ends[:-1]
+    if not marked.any():
+        return column
+    lengths = ends[1:] - begins
+    moved = np.zeros(ends.size, np.int64)
+    np.cumsum(lengths, out=moved[1:])
+    content = np.empty(int(moved[-1]), np.uint8)
+    _moved(begins, data, moved, content)
+    there = validity(column)
+    gone = marked & (lengths == 0)
+    if there.size:
+        gone |= ~there
+    mask = pa.py_buffer(np.packbits(~gone, bitorder="little"))
+    buffers = [mask, pa.py_buffer(moved), pa.py_buffer(content)]
+    return pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
 
 
 @compiled

@@ -4,7 +4,8 @@ One module for every path: CSV lines, Parquet, tables in memory, NDJSON, databas
 comes out for a row depends on that row, its part's `Reading` and the grid's period alone:
 
 * **user**: 64-bit integers, or the bytes of the canonical text (or of binary ids, where all
-  parts hold those). Missing, not UTF-8, or longer than a megabyte (binary: half): no user.
+  parts hold those). The bytes of a text are its canonical text, except that byte order marks before
+  it are no part of it. Missing, not UTF-8, or longer than a megabyte (binary: half): no user.
 * **time**: epoch microseconds, rounded down. `FAR` is outside every period, `BAD` is no time.
 * **place**: 64-bit integers or the bytes of a name; or **lon, lat** in degrees, NaN where a text
   is no number.
@@ -27,6 +28,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sfumato.io import values
+from sfumato.io.lines import without_marks
 from sfumato.io.values import BAD, FAR, bytes_of, numbers, validity, without_rows
 from sfumato.model.events import Reading, TimeEncoding, UserEncoding
 from sfumato.model.time_grid import clock_offsets
@@ -296,9 +298,11 @@ def names_of(column: Any) -> Any:
     ends, data = bytes_of(column)
     if _is_ascii(data[int(ends[0]) : int(ends[-1])]):
         return without_rows(as_bytes(column), np.diff(ends) > LONGEST_VALUE)
+    column = without_marks(as_bytes(column))
+    ends, data = bytes_of(column)
     good = np.empty(len(column), np.bool_)
     values.readable(ends, data, LONGEST_VALUE, good)
-    return without_rows(as_bytes(column), ~good)
+    return without_rows(column, ~good)
 
 
 def _is_ascii(data: NDArray[np.uint8]) -> bool:

@@ -20,9 +20,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sfumato.model.rounding import rounded_up
 from sfumato.published.about import COMPRESSED, CSV, About, is_web, licence_named
 from sfumato.published.manifest import Manifest
-from sfumato.published.statement import noise, rounded_up, whose
+from sfumato.published.statement import noise, whose
 
 Box = tuple[float, float, float, float]
 """West, south, east, north of all places, in degrees."""
@@ -88,7 +89,7 @@ class Described:
             f"Estimated numbers of {privacy.counting} in {found.released.count} "
             f"{found.released.kind} and {found.grid.slots} time slots, {found.grid.days()} "
             f"({found.grid.tz}){exact}. Differentially private: epsilon "
-            f"{rounded_up(privacy.epsilon)}, delta {privacy.delta:g}, protecting "
+            f"{rounded_up(privacy.epsilon)}, delta {rounded_up(privacy.delta)}, protecting "
             f"{whose(privacy.unit, privacy.neighbours)}."
         )
 

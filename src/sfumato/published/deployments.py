@@ -15,8 +15,9 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sfumato.model.rounding import rounded_up
 from sfumato.published.catalogue import Described, slug
-from sfumato.published.statement import adds_up, noise, odds, rounded_up
+from sfumato.published.statement import adds_up, noise, odds
 
 _UNITS = {
     "user-period": "User-level",

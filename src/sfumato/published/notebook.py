@@ -15,8 +15,9 @@ import pyarrow as pa
 import shapely
 from numpy.typing import NDArray
 
+from sfumato.model.rounding import rounded_up
 from sfumato.published.manifest import Manifest
-from sfumato.published.statement import rounded_up, whose
+from sfumato.published.statement import whose
 
 Table = NDArray[np.float64]
 _COLOURS = ("#eef5e4", "#cfe8c3", "#a2d5b8", "#67bcb3", "#3596ab", "#22678f", "#1d3b6b")

@@ -121,6 +121,17 @@ class Factors:
         found: Vector = shared + self.chance_of(places, slots)
         return found
 
+    def spread(self) -> Table:
+        """Standard deviation of what each count's expectation may be off by, without chance: what
+        a map draws as a fact although nobody knows it (`Release.estimation_error`)."""
+        found: Table = np.zeros(self.counts.shape)
+        strengths = self.strengths.reshape(self.counts.shape[0], self.pairs, self.fields)
+        rhythms = self.rhythms.T.astype(np.float32)
+        for pair in range(self.pairs):
+            factor = self.level[pair] + self.places[pair][:, None] + self.slots[pair][None, :]
+            found += np.square(self.counts * factor + strengths[:, pair] @ rhythms)
+        return np.sqrt(found / max(self.pairs, 1))
+
     def estimates(
         self, places: Table, slots: Table, coverage: float | None = None
     ) -> tuple[Vector, Vector, Vector]:

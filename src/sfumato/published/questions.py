@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import cached_property
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 import pyarrow as pa
 import shapely
+from numpy.typing import NDArray
 
 from sfumato.published import asking, usual
 from sfumato.published.answers import (
@@ -35,9 +38,47 @@ from sfumato.published.sql import SECONDS, run_sql
 if TYPE_CHECKING:
     from sfumato.published.release import Release
 
+Numbers = NDArray[np.float64]
+UNCERTAIN = 0.5
+"""Part of a count from which on its error makes it uncertain, as in `density.fitness`."""
+
 
 class Questions:
     """Questions to a release. Every word of a selection is explained at `Release.sum`."""
+
+    @cached_property
+    def estimation_error(self) -> Numbers | None:
+        """Standard deviation of each count's estimation error; `None` where none can be told.
+
+        Chance is left out: even with perfect knowledge of where people usually are, a count of
+        three may come out as five, and an interval says so. What is left is what the noise, the
+        bound and the method leave unknown. It comes from the posterior of a density; of other
+        numbers it is what their intervals hold beyond the chance of whole people.
+        Post-processing of published numbers.
+        """
+        of = _release(self)
+        if of.kind == "density" and of.posterior is not None:
+            return of.posterior.spread()
+        coverage = of.manifest.scheme.interval_coverage
+        if of.kind == "traces" or of.lower is None or of.upper is None or not coverage:
+            return None
+        wide = (of.upper - of.lower) / (2 * NormalDist().inv_cdf(0.5 + coverage / 2))
+        found: Numbers = np.sqrt(np.maximum(np.square(wide) - np.maximum(of.values, 0.0), 0.0))
+        return found
+
+    @property
+    def uncertain(self) -> NDArray[np.bool_] | None:
+        """Counts whose estimation error exceeds half of their value, which maps draw faded; `None`
+        where no error is known.
+
+        Example:
+            >>> week.values[week.uncertain].sum() / week.values.sum()   # doctest: +SKIP
+        """
+        error = self.estimation_error
+        if error is None:
+            return None
+        found: NDArray[np.bool_] = error > UNCERTAIN * np.abs(_release(self).values)
+        return found
 
     def compare(
         self,

@@ -22,6 +22,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, UsageError
+from sfumato.model.extras import optional
+from sfumato.model.rounding import rounded_up
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.ledger.totals import PER_METRE
 from sfumato.published.estimate import Estimate
@@ -49,7 +51,7 @@ from sfumato.published.selection import (
     Zones,
     select,
 )
-from sfumato.published.statement import rounded_up, statement, take_note
+from sfumato.published.statement import statement, take_note
 from sfumato.published.tables import long_table, promise_in
 
 if TYPE_CHECKING:
@@ -297,12 +299,7 @@ class Release(Questions):
         Raises:
             UsageError: xarray is not installed.
         """
-        try:
-            import xarray
-        except ImportError:
-            raise UsageError(
-                "xarray is not installed.", remedy="Install it with pip install xarray."
-            ) from None
+        xarray = optional("xarray", "A dataset of arrays")
         layers = {
             "count": self.values,
             "median": self.median,

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfumato.errors import SfumatoError
+from sfumato.model.rounding import rounded_up
 from sfumato.privacy.accounting import (
     Method,
     guarantee,
@@ -239,7 +240,8 @@ def statement(
         f"What is promised. These files would have looked almost the same without {who}. "
         "Whatever someone concludes from them about a person, that person's own data change the "
         f"probability of the conclusion by at most {odds(privacy.epsilon)} (epsilon "
-        f"{rounded_up(privacy.epsilon)}) plus {_chance(privacy.delta)} (delta {privacy.delta:g}). "
+        f"{rounded_up(privacy.epsilon)}) plus {_chance(privacy.delta)} (delta "
+        f"{rounded_up(privacy.delta)}). "
         f"{_example(privacy.epsilon, privacy.delta)} {adds_up(privacy.unit)}".strip(),
         f"How. {privacy.bound} {how or _how(manifest)}",
         _together(manifest),
@@ -350,7 +352,7 @@ def _together(manifest: Manifest) -> str:
         f"Together with other releases. With this one, {known} releases about these "
         f"people stand in the holder's ledger, of which {life.releases} count here. "
         f"{_in_all(manifest.privacy.unit)} the change is at most {odds(life.epsilon)} "
-        f"(epsilon {rounded_up(life.epsilon)} at delta {life.delta:g}), if the "
+        f"(epsilon {rounded_up(life.epsilon)} at delta {rounded_up(life.delta)}), if the "
         f"releases were planned beforehand; what is said about any single stretch of time amounts "
         f"to {odds(total.worst_period.epsilon)} at most. However they were chosen, the ledger "
         f"refuses what would pass its limit ({'; '.join(total.caps)})."
@@ -374,7 +376,7 @@ def _operators(manifest: Manifest) -> str:
         f"Together with other releases. Several operators published ({each}). {claim} Nothing was "
         "measured or charged to put them together. With all earlier releases in their ledgers the "
         f"change is at most {odds(life.epsilon)} (epsilon {rounded_up(life.epsilon)} at delta "
-        f"{life.delta:g})."
+        f"{rounded_up(life.delta)})."
     )
 
 
@@ -389,7 +391,7 @@ def per_unit_words(manifest: Manifest) -> str:
     """What everything released loses for each unit; units contain one another."""
     lines = []
     for loss in manifest.privacy.cumulative.per_unit:
-        line = f"{loss.unit}: {_much(loss.epsilon)} at delta {loss.delta:g}"
+        line = f"{loss.unit}: {_much(loss.epsilon)} at delta {rounded_up(loss.delta)}"
         if loss.whole_records is not None:
             line += (
                 " for someone who is there all the time; releases for whole records alone, which a "
@@ -409,14 +411,6 @@ def per_unit_words(manifest: Manifest) -> str:
 
 def _much(epsilon: float | None) -> str:
     return "no bound" if epsilon is None else f"epsilon {rounded_up(epsilon)}"
-
-
-def rounded_up(value: float, figures: int = 3) -> str:
-    """So many figures, never less than the value but for a rounding error."""
-    if value <= 0 or not math.isfinite(value):
-        return f"{value:g}"
-    scale = 10.0 ** (figures - 1 - math.floor(math.log10(value)))
-    return f"{math.ceil(value * scale * (1 - 1e-12)) / scale:.{figures}g}"
 
 
 def _example(epsilon: float, delta: float) -> str:

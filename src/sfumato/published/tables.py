@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sfumato.io.write import PARQUET, write_atomically, write_csv_parts
+from sfumato.model.rounding import rounded_up
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.about import COMPRESSED, CSV, About, csv_name, licence_named
 from sfumato.published.lines import CITY_TABLE
@@ -404,6 +405,7 @@ def _cite(manifest: Manifest) -> str:
     return (
         f"{whose} ({year}). {manifest.title}: estimated {privacy.counting} by place and "
         f"time, {manifest.grid.days()}. Differentially private "
-        f"(epsilon {privacy.epsilon:.3g}, delta {privacy.delta:g}, unit {privacy.unit}), made "
+        f"(epsilon {rounded_up(privacy.epsilon)}, delta {rounded_up(privacy.delta)}, unit "
+        f"{privacy.unit}), made "
         f"with sfumato {version}, scheme {manifest.scheme.name}. Release {release.id}."
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from sfumato.engine.local import DropLog
 from sfumato.errors import InputError, UsageError
+from sfumato.model.rounding import rounded_up
 from sfumato.model.source import Progress
 from sfumato.privacy.ledger import Ledger
 from sfumato.published.release import Release
@@ -52,7 +53,7 @@ class Answers:
         lines = [_line(one, self.together) for one in self.answers]
         if self.together and self.answers[0].spend is not None:
             spend = self.answers[0].spend
-            cost = f"epsilon {spend.epsilon:.3g} at delta {spend.delta:g}"
+            cost = f"epsilon {rounded_up(spend.epsilon)} at delta {rounded_up(spend.delta)}"
             lines.append(f"Charged {cost} for all {len(lines):,} together.")
         if self.together and self.answers[0].estimate.plus_minus is not None:
             lines.append(
@@ -70,7 +71,8 @@ def _line(one: Answer, together: bool = False) -> str:
     elif one.spend is None:
         cost = "free: from the release" if one.how == "release" else "free: stored"
     else:
-        cost = f"charged epsilon {one.spend.epsilon:.3g} at delta {one.spend.delta:g}"
+        loss, delta = rounded_up(one.spend.epsilon), rounded_up(one.spend.delta)
+        cost = f"charged epsilon {loss} at delta {delta}"
         cost = "charged together with the others" if together else cost
         cost += ", an interrupted run was finished" if one.how == "resumed" else ""
     clip = f"; a person counts at most {one.clip} times" if (one.clip or 1) > 1 else ""
@@ -85,8 +87,8 @@ def _plan_line(one: QuestionPlan) -> str:
     known = "" if one.known is None else f"; known already: {one.known.estimate}"
     no = "" if one.refusal is None else "; the budget does not allow it"
     return (
-        f"± {one.price.plus_minus:,.4g} (90 %) for epsilon {spend.epsilon:.3g} at delta "
-        f"{spend.delta:g}  {one.told}{known}{no}"
+        f"± {one.price.plus_minus:,.4g} (90 %) for epsilon {rounded_up(spend.epsilon)} at delta "
+        f"{rounded_up(spend.delta)}  {one.told}{known}{no}"
     )
 
 

@@ -9,8 +9,9 @@ Drawn with matplotlib from the release folder alone; the same folder gives the s
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +21,26 @@ from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
 from sfumato.io.write import make_folder, write_atomically
-from sfumato.model.places import PlaceKind
+from sfumato.model.extras import optional
 from sfumato.published.release import Release, as_release
-from sfumato.reports.encode import areas_km2, project
+from sfumato.reports.classes import (
+    bar_text,
+    faded,
+    measured,
+    scale_bar,
+    sequential,
+    shown_bounds,
+)
+from sfumato.reports.encode import project
 from sfumato.reports.privacy_label import label_facts, load_words, upward
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KINDS = ("map", "series", "strip")
-_SHARES = (0.12, 0.32, 0.53, 0.73, 0.88, 0.97)
+_LINES = "#1b1d2680"
+_GROUND, _MISSING, _INK, _HATCH = "#e4e2db", "#d8d6d0", "#1b1d26", "\\\\\\\\"
+"""The page's ground, on which uncertain places fade; its grey; its ink; falling lines."""
 
 
 def plot(
@@ -43,7 +54,13 @@ def plot(
     return _drawn(as_release(folder), kind, slot, zone)
 
 
-def _drawn(release: Release, kind: str, slot: int | None = None, zone: str | None = None) -> Figure:
+def _drawn(
+    release: Release,
+    kind: str,
+    slot: int | None = None,
+    zone: str | None = None,
+    bounds: Mapping[str, list[float]] | None = None,
+) -> Figure:
     _matplotlib()
     if kind not in KINDS:
         raise UsageError(f"There is no figure {kind!r}.", remedy=f"Take {', '.join(KINDS)}.")
@@ -52,18 +69,25 @@ def _drawn(release: Release, kind: str, slot: int | None = None, zone: str | Non
     if zone is not None and zone not in release.ids:
         raise UsageError(f"There is no zone {zone!r}.", remedy="Zones are named by their ids.")
     if kind == "map":
-        return _map(release, _busiest(release) if slot is None else slot)
+        return _map(release, _busiest(release) if slot is None else slot, bounds)
     return _series(release, zone) if kind == "series" else _strip(release)
 
 
-def write_figures(folder: str | Path | Release, out: str | Path) -> list[Path]:
-    """PNG and SVG of every figure the release allows (no map without outlines)."""
+def write_figures(
+    folder: str | Path | Release,
+    out: str | Path,
+    bounds: Mapping[str, list[float]] | None = None,
+) -> list[Path]:
+    """PNG and SVG of every figure the release allows (no map without shapes of places).
+
+    `bounds` are the page's, where it shows several releases.
+    """
     release = as_release(folder)
     target = make_folder(Path(out))
-    kinds = [k for k in KINDS if k != "map" or _outlines(release) is not None]
+    kinds = [k for k in KINDS if k != "map" or release.geometry is not None]
     written = []
     for kind in kinds:
-        drawn = _drawn(release, kind)
+        drawn = _drawn(release, kind, bounds=bounds)
         for suffix, save in (("png", png), ("svg", svg)):
             path = target / f"{kind}.{suffix}"
             write_atomically(path, save(drawn))
@@ -85,45 +109,86 @@ def svg(drawn: Figure) -> Callable[[Path], None]:
     return save
 
 
-def _map(release: Release, slot: int) -> Figure:
-    from matplotlib.collections import PathCollection
-    from matplotlib.colors import BoundaryNorm, ListedColormap
+def _map(release: Release, slot: int, bounds: Mapping[str, list[float]] | None) -> Figure:
+    """Classes, colours and faded places are those of the page (`reports.classes`)."""
+    from matplotlib.patches import Patch, PathPatch
 
-    shapes = _outlines(release)
+    shapes = release.geometry
     if shapes is None:
         raise UsageError(
-            "The release has no outlines of zones, so it has no map.",
+            "The release has no shapes of places, so it has no map.",
             remedy="Draw the series or the strip instead.",
         )
-    areas = np.array(areas_km2(shapes))
-    per = np.where(areas > 0, areas, np.nan)[:, None]
-    dense = release.values / per
-    lowest = min(0.0, float(np.nanmin(dense)))
-    bounds = np.unique([_round(v) for v in np.nanquantile(dense, _SHARES)])
-    bounds = bounds[bounds > lowest]  # where most zones are empty, most quantiles are zero
-    # A quantile near the top may be rounded to above it.
-    edges = [lowest, *bounds, max(float(np.nanmax(dense)), *bounds, lowest) + 1]
-    drawn, axes = new_figure((6.4, 5.6))
-    colours = _colours("YlGnBu", len(edges) - 1)
-    lon, lat = shapely.get_coordinates(shapely.envelope(shapes)).mean(axis=0)
-    collection = PathCollection(
-        [_path(shape, float(lon), float(lat)) for shape in shapes],
-        cmap=ListedColormap(colours).with_extremes(bad="#d8d6d0"),
-        norm=BoundaryNorm(edges, len(colours)),
-        edgecolors="white",
-        linewidths=0.3 if len(shapes) > 200 else 0.6,
-    )
-    collection.set_array(np.ma.masked_invalid(dense[:, slot]))
-    axes.add_collection(collection)
+    tables = measured(release)
+    measure = next(iter(tables))
+    edges = (bounds or shown_bounds([tables]))[measure]
+    colours = sequential(len(edges) + 1)
+    shown = tables[measure][:, slot]
+    kinds = np.digitize(shown, edges)
+    unsure = np.zeros(shown.size, bool) if release.uncertain is None else release.uncertain[:, slot]
+    drawn, axes = new_figure((7.0, 5.6))
+    middle = shapely.get_coordinates(shapely.envelope(shapes)).mean(axis=0)
+    lon, lat = float(middle[0]), float(middle[1])
+    fine = 0.3 if len(shapes) > 200 else 0.6
+    for shape, value, kind, doubt in zip(shapes, shown, kinds, unsure, strict=True):
+        known = bool(np.isfinite(value))
+        look = {
+            "facecolor": _MISSING if not known else _colour(colours[kind], doubt),
+            "hatch": _HATCH if doubt and known else None,
+        }
+        if shapely.get_dimensions(shape) == 0:
+            x, y = project(shapely.get_coordinates(shape), lon, lat)[0]
+            axes.scatter([x], [y], s=46, edgecolors="#1b1d26", linewidths=0.5, **look)
+        elif not (shapely.is_missing(shape) or shapely.is_empty(shape)):
+            outline = _path(shape, lon, lat)
+            axes.add_patch(PathPatch(outline, edgecolor="white", linewidth=fine, **look))
+            if look["hatch"]:  # the hatch takes the colour of the edge, which is white
+                over = {"facecolor": "none", "edgecolor": _LINES, "linewidth": 0, "hatch": _HATCH}
+                axes.add_patch(PathPatch(outline, **over))
     axes.autoscale_view()
     axes.set_aspect("equal")
     axes.set_axis_off()
-    bar = drawn.colorbar(collection, ax=axes, shrink=0.7, spacing="uniform", format="{x:,.4g}")
-    bar.ax.set_title(f"{_unit(release)}\nper km²", fontsize=8, loc="left")
-    bar.set_ticks(bounds.tolist())
+    _bar(axes)
+    named = [Patch(facecolor=c, edgecolor="#80808060") for c in reversed(colours)]
+    texts = class_names(edges)[::-1]
+    if unsure.any():
+        named.append(Patch(facecolor=_GROUND, edgecolor=_LINES, hatch=_HATCH, linewidth=0))
+        texts.append("uncertain: error over\nhalf of the value")
+    if not np.isfinite(shown).all():
+        named.append(Patch(facecolor=_MISSING))
+        texts.append("no number")
+    per = "km²" if measure == "density" else release.manifest.released.kind.removesuffix("s")
+    axes.legend(
+        named, texts, title=f"{_unit(release)} per {per}", loc="upper left",
+        bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=8, title_fontsize=8,
+        alignment="left", borderaxespad=0.0,
+    )  # fmt: skip
     start = release.grid.start(slot)
     axes.set_title(f"{start:%A %d %B %Y, %H:%M} ({start.tzname()})", fontsize=10, loc="left")
     return _signed(drawn, release)
+
+
+def class_names(edges: Sequence[float]) -> list[str]:
+    """What each class holds, as the page's legend says it."""
+    if not edges:
+        return [""]
+    said = [f"{edge:,.6g}" for edge in edges]
+    between = [f"{low} – {high}" for low, high in pairwise(said)]
+    return [f"< {said[0]}", *between, f"≥ {said[-1]}"]
+
+
+def _colour(colour: str, doubt: bool) -> str:
+    return faded(colour, _GROUND) if doubt else colour
+
+
+def _bar(axes: Any) -> None:
+    """A scale bar; the plane is in metres."""
+    left, right = axes.get_xlim()
+    bottom, top = axes.get_ylim()
+    metres, _ = scale_bar(1.0, 0.22 * (right - left))
+    x, y, tick = left, bottom - 0.02 * (top - bottom), 0.012 * (top - bottom)
+    axes.plot([x, x, x + metres, x + metres], [y + tick, y, y, y + tick], color=_INK, lw=1.2)
+    axes.text(x + metres / 2, y + tick, bar_text(metres), ha="center", va="bottom", fontsize=8)
 
 
 def _series(release: Release, zone: str | None) -> Figure:
@@ -131,7 +196,11 @@ def _series(release: Release, zone: str | None) -> Figure:
     hours = _hours(release)
     if zone is None:
         axes.plot(hours, np.nansum(release.values, axis=0), color="#c2410c", lw=1.6)
-        title = "All zones together (no interval is stated for sums)"
+        ends = _total_ends(release)
+        if ends is not None:
+            axes.fill_between(hours, *ends, color="#c2410c", alpha=0.18)
+        said = "" if ends is not None else " (no interval is stated for sums)"
+        title = f"All {release.manifest.released.kind} together{said}"
     else:
         k = int(np.flatnonzero(release.ids == zone)[0])
         if release.lower is not None and release.upper is not None:
@@ -147,8 +216,20 @@ def _series(release: Release, zone: str | None) -> Figure:
     return _signed(drawn, release)
 
 
+def _total_ends(release: Release) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Ends of the interval of every slot's sum, as the page has them."""
+    if release.total_interval is not None:
+        return release.total_interval[:, 0], release.total_interval[:, 1]
+    if release.posterior is None:
+        return None
+    zones, slots = release.values.shape
+    _, low, high = release.posterior.estimates(np.ones((1, zones)), np.eye(slots))
+    return low, high
+
+
 def _strip(release: Release) -> Figure:
     drawn, axes = new_figure((7.2, 4.2))
+    kind = str(release.manifest.released.kind)
     order = np.argsort(-np.nansum(release.values, axis=1), kind="stable")
     hours = _hours(release)
     image = axes.imshow(
@@ -156,13 +237,14 @@ def _strip(release: Release) -> Figure:
         vmax=float(np.nanquantile(release.values, 0.99)),
         extent=(0, float(hours[-1] + 1), len(order), 0),
     )  # fmt: skip
-    drawn.colorbar(image, ax=axes, label=f"{_unit(release)} per zone and slot", extend="max")
-    axes.set_ylabel("zones, busiest first")
+    drawn.colorbar(image, ax=axes, label=f"{_unit(release)} per {kind[:-1]} and slot", extend="max")
+    axes.set_ylabel(f"{kind}, busiest first")
     _days(axes, release)
     return _signed(drawn, release)
 
 
 def new_figure(size: tuple[float, float]) -> tuple[Figure, Any]:
+    _matplotlib()
     drawn = _shown()(figsize=size, layout="constrained")
     return drawn, drawn.subplots()
 
@@ -185,7 +267,9 @@ def _signed(drawn: Figure, release: Release) -> Figure:
     """Every figure says how private it is."""
     privacy = release.manifest.privacy
     loss = f"ε = {upward(privacy.epsilon)}, δ = {upward(privacy.delta)}, unit {privacy.unit}"
-    warnings = label_facts(release.manifest.model_dump(mode="json"), load_words())["warnings"]
+    warnings = label_facts(
+        release.manifest.model_dump(mode="json"), load_words(kinds=[release.manifest.released.kind])
+    )["warnings"]
     text = " ".join(warnings or ["Differentially private estimates."]) + f" {loss}"
     drawn.supxlabel(text, fontsize=7, color="#5c6070", x=0.01, ha="left")
     return drawn
@@ -224,30 +308,9 @@ def _unit(release: Release) -> str:
     return release.manifest.privacy.counting
 
 
-def _outlines(release: Release) -> NDArray[np.object_] | None:
-    """Outlines of zones; towers have none."""
-    return release.geometry if release.manifest.released.kind == PlaceKind.ZONES else None
-
-
 def _busiest(release: Release) -> int:
     return int(np.argmax(np.nansum(release.values, axis=0)))
 
 
-def _round(value: float) -> float:
-    return float(f"{value:.1g}") if value > 0 else 0.0
-
-
-def _colours(name: str, size: int) -> list[Any]:
-    import matplotlib as mpl
-
-    return list(mpl.colormaps[name](np.linspace(0.05, 1, size)))
-
-
 def _matplotlib() -> None:
-    try:
-        import matplotlib  # noqa: F401 - only asked whether it is there
-    except ImportError:
-        raise UsageError(
-            "Figures need matplotlib, which is not installed.",
-            remedy="Install it with pip install 'sfumato[plots]'.",
-        ) from None
+    optional("matplotlib", "Drawing a figure")

@@ -28,10 +28,12 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import shapely
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, UsageError
 from sfumato.io.write import write_bytes
+from sfumato.reports.classes import per_area, shown_bounds
 from sfumato.reports.encode import encode_numbers, encode_outlines
 from sfumato.reports.page import render
 from sfumato.reports.privacy_label import encode_clock, load_words
@@ -188,7 +190,9 @@ _SIZES = 10
 
 def build_internal_page(evaluation: InternalEvaluation, language: str = "en") -> str:
     """The page of an evaluation. The same evaluation gives the same bytes."""
-    words = load_words(language)
+    shapes = evaluation.geometry
+    towers = shapes is not None and bool((shapely.get_dimensions(shapes) <= 0).all())
+    words = load_words(language, ["towers" if towers else "zones"])
     truth = evaluation.truth
     sizes, edges = size_groups(truth)
     data = {
@@ -206,6 +210,7 @@ def build_internal_page(evaluation: InternalEvaluation, language: str = "en") ->
         "truth": encode_numbers(truth, truth, truth),
         "sizes": [_short(size) for size in edges],
         "bar": evaluation.quality_bar,
+        "bounds": shown_bounds([per_area(truth, evaluation.geometry)]),
         "contenders": [_contender(one, evaluation, sizes) for one in evaluation.contenders],
         "attacks": [
             {

@@ -39,8 +39,16 @@ from sfumato.errors import UsageError
 from sfumato.io.write import write_bytes
 from sfumato.model.source import Progress
 from sfumato.published.release import Release, as_release
+from sfumato.reports.classes import encode_bits, measured, shown_bounds
 from sfumato.reports.encode import encode_numbers, encode_outlines
-from sfumato.reports.privacy_label import Words, encode_clock, fill, label_facts, load_words
+from sfumato.reports.privacy_label import (
+    Words,
+    encode_clock,
+    fill,
+    label_facts,
+    load_words,
+    number_of,
+)
 from sfumato.reports.sums import encode_factors
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+)\.js";\n', re.MULTILINE)
@@ -160,8 +168,8 @@ def build_page(folder: Folders, language: str = "en") -> str:
     given = [folder] if isinstance(folder, Given) else list(folder)
     if not given:
         raise UsageError("A page needs at least one release.", remedy="Name its folder.")
-    words = load_words(language)
     releases = sorted(map(as_release, given), key=lambda r: int(r.grid.edges[0]))
+    words = load_words(language, {r.manifest.released.kind for r in releases})
     data = encode_releases(releases, words)
     first = data["releases"][0]["facts"]
     return render(
@@ -232,6 +240,8 @@ def encode_releases(releases: Sequence[Release], words: Words) -> dict[str, Any]
                 | _how_far(release, words),
             }
         )
+        if release.uncertain is not None:
+            entries[-1]["uncertain"] = encode_bits(release.uncertain)
         if release.posterior is not None:
             entries[-1]["sums"] = encode_factors(release.posterior)
         if release.total_interval is not None:
@@ -239,7 +249,8 @@ def encode_releases(releases: Sequence[Release], words: Words) -> dict[str, Any]
                 [round(float(end), 2) if np.isfinite(end) else None for end in ends]
                 for ends in release.total_interval.T
             ]
-    return {"maps": maps, "releases": entries}
+    bounds = shown_bounds([measured(r) for r in releases])
+    return {"maps": maps, "releases": entries, "bounds": bounds}
 
 
 def _how_far(release: Release, words: Words) -> dict[str, str]:
@@ -247,11 +258,12 @@ def _how_far(release: Release, words: Words) -> dict[str, str]:
     grid, last = release.grid, release.grid.end(-1)
     if release.kind != "stream":
         return {}
+    slots = number_of("slots", grid.slots, words)
     if not release.sealed and last < datetime.fromisoformat(release.manifest.grid.end):
         time = f"{last:%Y-%m-%d %H:%M} {last.tzname()}"
-        return {"as_of": fill(words["page"]["as_of"], time=time, tz=grid.tz, n=grid.slots)}
+        return {"as_of": fill(words["page"]["as_of"], time=time, tz=grid.tz, slots=slots)}
     if grid.slots < release.manifest.grid.slots:
-        return {"last": fill(words["page"]["last"], n=grid.slots)}
+        return {"last": fill(words["page"]["last"], slots=slots)}
     return {}
 
 
@@ -288,8 +300,9 @@ def report(
 
         if progress is not None:
             progress("drawing figures", -1.0)
+        bounds = shown_bounds([measured(r) for r in found])  # those of the page
         for release in found:
             home = Path(figures)
             target = home if len(found) == 1 else home / release.folder.absolute().name
-            written += write_figures(release, target)
+            written += write_figures(release, target, bounds)
     return written

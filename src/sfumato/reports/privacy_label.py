@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 import string
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from importlib import resources
 from typing import Any
@@ -22,16 +23,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.model.rounding import rounded_up
 from sfumato.model.time_grid import MICROSECONDS, zone
 
 Words = dict[str, Any]
 
 
-def load_words(language: str = "en") -> Words:
-    """The table of words of a language."""
+def load_words(language: str = "en", kinds: Iterable[str] = ("zones",)) -> Words:
+    """The table of words of a language, about zones or towers; places where it is both or neither.
+
+    Manifests of the first version may name another kind."""
     text = resources.files("sfumato.reports").joinpath(f"words/{language}.json").read_text("utf-8")
+    found = set(kinds)
+    known = json.loads(text)["places"]
+    nouns = known.get(found.pop() if len(found) == 1 else "both", known["both"])
+    for gap, noun in nouns.items():
+        text = text.replace(f"{{{gap}}}", noun)
     words: Words = json.loads(text)
     return words
+
+
+def number_of(what: str, n: int, words: Words) -> str:
+    """So many `places` or `slots`, in the words of a page: 1 zone, 12 zones."""
+    return fill(words["number_of"][what][n != 1], n=f"{n:,}")
 
 
 def fill(template: str, **values: object) -> str:
@@ -94,10 +108,12 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
     row("protects", protects, str(privacy.get("neighbours") or ""))
     epsilon, delta = _number(privacy.get("epsilon")), _number(privacy.get("delta"))
     if epsilon is not None:
-        row("epsilon", upward(epsilon), fill(label["epsilon_note"], change=_change(epsilon, words)))
-    if delta is not None:
-        row("delta", upward(delta), _chance(delta, words))
-    _cumulative(privacy, row, words)
+        # One epsilon on the label, never without its delta: what all releases come to has another
+        # delta, and stands above the map (`spent`).
+        loss = fill(label["loss_value"], epsilon=upward(epsilon), delta=_or_unknown(delta))
+        note = fill(label["epsilon_note"], change=_change(epsilon, words))
+        row("loss", loss, note if delta is None else f"{note} {_chance(delta, words)}")
+    spent = _cumulative(privacy, row, words)
     counting = privacy.get("counting")
     how = "stream" if manifest.get("kind") == "stream" else str(counting)
     fold = {key: str(value)[:10] for key, value in _part(grid, "fold").items()}
@@ -119,8 +135,6 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
     software = manifest.get("software")
     version = software.get("sfumato") if isinstance(software, dict) else None
     about = _part(manifest, "about")
-    for term in ("publisher", "licence", "contact"):
-        row(term, about.get(term))
     row("software", f"sfumato {version}" if version else None)
     return {
         "rows": rows,
@@ -137,7 +151,12 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
         "tz": str(grid.get("tz") or ""),
         **({"period": fill(words["page"]["folded"], **fold)} if fold else {}),
         "warnings": _warnings(manifest, scheme, words),
-        "caveats": _texts(manifest.get("caveats")),
+        "caveats": [*_texts(manifest.get("caveats")), *spent],
+        "about": {
+            term: str(about[term])
+            for term in ("publisher", "licence", "contact")
+            if about.get(term)
+        },
         "not_covered": _texts(manifest.get("not_covered")),
     }
 
@@ -154,26 +173,30 @@ def figure(value: float) -> str:
 
 def upward(value: float) -> str:
     """The same, but never less than the value: a privacy loss is not rounded down."""
-    if value <= 0:
-        return figure(value)
-    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return figure(math.ceil(value / unit * (1 - 1e-12)) * unit)
+    return figure(float(rounded_up(value)))
 
 
-def _cumulative(privacy: dict[str, Any], row: Any, words: Words) -> None:
+def _cumulative(privacy: dict[str, Any], row: Any, words: Words) -> list[str]:
+    """How many releases there were, as a row; and what several come to, as a sentence."""
     total = _part(privacy, "cumulative")
     life, known = _part(total, "lifetime"), _number(total.get("releases"))
     spent, releases = _number(life.get("epsilon")), life.get("releases")
     if spent is None or total.get("datasets") == []:  # a stream of the first version does not tell
-        return
-    delta = _number(life.get("delta"))
-    note = fill(words["label"]["cumulative_note"], delta="?" if delta is None else upward(delta))
-    key = "cumulative_one" if releases == 1 else "cumulative_many"
-    if known is not None and known != releases:  # streams for days or windows, locations
-        key = "cumulative_part"
-    many = "?" if known is None else f"{known:.0f}"
-    text = fill(words["label"][key], n=releases, all=many, epsilon=upward(spent))
-    row("cumulative", text, note)
+        return []
+    every = releases if known is None else round(known)
+    if every == releases == 1:
+        row("cumulative", words["label"]["cumulative_one"])
+        return []
+    # Not all are for this unit: streams for days or windows, locations.
+    key = "cumulative_many" if every == releases else "cumulative_part"
+    text = fill(words["label"][key], n=releases, all=every)
+    row("cumulative", text, words["label"]["cumulative_note"])
+    delta = _or_unknown(_number(life.get("delta")))
+    return [fill(words["label"]["spent"], all=every, epsilon=upward(spent), delta=delta)]
+
+
+def _or_unknown(delta: float | None) -> str:
+    return "?" if delta is None else upward(delta)
 
 
 def _protects(unit: str, words: Words) -> str:

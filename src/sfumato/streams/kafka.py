@@ -39,7 +39,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -48,6 +47,7 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError, UsageError
 from sfumato.io.files import unreadable
 from sfumato.io.formats import json_positions
+from sfumato.model.extras import optional
 from sfumato.model.time_grid import MICROSECONDS, TimeGrid
 from sfumato.streams.input import Dated, Item, Options, Tick, line_rules, machine_clock
 
@@ -425,15 +425,8 @@ class TopicFeed:
         )
 
 
-def _client() -> ModuleType:
-    try:
-        import confluent_kafka
-    except ImportError:
-        raise UsageError(
-            "Reading a topic needs confluent-kafka.",
-            remedy="Install it with pip install 'sfumato[kafka]'.",
-        ) from None
-    return confluent_kafka
+def _client() -> Any:
+    return optional("confluent_kafka", "Reading a topic")
 
 
 def _passing(known: Any, error: Any) -> bool:

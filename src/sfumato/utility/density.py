@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
+from sfumato.utility.earth_mover import earth_mover_series
 
 Table = NDArray[np.float64]
 
@@ -196,9 +197,6 @@ def evaluate_table(
         if k < truth.shape[0]:
             by_slot[f"top_{k}"] = top_k_agreement(truth, released, k)
     if earth_mover:
-        # Here alone: with it comes POT, which takes as long to load as all of this.
-        from sfumato.utility.earth_mover import earth_mover_series
-
         moved = earth_mover_series(truth, released, distances, progress)
         by_slot["earth_mover_m"] = moved.metres
         if moved.groups is not None:

@@ -62,3 +62,12 @@ def test_the_split_by_home_matches_everybody_once(monkeypatch: pytest.MonkeyPatc
     split = match_fragments(one, other)
     assert sorted(split.tolist()) == list(range(300))
     assert least - 1e-9 <= gain[np.arange(300), split].sum() < 1.3 * least
+
+
+def test_the_gain_of_some_is_that_of_all() -> None:
+    rng = np.random.default_rng(5)
+    one = Visits.of(rng.integers(0, 50, (30, 9)).astype(np.int32))
+    other = Visits.of(rng.integers(20, 70, (40, 5)).astype(np.int32))
+    rows, columns = rng.permutation(30)[:7], rng.permutation(40)[:11]
+    some = information_gain(one, other, rows, columns)
+    assert np.array_equal(some, information_gain(one, other)[np.ix_(rows, columns)])

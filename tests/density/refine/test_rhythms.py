@@ -85,7 +85,7 @@ def test_errors_of_the_temporal_filter_have_its_variance_and_lack_what_was_remov
     centres = rng.random((40, 2)) * 3000
     for in_space in (None, SpatialFilter(centres).apply):
         found = wiener(rows, 9.0, WEEK, removed, in_space)
-        draws = found.errors(np.random.default_rng(5), 400)
+        draws = np.array([*found.errors(np.random.default_rng(5), 400)])
         assert draws.shape == (400, 40, 168)
         np.testing.assert_allclose(draws @ removed, 0, atol=1e-8)
         assert np.abs(draws.mean(axis=0)).max() < 6 * np.sqrt(found.variance.max() / 400)
@@ -98,11 +98,11 @@ def test_errors_of_long_periods_are_those_of_their_spans() -> None:
     found = wiener(
         np.random.default_rng(6).normal(0, 2, (4, 450)), 1.0, calendar(450, 15), np.zeros((450, 0))
     )
-    draws = found.errors(np.random.default_rng(7), 200)
+    draws = np.array([*found.errors(np.random.default_rng(7), 200)])
     assert draws.shape == (200, 4, 450)
     assert draws.var() == pytest.approx(found.variance.mean(), rel=0.1)
     still = wiener(np.ones((2, 168)), 0.0, WEEK, np.zeros((168, 0)))  # nothing is noisy
-    assert not still.errors(np.random.default_rng(8), 3).any()
+    assert not any(one.any() for one in still.errors(np.random.default_rng(8), 3))
 
 
 def test_raking_meets_both_margins() -> None:

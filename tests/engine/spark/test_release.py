@@ -205,7 +205,7 @@ def test_the_command_alone_leaves_no_file_and_no_record_in_its_log(shop: Shop) -
     events.write_text("user,time,tower\n" + "\n".join(lines) + "\n")
     command = [sys.executable, "-m", "sfumato.cli.main", "release", str(events)]
     command += ["--engine", "spark", "--master", "local[1]", "--out", str(shop.home / "day")]
-    command += ["--ledger", str(shop.home / "ledger.sqlite"), *shop.flags()]
+    command += ["--ledger", str(shop.home / "ledger.sqlite"), "--keep-key", *shop.flags()]
     scratch = shop.home / "tmp"
     scratch.mkdir()
     env = os.environ | {"TMPDIR": str(scratch)}
@@ -214,6 +214,17 @@ def test_the_command_alone_leaves_no_file_and_no_record_in_its_log(shop: Shop) -
     assert "SECRET" not in done.stdout + done.stderr
     assert shop.charges() == 1
     assert list(scratch.iterdir()) == []
+    # By the key that was kept, one machine makes the same files and pays nothing.
+    again = shop.home / "check" / "day"
+    again.parent.mkdir()
+    at = command.index("--engine")
+    command[at : at + 6] = ["--engine", "local", "--out", str(again)]
+    done = subprocess.run([*command, "--name", "day"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "with the same bytes" in done.stdout
+    for path in (shop.home / "day").iterdir():
+        assert path.read_bytes() == (again / path.name).read_bytes()
+    assert shop.charges() == 1
 
 
 def test_a_source_that_is_opened_twice_reads_twice(shop: Shop, spark: Any, town: Any) -> None:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from sfumato.engine.spark.files import LITTLE, is_little
+from sfumato.engine.spark.session import settings_for
 from sfumato.engine.spark.source import CROWDED, MOST_TASKS, ROWS_PER_TASK, excess, tasks_for
 
 
@@ -19,3 +25,33 @@ def test_many_rows_are_not_one_busy_user() -> None:
 def test_tasks_follow_the_rows_until_there_are_very_many() -> None:
     asked = [0, ROWS_PER_TASK * 3, ROWS_PER_TASK * 3 + 1, 70_000_000_000]
     assert [tasks_for(rows, ROWS_PER_TASK) for rows in asked] == [2, 3, 4, MOST_TASKS]
+    assert tasks_for(100, ROWS_PER_TASK, 1) == 1
+
+
+def test_little_is_told_by_the_files_of_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/1.csv").write_bytes(b"x" * 10)
+    assert is_little(tmp_path)
+    assert is_little([str(tmp_path / "a/1.csv"), tmp_path / "a"])
+    with (tmp_path / "a/2.csv").open("wb") as file:
+        file.truncate(LITTLE)
+    assert not is_little(tmp_path)
+    for elsewhere in ("db.table", "hdfs://host/file", "x" * 5000, 7, tmp_path / "none"):
+        assert not is_little(elsewhere)
+
+
+def test_a_quick_start_is_never_above_what_somebody_has_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name, setup = "spark.driver.extraJavaOptions", "spark.sql.adaptive.enabled"
+    for variable in ("SPARK_HOME", "SPARK_CONF_DIR", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"):
+        monkeypatch.delenv(variable, raising=False)
+    for master in (None, "local", "local[2]", "local[*]"):
+        assert "SerialGC" in settings_for(master, {}, short=True)[name]
+        assert name not in settings_for(master, {}, short=False)
+    found = settings_for("local[2]", {name: "-Xss9m", setup: "true"}, short=True)
+    assert (found[name], found[setup]) == ("-Xss9m", "true")
+    for master in ("yarn", "spark://host:7077", "local-cluster[2,1,1024]"):
+        assert name not in settings_for(master, {}, short=True)
+    monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
+    assert name not in settings_for(None, {}, short=True)

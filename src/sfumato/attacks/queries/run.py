@@ -254,7 +254,7 @@ def write(found: QueriesAttacked, folder: Path) -> tuple[list[Path], str]:
         picture = draw(found.scores)
         write_bytes(written[2], picture, mode=0o600)
     except UsageError as error:  # the picture is optional, the numbers are not
-        remark = f"no picture: {error.problem}"
+        remark = f"no picture: {error}"
         written.pop()
     write_bytes(written[1], page(found, picture).encode(), mode=0o600)
     return written, remark

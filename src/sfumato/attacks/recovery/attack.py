@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from sfumato.attacks.recovery.linking import Link, link_days
-from sfumato.attacks.recovery.transport import deal, transport
+from sfumato.attacks.recovery.transport import deal, network_simplex, transport
 from sfumato.attacks.trajectories import Cells, Fill, Ground, whole_people
 from sfumato.errors import UsageError
 from sfumato.model.time_grid import Clock
@@ -96,6 +96,8 @@ def link_day(
     metres = np.zeros(slots - 1)
     gap = 0.0
     how = solver.chosen(now.size)
+    if how is Solver.CELLS:
+        network_simplex()
     for t in range(slots - 1):
         expected = ground.predicted(way[t - 1], now) if predict and t and not night[t] else now
         if how is Solver.PEOPLE:

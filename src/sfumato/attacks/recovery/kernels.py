@@ -67,23 +67,40 @@ def common_mass(
     columns: Ints,
 ) -> Floats:
     """Sum over common cells of (w+f) ln(w+f) - w ln w - f ln f, for rows x columns."""
+    # Who of the columns was in a cell, and how often: only cells in common are looked at.
+    # Blocks of a few people are many, so that nothing here passes over everybody.
+    most, w_most, f_most = 1, 0, 0
+    for a in rows:
+        for i in range(starts[a], starts[a + 1]):
+            most, w_most = max(most, cells[i] + 1), max(w_most, often[i])
+    for b in columns:
+        for j in range(other_starts[b], other_starts[b + 1]):
+            most, f_most = max(most, other_cells[j] + 1), max(f_most, other_often[j])
+    ends = np.zeros(most + 1, np.int64)
+    for b in columns:
+        for j in range(other_starts[b], other_starts[b + 1]):
+            ends[other_cells[j] + 1] += 1
+    for cell in range(most):
+        ends[cell + 1] += ends[cell]
+    at = ends[:-1].copy()
+    who = np.empty(ends[most], np.int64)
+    visits = np.empty(ends[most], np.int64)
+    for b in range(len(columns)):
+        for j in range(other_starts[columns[b]], other_starts[columns[b] + 1]):
+            cell = other_cells[j]
+            who[at[cell]], visits[at[cell]] = b, other_often[j]
+            at[cell] += 1
+    n_log_n = np.zeros(w_most + f_most + 1)
+    for n in range(1, n_log_n.size):
+        n_log_n[n] = n * math.log(n)
     out = np.zeros((len(rows), len(columns)))
     for a in range(len(rows)):
-        for b in range(len(columns)):
-            i, i_end = starts[rows[a]], starts[rows[a] + 1]
-            j, j_end = other_starts[columns[b]], other_starts[columns[b] + 1]
-            total = 0.0
-            while i < i_end and j < j_end:
-                if cells[i] < other_cells[j]:
-                    i += 1
-                elif cells[i] > other_cells[j]:
-                    j += 1
-                else:
-                    w, f = float(often[i]), float(other_often[j])
-                    total += (w + f) * math.log(w + f) - w * math.log(w) - f * math.log(f)
-                    i += 1
-                    j += 1
-            out[a, b] = total
+        shared = out[a]
+        for i in range(starts[rows[a]], starts[rows[a] + 1]):
+            w = often[i]
+            for k in range(ends[cells[i]], ends[cells[i] + 1]):
+                f = visits[k]
+                shared[who[k]] += n_log_n[w + f] - n_log_n[w] - n_log_n[f]
     return out
 
 

@@ -17,9 +17,9 @@ The sparse problems are solved by the network simplex of POT (Bonneel et al. 201
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import ot
 from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.spatial import cKDTree
@@ -27,6 +27,7 @@ from scipy.spatial import cKDTree
 from sfumato.attacks.recovery import kernels
 from sfumato.attacks.trajectories import Cells, Ground
 from sfumato.errors import SfumatoError
+from sfumato.model.extras import optional
 
 _NEIGHBOURS = 32
 _ADD = 16
@@ -118,11 +119,21 @@ def _solve(s: Cells, a: Cells, k: Cells, b: Cells, ground: Ground) -> Transport:
     raise SfumatoError("The transport problem did not reach its optimum.")
 
 
+def network_simplex() -> Any:
+    """POT, which is optional: an attack asks for it before its first step."""
+    return optional(
+        "ot",
+        "Recovering the trajectories of many people (the solver cells)",
+        instead="Or take the `solver` people, which is as exact and cubic in people.",
+    )
+
+
 def _sparse(
     a: Cells, b: Cells, i: Cells, j: Cells, metres: NDArray[np.float64]
 ) -> tuple[coo_matrix, NDArray[np.float64], NDArray[np.float64]]:
     # An arc of no length would be dropped from a sparse matrix; none is left after staying.
     cost = coo_matrix((metres, (i, j)), shape=(a.size, b.size))
+    ot = network_simplex()
     flow, log = ot.emd(
         a.astype(np.float64),
         b.astype(np.float64),

@@ -24,8 +24,6 @@ whose mean place is nearest, which needs no training.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +32,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from sfumato.errors import UsageError
+from sfumato.model.extras import missing, optional
 from sfumato.model.traces import MICROSECONDS, Traces
 from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.noise.planar import Strength
@@ -123,7 +122,7 @@ _CLIP = 1.0
 
 def available() -> bool:
     """Whether torch is installed."""
-    return importlib.util.find_spec("torch") is not None
+    return not missing("rnn")
 
 
 def classify(
@@ -207,12 +206,7 @@ def _nearest(windows: Windows) -> NDArray[np.int64]:
 
 
 def _torch() -> Any:
-    try:
-        return importlib.import_module("torch")
-    except ImportError:
-        raise UsageError(
-            "The recurrent classifier needs torch.", remedy="Install sfumato[rnn]."
-        ) from None
+    return optional("torch", "The recurrent classifier")
 
 
 def _network(torch: Any, classes: int, units: int) -> Any:

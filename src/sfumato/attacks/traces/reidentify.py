@@ -19,10 +19,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.attacks.traces.kernels import matching_users, topsoe
+from sfumato.model.sphere import EARTH_RADIUS_M
 from sfumato.model.traces import MICROSECONDS, Traces
 from sfumato.traces.cells import Cells
 
 SIDE_M = 800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Globe:
+    """Cells of about `side_m` everywhere: for traces on several continents, which no plane holds.
+
+    Belts of one height; each is divided into as many cells as its own circle of latitude holds, so
+    that a cell is as wide in Oslo as in Singapore. Heat maps are sparse, so its size costs nothing.
+    """
+
+    side_m: float = SIDE_M
+
+    @property
+    def size(self) -> int:
+        return self._belts * self._around
+
+    @property
+    def _belts(self) -> int:
+        return math.ceil(math.pi * EARTH_RADIUS_M / self.side_m)
+
+    @property
+    def _around(self) -> int:
+        return math.ceil(2 * math.pi * EARTH_RADIUS_M / self.side_m)
+
+    def index(self, lon: NDArray[np.float64], lat: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Cell of each point; the date line is no border."""
+        belts = self._belts
+        belt = np.clip(np.floor((lat + 90.0) / 180.0 * belts), 0, belts - 1)
+        middle = np.radians((belt + 0.5) / belts * 180.0 - 90.0)
+        around = np.maximum(np.floor(np.cos(middle) * self._around), 1.0)
+        column = np.minimum(np.floor((lon + 180.0) % 360.0 / 360.0 * around), around - 1)
+        return np.asarray(belt * self._around + column, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +77,7 @@ class Linkage:
         return 1.0 / max(self.profiles, 1)
 
 
-def link(known: Traces, attacked: Traces, cells: Cells) -> Linkage:
+def link(known: Traces, attacked: Traces, cells: Cells | Globe) -> Linkage:
     """Link every user of `attacked` to the user of `known` with the most similar heat map."""
     mine, from_a, cell_a, share_a = _profiles(attacked, cells)
     theirs, from_b, cell_b, share_b = _profiles(known, cells)
@@ -60,7 +93,7 @@ def halves(traces: Traces) -> tuple[Traces, Traces]:
 
 
 def _profiles(
-    traces: Traces, cells: Cells
+    traces: Traces, cells: Cells | Globe
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Users, and their heat maps as sorted sparse rows."""
     cell = cells.index(traces.lon, traces.lat)
@@ -87,7 +120,9 @@ class TopPlaces:
         return float((self.sizes < k).mean()) if self.sizes.size else 0.0
 
 
-def top_places(traces: Traces, cells: Cells, number: int, *, ordered: bool = True) -> TopPlaces:
+def top_places(
+    traces: Traces, cells: Cells | Globe, number: int, *, ordered: bool = True
+) -> TopPlaces:
     """Anonymity sets of the N cells with the most fixes; users with fewer cells count as they are.
 
     Ties go to the cell with the smaller number, which is public.
@@ -123,7 +158,13 @@ class Unicity:
 
 
 def unicity(
-    traces: Traces, cells: Cells, points: int, *, slot_s: int = 3600, trials: int = 2000, seed: int
+    traces: Traces,
+    cells: Cells | Globe,
+    points: int,
+    *,
+    slot_s: int = 3600,
+    trials: int = 2000,
+    seed: int,
 ) -> Unicity:
     """Unicity at the resolution of the cells and slots; the seed draws the trials."""
     cell = cells.index(traces.lon, traces.lat)

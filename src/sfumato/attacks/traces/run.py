@@ -16,7 +16,7 @@ from sfumato.attacks.traces.denoise import (
     interpolate,
     moving_average,
 )
-from sfumato.attacks.traces.reidentify import SIDE_M, halves, link, top_places, unicity
+from sfumato.attacks.traces.reidentify import SIDE_M, Globe, halves, link, top_places, unicity
 from sfumato.errors import UsageError
 from sfumato.model.sphere import great_circle
 from sfumato.model.traces import Box, Traces
@@ -71,8 +71,8 @@ def page(results: dict[str, Any]) -> str:
         table(["an adversary's guess", "mean error", "median error"], errors),
         "<h2>Somebody who stays in one place</h2>",
         table(["independent reports of it", "error of the most likely place"], still),
-        "<h2>Who they are</h2><p>Second half of the period linked to heat maps of the first; "
-        f"guessing gets {results['linkage_by_chance']:.1%}.</p>",
+        f"<h2>Who they are</h2><p>{_where(results['region'])} Second half of the period "
+        f"linked to heat maps of the first; guessing gets {results['linkage_by_chance']:.1%}.</p>",
         table(["reports", "linked to their user"], linked),
         "<p>Trials in which so many known points of a trace (cell of 800 m, hour) fit one user "
         "only:</p>",
@@ -84,6 +84,13 @@ def page(results: dict[str, Any]) -> str:
     if "classifier" in results:
         parts.insert(-1, _classifier(results["classifier"]))
     return "\n".join(parts) + "\n"
+
+
+def _where(region: list[float] | str) -> str:
+    """Whom the figures are about."""
+    if isinstance(region, str):
+        return f"Fixes anywhere, in cells of 800 m over {escape(region)}."
+    return f"Fixes within {', '.join(f'{side:.2f}' for side in region)} (west to north)."
 
 
 def _classifier(results: dict[str, Any]) -> str:
@@ -102,6 +109,8 @@ def _shares(by_reports: dict[str, dict[str, float]], what: str) -> str:
 
 
 MOST_CELLS = 4_000_000
+"""Cells of 800 m in a square of 1,600 km: beyond it a plane's cells are no longer alike."""
+GLOBE = "the globe"
 _AVERAGED = 9
 _REPORTS = (1, 10, 100, 1000, 10_000)
 
@@ -148,11 +157,17 @@ def _error(true: Traces, guess: Traces) -> dict[str, float]:
 
 def _recognition(true: Traces, forms: dict[str, Traces], box: Box | None) -> dict[str, Any]:
     area = box or _middle(true)
-    coarse = Cells.over(area, SIDE_M)
+    coarse: Cells | Globe = Cells.over(area, SIDE_M)
+    where: list[float] | str = list(area.bounds)
     if coarse.size > MOST_CELLS:
-        raise UsageError("The region is too large for heat maps.", remedy="Give a `region`.")
+        if box is not None:
+            raise UsageError(
+                "The region is too large for one plane of heat maps.",
+                remedy="Give a smaller `region`, or none: cells then cover the globe.",
+            )
+        coarse, where = Globe(), GLOBE
     known, _ = halves(true)
-    rows: dict[str, Any] = {"linkage": {}, "unicity": {}, "unique_top_places": {}}
+    rows: dict[str, Any] = {"region": where, "linkage": {}, "unicity": {}, "unique_top_places": {}}
     for name, form in forms.items():
         linked = link(known, halves(form)[1], coarse)
         rows["linkage"][name] = linked.rate

@@ -35,6 +35,7 @@ from sfumato.density.bayes.crowd_counts import set_apart
 from sfumato.density.bayes.ground import PAIRS, Ground, of_few
 from sfumato.density.bayes.measured import Measured
 from sfumato.density.bayes.rhythms import rhythm_axes
+from sfumato.density.draws import Draws, mean_of, room_for
 from sfumato.density.posterior import Posterior, Taken
 from sfumato.density.refine.margins import rake
 from sfumato.density.refine.spatial import Filtered, SpatialFilter
@@ -74,7 +75,7 @@ class Layers:
 
     mean: Table
     variance: Table
-    errors: NDArray[np.float32]
+    errors: Draws
     white: Table
     seen: float
     """Share of a cell's own chance that was taken from its noisy number."""
@@ -129,7 +130,7 @@ def infer(
         weighting.of_visits / weighting.of_people,
     )
     tempered = crowds.table / np.maximum(table, 1e-300)
-    draws = np.empty((2 * PAIRS, *field.shape), dtype=np.float32)
+    draws = room_for(2 * PAIRS, (field.shape[0], field.shape[1]))
     for k in range(2 * PAIRS):
         error = found.errors[k % PAIRS]
         one = np.maximum(centre + (error if k < PAIRS else -error), 0.02 * field)
@@ -138,10 +139,10 @@ def infer(
             one[crowds.found] += (crowds.sd * rng.standard_normal(field.shape))[crowds.found]
             one = np.maximum(one, 0.02 * field)
         one = rake(one, ground.place_draws[k], ground.slot_draws[k])
-        draws[k] = pool_nights(one, ground.calendar) if pooled else one
-        draws[k][apart.cells] += apart.draws[k]
-    mean = draws.mean(axis=0, dtype=np.float64)
-    chance = _unseen(ground, mean, found, pooled)
+        one = (pool_nights(one, ground.calendar) if pooled else one).astype(np.float32)
+        one[apart.cells] += apart.draws[k]
+        draws[k] = one
+    chance = _unseen(ground, mean_of(draws), found, pooled)
     posterior = Posterior(draws, chance, ground.dilution, ground.area, _taken(ground, measured))
     return posterior, distortion
 
@@ -187,18 +188,20 @@ def _layers(
         if fields
         else 0.0 * rest
     )
-    errors = _errors_of(fields, removed, rng, rest.shape)
-    white = 0.0
+    errors = _errors_of(fields, removed, rng, (rest.shape[0], rest.shape[1]))
+    scale, white = frame.scale.astype(np.float32), 0.0
     if rich:
         counted = np.square(frame.scale) * ground.field * ground.dilution[:, None]
         chance = float(counted.mean()) if power is not None else 0.0
         smoothed = wiener(rest, sigma**2, ground.calendar, removed, places.apply, chance)
         layers += smoothed.mean
         variance += smoothed.variance
-        errors += smoothed.errors(rng, PAIRS).astype(np.float32)
+        for pair, error in enumerate(smoothed.errors(rng, PAIRS)):
+            errors[pair] = errors[pair] + error.astype(np.float32)
         white = float(smoothed.mixture[-1])
     square = np.square(frame.scale)
-    errors /= frame.scale.astype(np.float32)
+    for pair in range(PAIRS):
+        errors[pair] = errors[pair] / scale
     return Layers(
         layers / frame.scale, variance / square, errors, white / square, white / (white + sigma**2)
     )
@@ -206,10 +209,12 @@ def _layers(
 
 def _both(common: Layers, change: Layers) -> Layers:
     """What weeks share and what this one differs by: errors of the two are independent."""
+    for pair in range(PAIRS):
+        common.errors[pair] = common.errors[pair] + change.errors[pair]
     return Layers(
         common.mean + change.mean,
         common.variance + change.variance,
-        common.errors + change.errors,
+        common.errors,
         common.white + change.white,
         min(common.seen, change.seen),
     )
@@ -236,12 +241,14 @@ def cell_weighting(ground: Ground, measured: Measured) -> Weighting:
 
 def _errors_of(
     fields: list[Filtered], basis: Table, rng: np.random.Generator, shape: tuple[int, int]
-) -> NDArray[np.float32]:
+) -> Draws:
     """Draws of what is not known of the fields: pairs x places x slots."""
-    if not fields:
-        return np.zeros((PAIRS, *shape), dtype=np.float32)
-    each = np.stack([field.errors(rng, PAIRS) for field in fields], axis=2).astype(np.float32)
-    found: NDArray[np.float32] = each.transpose(1, 0, 2) @ basis.T.astype(np.float32)
+    found = room_for(PAIRS, shape)
+    drawn = [field.errors(rng, PAIRS) for field in fields]
+    each = np.stack(drawn, axis=2).astype(np.float32) if drawn else np.zeros((shape[0], PAIRS, 0))
+    low = basis.T.astype(np.float32)
+    for pair in range(PAIRS):
+        found[pair] = each[:, pair] @ low if drawn else np.zeros(shape)
     return found
 
 

@@ -55,6 +55,7 @@ from sfumato.density.refine.special_hours import smooth_nights
 from sfumato.density.scheme import Declaration, Density, Plan, PlannedMeasurement, PublicFacts
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
+from sfumato.model.rounding import rounded_up
 from sfumato.model.source import Source
 from sfumato.privacy.events import (
     BoundedRangeEvent,
@@ -210,10 +211,10 @@ class Paris:
             f"noise of standard deviation {sd:.3g}, and its shape is shared by its places.",
             "Totals of places get noise of standard deviation "
             f"{planned[0].sd:.3g} before they are scaled to the noisy grand total.",
-            f"It costs epsilon {reached.epsilon:.4g} outright; delta is not used."
+            f"It costs epsilon {rounded_up(reached.epsilon, 4)} outright; delta is not used."
             if settings.noise is Noise.LAPLACE
-            else f"It costs epsilon {reached.epsilon:.4g} at delta {facts.delta:g} "
-            f"(rho {reached.rho or 0:.4g}, by {reached.method}).",
+            else f"It costs epsilon {rounded_up(reached.epsilon, 4)} at delta {facts.delta:g} "
+            f"(rho {rounded_up(reached.rho or 0, 4)}, by {reached.method}).",
         )
         return Plan(self.name, planned, sd, lines, _bound_in_words(facts, settings))
 

@@ -43,14 +43,18 @@ def pool_nights(table: Table, calendar: HourCalendar, own: float = OWN) -> Table
     """Mix the map of each night slot with that of the same time, an hour around, on like days."""
     totals = table.sum(axis=0)
     result = table.copy()
-    apart = np.abs(calendar.hour[:, None] - calendar.hour[None])
-    near = np.minimum(apart, 24.0 - apart) <= 1.0 + 1e-9
-    alike = near & (calendar.weekend[:, None] == calendar.weekend[None])
-    for slot in np.flatnonzero(calendar.hour < NIGHT_END):
-        pooled = table[:, alike[slot]].sum(axis=1)
+    night = np.flatnonzero(calendar.hour < NIGHT_END)
+    kinds = np.column_stack((calendar.hour, calendar.weekend))[night]
+    # Slots of one time and kind of day have one pool: a year of hours has fourteen of them.
+    for hour, weekend in np.unique(kinds, axis=0):
+        apart = np.abs(hour - calendar.hour)
+        near = np.minimum(apart, 24.0 - apart) <= 1.0 + 1e-9
+        pooled = table[:, near & (calendar.weekend == weekend)].sum(axis=1)
         mass = pooled.sum()
         if mass > 0:
-            result[:, slot] = own * table[:, slot] + (1 - own) * totals[slot] * pooled / mass
+            slots = night[(kinds == (hour, weekend)).all(axis=1)]
+            other = ((1 - own) * totals[slots]) * pooled[:, None] / mass
+            result[:, slots] = own * table[:, slots] + other
     return result
 
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -143,8 +143,8 @@ class Smoothed:
     mean: Matrix
     variance: Matrix
     mixture: NDArray[np.float64]
-    errors: Callable[[np.random.Generator, int], NDArray[np.float64]]
-    """Draws x rows x slots of the posterior around its mean."""
+    errors: Callable[[np.random.Generator, int], Iterator[Matrix]]
+    """Draws (rows x slots) of the posterior around its mean, one after the other."""
 
 
 def kernels(calendar: HourCalendar) -> list[Matrix]:
@@ -175,26 +175,81 @@ def wiener(
     chance: float = 0.0,
 ) -> Smoothed:
     """Filter every row; `removed` (slots x k, orthonormal) spans what the rows lack, `chance` is
-    the white variation that independent visits would have."""
-    slots = rows.shape[1]
-    count = -(-slots // _LARGEST)
-    edges = [slots * k // count for k in range(count + 1)]
-    spans = [slice(a, b) for a, b in itertools.pairwise(edges)]
+    the white variation that independent visits would have.
+
+    A long period is filtered span by span. Where spans are alike (whole weeks), those of the
+    commonest kind are draws of one process: the mixture is found once, from all of them.
+    """
+    spans = spans_of(calendar)
     if len(spans) == 1:
         return _wiener(rows, noise_variance, kernels(calendar), removed, in_space, chance)
-    parts = []
+    alike: dict[bytes, list[slice]] = {}
     for span in spans:
-        piece = HourCalendar(*(getattr(calendar, name)[span] for name in calendar.__slots__))
-        nothing = np.zeros((piece.at.size, 0))
-        parts.append(
-            _wiener(rows[:, span], noise_variance, kernels(piece), nothing, in_space, chance)
+        alike.setdefault(_kind(_piece(calendar, span)), []).append(span)
+    commonest = max(alike.values(), key=len)
+    mixture = None
+    if len(commonest) > 1 and noise_variance > 0.0:
+        shapes = kernels(_piece(calendar, commonest[0]))
+        each = rows.shape[0] * len(commonest)
+        moments = sum((rows[:, span].T @ rows[:, span] for span in commonest), 0.0 * shapes[0])
+        mixture = _mixture(moments / max(each, 1), shapes, noise_variance, chance, each)
+    parts = [
+        _wiener(
+            rows[:, span],
+            noise_variance,
+            kernels(_piece(calendar, span)),
+            np.zeros((span.stop - span.start, 0)),
+            in_space,
+            chance,
+            mixture,
         )
+        for span in spans
+    ]
+
+    def errors(rng: np.random.Generator, count: int) -> Iterator[Matrix]:
+        for _ in range(count):
+            yield np.concatenate([next(part.errors(rng, 1)) for part in parts], axis=1)
+
     return Smoothed(
         np.concatenate([part.mean for part in parts], axis=1),
         np.concatenate([part.variance for part in parts], axis=1),
         parts[0].mixture,
-        lambda rng, count: np.concatenate([part.errors(rng, count) for part in parts], axis=2),
+        errors,
     )
+
+
+def spans_of(calendar: HourCalendar) -> list[slice]:
+    """Slots in spans of at most `_LARGEST`: halves, and from three on whole weeks (or days, where a
+    week has more slots), so that most are alike; the last one takes what is left over."""
+    slots = calendar.at.size
+    count = -(-slots // _LARGEST)
+    day = round(calendar.slots_per_day)
+    step = next((unit * (_LARGEST // unit) for unit in (7 * day, day) if 0 < unit <= _LARGEST), 0)
+    if count < 3 or not step:
+        edges = [slots * k // count for k in range(count + 1)]
+    else:
+        edges = [*range(0, slots, step), slots]
+        if edges[-1] - edges[-3] <= _LARGEST:
+            del edges[-2]
+    return [slice(a, b) for a, b in itertools.pairwise(edges)]
+
+
+def _piece(calendar: HourCalendar, span: slice) -> HourCalendar:
+    return HourCalendar(*(getattr(calendar, name)[span] for name in calendar.__slots__))
+
+
+def _kind(piece: HourCalendar) -> bytes:
+    """Equal for spans with equal kernels."""
+    clock = (piece.at - piece.at[0], piece.hour, piece.weekend, piece.day - piece.day[0])
+    return np.column_stack(clock).tobytes()
+
+
+def _mixture(
+    moments: Matrix, shapes: list[Matrix], noise: float, chance: float, rows: int
+) -> NDArray[np.float64]:
+    """Weights of the kernels; all zero where they explain the rows no better than noise does."""
+    found = _likeliest(moments, shapes, noise, chance)
+    return found if _stands_out(moments, shapes, found, noise, rows) else np.zeros(len(shapes))
 
 
 def _wiener(
@@ -204,6 +259,7 @@ def _wiener(
     removed: Matrix,
     in_space: FieldFilter | None,
     chance: float,
+    mixture: NDArray[np.float64] | None = None,
 ) -> Smoothed:
     slots = rows.shape[1]
     if noise <= 0.0 or removed.shape[1] >= slots:
@@ -211,17 +267,17 @@ def _wiener(
             rows.copy(),
             np.zeros(rows.shape),
             np.zeros(len(shapes)),
-            lambda rng, count: np.zeros((count, *rows.shape)),  # noqa: ARG005 - nothing is noisy
+            lambda rng, count: iter(np.zeros((count, *rows.shape))),  # noqa: ARG005 - no noise
         )
     whole = np.linalg.qr(np.column_stack((removed, np.eye(slots))))[0]
     rest = whole[:, removed.shape[1] : slots]
     inner = [rest.T @ shape @ rest for shape in shapes]
-    seen = rows @ rest
-    moments = seen.T @ seen / max(rows.shape[0], 1)
-    mixture = _likeliest(moments, inner, noise, chance)
-    if not _stands_out(moments, inner, mixture, noise, rows.shape[0]):
-        mixture = np.zeros(len(shapes))
-    signal = sum((w * k for w, k in zip(mixture, inner, strict=True)), np.zeros_like(moments))
+    if mixture is None:
+        seen = rows @ rest
+        moments = seen.T @ seen / max(rows.shape[0], 1)
+        mixture = _mixture(moments, inner, noise, chance, rows.shape[0])
+    nothing = np.zeros((rest.shape[1], rest.shape[1]))
+    signal = sum((w * k for w, k in zip(mixture, inner, strict=True)), nothing)
     # Sine and cosine of a day are equally strong: without a tilt, rounding would choose the axes.
     tilt = TILT * float(np.abs(signal).max()) * np.linspace(0.0, 1.0, slots)
     power, directions = np.linalg.eigh(signal + rest.T @ (tilt[:, None] * rest))
@@ -238,12 +294,11 @@ def _wiener(
             mean[:, k], variance[:, k] = field.mean, field.variance
             fields[int(k)] = field
 
-    def errors(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+    def errors(rng: np.random.Generator, count: int) -> Iterator[Matrix]:
         found = rng.standard_normal((count, *rows.shape)) @ lifted * np.sqrt(variance)
         for k, field in fields.items():
             found[:, :, k] = field.errors(rng, count).T
-        result: NDArray[np.float64] = found @ lifted.T
-        return result
+        return (one @ lifted.T for one in found)
 
     return Smoothed(mean @ lifted.T, variance @ np.square(lifted).T, mixture, errors)
 

@@ -34,6 +34,7 @@ from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.io.files import Unreadable
 from sfumato.io.formats import Damaged
 from sfumato.io.write import Scratch
+from sfumato.model.extras import optional
 
 _CONDITION = re.compile(r"[A-Z][A-Z0-9_]*(\.[A-Z0-9_]+)*")
 _MISSING = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND")
@@ -177,27 +178,45 @@ _OURS = {
     "spark.executor.syncLogLevel.enabled": "true",
 }
 
+_SHORT = {
+    # Java's best code and code made for a query pay off after minutes of work, not before.
+    "spark.driver.extraJavaOptions": (
+        "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
+    ),
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Sums of little: one task, and nothing to adapt to.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""What a session of ours on this machine runs with where there is little to read: starting and
+compiling would cost more than the work. Any of it that the user has set stays as he set it."""
+_SET_UP = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "MASTER", "SPARK_REMOTE")
+_JAVA_SET_UP = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+
+
+def settings_for(master: str | None, given: Mapping[str, str], short: bool) -> dict[str, str]:
+    """Settings of a session of ours; what the user gives stands above all of them."""
+    # Where Spark or Java is set up, ours would stand above a setting in a file that we do not read.
+    alone = not any(name in os.environ for name in (*_SET_UP, *_JAVA_SET_UP))
+    here = master is None or re.fullmatch(r"local(\[.*\])?", master) is not None
+    return {**_OURS, **(_SHORT if short and here and alone else {}), **given}
+
 
 def _builder() -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # pyspark warns about pandas, which is not used
-            from pyspark.sql import SparkSession
-    except ImportError:
-        raise UsageError(
-            "The Spark engine needs pyspark.",
-            remedy="Install it with pip install 'sfumato[spark]'.",
-        ) from None
-    return SparkSession
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pyspark warns about pandas, which is not used
+        return optional("pyspark.sql", "The Spark engine").SparkSession
 
 
 def open_session(
-    master: str | None, settings: Mapping[str, str] | None = None
+    master: str | None, settings: Mapping[str, str] | None = None, *, short: bool = False
 ) -> tuple[Any, ExitStack]:
     """A session and what closes it: an active one is borrowed, any other is ours to stop.
 
     `master` as Spark writes it (`local[2]`, `yarn`, `spark://…`), or `sc://…` for Spark Connect;
-    `None` takes the active session, or what the environment is configured for.
+    `None` takes the active session, or what the environment is configured for. `short`: there is
+    little to read, so that a session of ours on this machine had better start fast.
     """
     sessions = _builder()
     closing = ExitStack()
@@ -231,7 +250,7 @@ def open_session(
                 # Workers on this machine run the Python that runs here, not the first on the path.
                 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
                 builder = builder.config("spark.local.dir", closing.enter_context(Scratch()))
-            for key, value in {**_OURS, **(settings or {})}.items():
+            for key, value in settings_for(master, settings or {}, short).items():
                 builder = builder.config(key, value)
             started = _java() is None
             session = builder.getOrCreate()

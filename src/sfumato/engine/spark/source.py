@@ -52,6 +52,7 @@ from sfumato.engine.spark.files import (
     Store,
     address_of,
     describe,
+    is_little,
     read_files,
     shown,
     stored,
@@ -96,6 +97,7 @@ class SparkSource(Compiled):
         closing: ExitStack | None = None,
         rows_per_task: int = ROWS_PER_TASK,
         crowded: int = CROWDED,
+        least_tasks: int = 2,
         progress: Progress | None = None,
     ) -> None:
         self.events = events
@@ -107,6 +109,7 @@ class SparkSource(Compiled):
         self._closing = closing or ExitStack()
         self._per_task = rows_per_task
         self._crowded = crowded
+        self._least = least_tasks
         self._progress = progress
         self._survey: survey.Survey | None = None
         self._blocks: Any = None
@@ -249,7 +252,7 @@ class SparkSource(Compiled):
         return reduce(lambda one, other: one.unionAll(other), frames)
 
     def _exchanged(self, rows: int) -> Any:
-        tasks = tasks_for(rows, self._per_task)
+        tasks = tasks_for(rows, self._per_task, self._least)
         bucket = f"shiftleft(CAST(pmod(hash(u), {tasks}) AS BIGINT), {blocks.BUCKET_SHIFT})"
         frame = self._judged().selectExpr("u", f"IF(cell < 0, cell, {bucket} | cell) AS packed")
         if rows > self._crowded and self._largest(rows) > self._crowded:
@@ -275,9 +278,9 @@ class SparkSource(Compiled):
             self._progress(what, -1.0)
 
 
-def tasks_for(rows: int, per_task: int) -> int:
+def tasks_for(rows: int, per_task: int, least: int = 2) -> int:
     """How many tasks group the users; no answer depends on it."""
-    return min(max(2, -(-rows // per_task)), MOST_TASKS)
+    return min(max(least, -(-rows // per_task)), MOST_TASKS)
 
 
 def excess(sizes: list[int], fraction: float) -> int:
@@ -313,7 +316,7 @@ def open_source(
     progress: Progress | None = None,
 ) -> SparkSource:
     """Open and describe the events; close the source to let the session go where it is ours."""
-    closing = ExitStack()
+    closing, short = ExitStack(), False
     options = ReadOptions(dict(columns or {}), tz, time_unit)
     try:
         if is_spark_frame(events):
@@ -324,9 +327,19 @@ def open_source(
                 )
             described, store = describe(events, options), Store()
         else:
-            session, closing = open_session(master, settings)
+            short = is_little(events)
+            session, closing = open_session(master, settings, short=short)
             described, store = _read(session, events, options, format)
-        return SparkSource(described, places, grid, store=store, closing=closing, progress=progress)
+        return SparkSource(
+            described,
+            places,
+            grid,
+            store=store,
+            closing=closing,
+            # A second Python worker would cost more to start than it counts.
+            least_tasks=1 if short else 2,
+            progress=progress,
+        )
     except BaseException:
         closing.close()
         raise

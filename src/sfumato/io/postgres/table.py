@@ -40,11 +40,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.errors import InputError, UsageError
+from sfumato.errors import InputError
 from sfumato.io.columns import NUMBER_TEXT
 from sfumato.io.postgres.connect import Address, Table, guarded, no_such_table
 from sfumato.io.rows import LONGEST_VALUE
 from sfumato.io.tables import Column, literal, quoted
+from sfumato.model.extras import optional
 
 _TYPES = {
     "int2": "SMALLINT",
@@ -260,16 +261,7 @@ def open_session(address: Address) -> Iterator[Session]:
 
 
 def _driver() -> Any:
-    try:
-        import adbc_driver_postgresql.dbapi as driver
-    except ImportError:
-        driver = None
-    if driver is None:
-        raise UsageError(
-            "Reading from PostgreSQL needs its driver.",
-            remedy="Install it with pip install 'sfumato[postgres]'.",
-        )
-    return driver
+    return optional("adbc_driver_postgresql.dbapi", "Reading from PostgreSQL")
 
 
 def _run(connection: Any, *commands: str) -> None:

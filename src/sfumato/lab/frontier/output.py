@@ -19,6 +19,7 @@ import numpy as np
 from sfumato.io.write import write_atomically, write_bytes
 from sfumato.lab.frontier.cities import Kind
 from sfumato.lab.frontier.methods import BAYES, LABELS, ORACLE, PAPER_STEPS, PARIS, PRINTED
+from sfumato.model.extras import optional
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +240,11 @@ _OTHERS = ("#a1a1aa", "#a16207", "#71717a", "#047857", "#7c3aed", "#0e7490")
 
 def draw_frontier(rows: Sequence[Row], path: Path) -> None:
     """Write the PNG."""
-    from matplotlib.figure import Figure
-
+    drawing = optional("matplotlib.figure", "The plot")
     shown = (Kind.ORDINARY, Kind.OTHER, Kind.PLACE, Kind.EVENTS)
     means = Means([row for row in rows if row.city in shown])
     size = (3.3 * len(means.kinds) + 1.2, 3.1 * len(means.users) + 1.1)
-    figure = Figure(figsize=size, layout="constrained")
+    figure = drawing.Figure(figsize=size, layout="constrained")
     panels = figure.subplots(
         len(means.users), len(means.kinds), squeeze=False, sharey="row", sharex=True
     )

@@ -7,22 +7,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import UsageError
 from sfumato.lab.moving.study import Row
+from sfumato.model.extras import optional
 
 _SCHEMES = ("direct", "threshold", "static-hybrid", "dynamic-hybrid")
 _COLOURS = dict(zip(_SCHEMES, ("#4477aa", "#ee6677", "#228833", "#ccbb44"), strict=True))
 
 
 def _figure(width: float, height: float) -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UsageError(
-            "Plots need matplotlib.",
-            remedy="pip install 'sfumato[plots]', or give `figures=False`.",
-        ) from None
-    return Figure(figsize=(width, height), layout="constrained")
+    figure = optional("matplotlib.figure", "The plot", instead="Or give `figures=False`.")
+    return figure.Figure(figsize=(width, height), layout="constrained")
 
 
 def paper_figures(name: str, study: dict[str, Any], path: Path) -> None:

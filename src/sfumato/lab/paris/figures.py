@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sfumato.io.write import write_atomically
 from sfumato.lab.paris.cases import Score
 from sfumato.lab.paris.setup import Stage, Table
+from sfumato.model.extras import optional
 
 if TYPE_CHECKING:
     from sfumato.lab.paris.study import Results
@@ -51,9 +52,7 @@ def _saver(figure: Any) -> Callable[[Path], None]:
 
 
 def _new(size: tuple[float, float], rows: int, columns: int) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
+    figure = optional("matplotlib.figure", "The plot").Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 

@@ -29,7 +29,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -86,6 +86,23 @@ def unit_as_charged(unit: Unit, period: tuple[int, int], config: dict[str, Any])
     return Unit(unit.kind, None, max(span, 1), step_s)
 
 
+def clock_of(
+    unit: Unit, period: tuple[int, int], config: Mapping[str, Any], likely: tuple[str, ...] = ()
+) -> str | None:
+    """The clock whose days a charge's period is made of, as far as its row proves it.
+
+    A row names the clock of a unit of days; else the digest of its time grid shows it (`likely`
+    clocks are tried first). Locations are charged for days of UTC.
+    """
+    if unit.clock is not None:
+        return unit.clock
+    digest = config.get("time grid")
+    if isinstance(digest, str):
+        found = _grid(digest, *period, likely)
+        return None if found is None else found[0]
+    return "UTC" if unit.kind is UnitKind.POINT else None
+
+
 def distance_as_charged(config: dict[str, Any]) -> tuple[float | None, float]:
     """Radius of Gaussian noise on locations, where there is one, and the lattice step."""
     match = _RADIUS.search(str(config.get("gaussian") or ""))
@@ -95,12 +112,14 @@ def distance_as_charged(config: dict[str, Any]) -> tuple[float | None, float]:
 
 
 @lru_cache(maxsize=64)
-def _grid(digest: str, begin: int, end: int) -> tuple[str, int, int] | None:
+def _grid(
+    digest: str, begin: int, end: int, likely: tuple[str, ...] = ()
+) -> tuple[str, int, int] | None:
     """Zone, step and shortest slot (seconds) of the grid that has this digest."""
     if begin % MICROSECONDS or end % MICROSECONDS or not 0 < end - begin < 40_000 * 86400 * 10**6:
         return None
     seen: dict[bytes, list[tuple[int, Edges]]] = {}
-    for name in sorted(available_timezones()):
+    for name in (*likely, *sorted(available_timezones())):
         if not (_midnight(name, begin) and _midnight(name, end)):
             continue
         try:

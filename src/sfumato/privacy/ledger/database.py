@@ -41,6 +41,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from sfumato.errors import LedgerError, UsageError
+from sfumato.model.extras import optional
 
 SCHEMA_VERSION = 2
 
@@ -208,6 +209,7 @@ def _parse(location: str) -> URL:
 
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
+        optional("psycopg", "A ledger in PostgreSQL")
         engine = create_engine(
             url,
             poolclass=NullPool,

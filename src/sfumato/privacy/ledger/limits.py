@@ -45,6 +45,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sfumato.errors import BudgetRefused, UsageError
+from sfumato.model.rounding import rounded_up
 from sfumato.privacy.events import USER_PERIOD, PrivacyEvent, Unit, UnitKind
 from sfumato.privacy.ledger.accounts import Account, Item, View, accounts_of
 from sfumato.privacy.ledger.claims import Cap, Claim
@@ -420,8 +421,9 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
         whose += " borne"
     raise BudgetRefused(
         f"The budget does not allow this {kind}. {whose} "
-        f"epsilon {so_far.epsilon:.4g} at delta {delta:g} so far; the {what} for the unit "
-        f"{limit.unit} is {limit.cap}; it asks for epsilon {asked.epsilon:.4g} at delta "
+        f"epsilon {rounded_up(so_far.epsilon, 4)} at delta {delta:g} so far; the {what} for "
+        f"the unit "
+        f"{limit.unit} is {limit.cap}; it asks for epsilon {rounded_up(asked.epsilon, 4)} at delta "
         f"{delta:g}{times}.",
         remaining_rho=left,
         would_fit_epsilon=fit,

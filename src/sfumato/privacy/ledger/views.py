@@ -25,6 +25,7 @@ from sfumato.privacy.calibration import gaussian_sigma2_for
 from sfumato.privacy.events import GaussianEvent, PrivacyEvent, Unit, UnitKind
 from sfumato.privacy.exact import rounded_up
 from sfumato.privacy.ledger import chain, records
+from sfumato.privacy.ledger.accounts import clock_of
 from sfumato.privacy.ledger.chain import Entry, Head
 from sfumato.privacy.ledger.ledger import Ledger, Reservation
 from sfumato.privacy.ledger.limits import (
@@ -167,12 +168,31 @@ def loss_view(loss: Loss) -> dict[str, Any]:
 
 
 def history(book: Book, dataset: str | None = None) -> list[dict[str, Any]]:
-    """Every release in the order of the ledger, with its own cost."""
+    """Every release in the order of the ledger, with its own cost and the clock of its data.
+
+    Where a row does not prove its clock (questions, folded periods), it is the one of the other
+    releases about these people if they have one alone, else UTC. The period is in UTC either way.
+    """
     group = None if dataset is None else book.linked[dataset]
-    return [_release(c) for c in book.charges.values() if group is None or c.claim.dataset in group]
+    listed = [c for c in book.charges.values() if group is None or c.claim.dataset in group]
+    proved: dict[str, str | None] = {}
+    seen: dict[frozenset[str], tuple[str, ...]] = {}
+    for charge in listed:
+        claim, people = charge.claim, frozenset(book.linked[charge.claim.dataset])
+        likely = seen.get(people, ())
+        clock = clock_of(book.unit_of(charge), claim.period, claim.config, likely)
+        proved[charge.id] = clock
+        if clock is not None and clock not in likely:
+            seen[people] = (*likely, clock)
+    found = []
+    for charge in listed:
+        others = seen.get(frozenset(book.linked[charge.claim.dataset]), ())
+        clock = proved[charge.id] or (others[0] if len(others) == 1 else "UTC")
+        found.append(_release(charge, clock))
+    return found
 
 
-def _release(charge: Charge) -> dict[str, Any]:
+def _release(charge: Charge, clock: str) -> dict[str, Any]:
     claim = charge.claim
     return {
         "release": charge.id,
@@ -183,6 +203,7 @@ def _release(charge: Charge) -> dict[str, Any]:
         "row": charge.head.length,
         "unit": str(claim.unit),
         "period": [*map(instant, claim.period)],
+        "clock": clock,
         "cost": asdict(compose(events_of([charge]), claim.delta, 1)),
         "measurements": [label for label, _ in claim.events],
         "out": claim.out,

@@ -1,5 +1,4 @@
 const ROUND = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10];
-const SHARES = [0.12, 0.32, 0.53, 0.73, 0.88, 0.97];
 const SPREAD = [0.4, 0.7, 0.92];
 
 /**
@@ -12,17 +11,6 @@ export function round(value) {
   const digit = value / unit;
   const best = ROUND.reduce((a, b) => (Math.abs(b - digit) < Math.abs(a - digit) ? b : a));
   return Number((best * unit).toPrecision(3));
-}
-
-/**
- * Bounds between classes for the whole period, so that colours mean the same in every hour.
- * Quantiles with more classes at the busy end, on numbers that read well.
- * @param {ArrayLike<number>} values
- * @returns {number[]} rising bounds; one class more than bounds
- */
-export function classBreaks(values) {
-  const sorted = sample(values, (v) => v);
-  return rising(SHARES.map((share) => round(quantile(sorted, share))));
 }
 
 /**

@@ -16,6 +16,9 @@ const SIDES = {
   dark: { cold: [0.74, 0.12, 240], even: [0.31, 0.008, 270], warm: [0.78, 0.14, 66] },
 };
 
+/** How far the colour of what is uncertain is mixed with the ground. */
+export const FADE = 0.72;
+
 /**
  * @param {number} size
  * @param {boolean} dark
@@ -100,6 +103,25 @@ function css([lightness, a, b]) {
 export function rgb(colour) {
   const value = parseInt(colour.slice(1), 16);
   return [value >> 16, (value >> 8) & 255, value & 255];
+}
+
+/**
+ * One colour mixed with another.
+ * @param {string} colour #rrggbb
+ * @param {string} ground #rrggbb
+ * @param {number} share of the ground
+ */
+export function blend(colour, ground, share) {
+  const [a, b] = [rgb(colour), rgb(ground)];
+  return `#${a.map((v, k) => Math.round(v + share * (b[k] - v)).toString(16).padStart(2, "0")).join("")}`;
+}
+
+/**
+ * Lines that are seen on a colour, whatever it is.
+ * @param {string} colour #rrggbb
+ */
+export function inkOn(colour) {
+  return luminance(colour) > 0.18 ? "#14161e" : "#f4f5fa";
 }
 
 /**

@@ -41,7 +41,7 @@ export function readInks() {
   const read = (/** @type {string} */ name) => style.getPropertyValue(`--${name}`).trim();
   return {
     ink: read("ink"), paper: read("paper"), border: read("border"), halo: read("halo"), accent: read("accent"),
-    hatch: read("hatch"), missing: read("missing"), muted: read("muted"), grid: read("grid"), borderEven: read("border-even"),
+    sea: read("sea"), hatch: read("hatch"), missing: read("missing"), muted: read("muted"), grid: read("grid"), borderEven: read("border-even"),
   };
 }
 

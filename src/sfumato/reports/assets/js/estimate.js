@@ -112,7 +112,7 @@ function logGamma(x) {
 }
 
 /** @param {number} level by bisection of a series for the area, which is exact enough and short */
-function normalQuantile(level) {
+export function normalQuantile(level) {
   let [low, high] = [-9, 9];
   for (let k = 0; k < 60; k += 1) {
     const middle = (low + high) / 2;
@@ -149,4 +149,17 @@ export function estimateText({ value, lower, upper }, words) {
     return `${format(value, places)} ${fill(words.map.from_to, { lower: format(lower, places), upper: format(upper, places) })}`;
   }
   return `${format(value, places)} ± ${format(half, places)}`;
+}
+
+/**
+ * A count of the table in words, rounded to what is known of it; a place's own, or per km².
+ * @param {import("./format.js").Figures} figures
+ * @param {import("./model.js").Cell} cell
+ * @param {number} [per] what it is divided by
+ */
+export function countText(figures, { count, lower, upper }, per = 1) {
+  const plain = per === 1 ? figures.count(count) : figures.about(count / per);
+  if (!Number.isFinite(count) || !figures.intervals) return plain;
+  if (!Number.isFinite(lower) || !Number.isFinite(upper)) return `${plain} ${figures.words.map.no_interval}`;
+  return estimateText({ value: count / per, lower: lower / per, upper: upper / per }, figures.words);
 }

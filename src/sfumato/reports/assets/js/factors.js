@@ -57,6 +57,41 @@ export class Factors {
   }
 
   /**
+   * How sure the change of some zones between two slots is.
+   * @param {number[]} chosen zones
+   * @param {number} slot
+   * @param {number} since
+   * @param {Float64Array} counts of the release, zone by zone
+   * @returns {{error: number, sd: number}} deviation without chance, and with it
+   */
+  change(chosen, slot, since, counts) {
+    const { pairs, fields, level } = this.data;
+    const apart = new Float64Array(pairs);
+    const rhythm = new Float64Array(fields);
+    for (let r = 0; r < fields; r += 1) rhythm[r] = this.rhythms[slot * fields + r] - this.rhythms[since * fields + r];
+    let [now, then, chance] = [0, 0, 0];
+    for (const z of chosen) {
+      const [at, before] = [z * this.slots + slot, z * this.slots + since];
+      const [a, b] = [counts[at] || 0, counts[before] || 0];
+      now += a;
+      then += b;
+      chance += this.chance[at] + this.chance[before];
+      for (let k = 0; k < pairs; k += 1) {
+        let sum = (a - b) * this.places[z * pairs + k];
+        const row = (z * pairs + k) * fields;
+        for (let r = 0; r < fields; r += 1) sum += this.strengths[row + r] * rhythm[r];
+        apart[k] += sum;
+      }
+    }
+    let variance = 0;
+    for (let k = 0; k < pairs; k += 1) {
+      apart[k] += level[k] * (now - then) + now * this.times[slot * pairs + k] - then * this.times[since * pairs + k];
+      variance += apart[k] ** 2 / pairs;
+    }
+    return { error: Math.sqrt(variance), sd: slot === since ? 0 : Math.sqrt(variance + chance) };
+  }
+
+  /**
    * Ends of the interval of a sum.
    * @param {number[]} chosen zones
    * @param {number} first slot

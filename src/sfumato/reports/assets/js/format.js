@@ -9,6 +9,16 @@ export function fill(template, values) {
   return template.replace(/\{(\w+)\}/g, (whole, key) => (key in values ? String(values[key]) : whole));
 }
 
+/**
+ * So many things, in words: 1 zone, 12 zones.
+ * @param {string[]} forms for one, and for any other number
+ * @param {number} n
+ * @param {Figures} figures
+ */
+export function numberOf(forms, n, figures) {
+  return fill(forms[n === 1 ? 0 : 1], { n: figures.whole.format(n) });
+}
+
 /** Numbers as the reader's language writes them. */
 export class Figures {
   /**
@@ -53,6 +63,17 @@ export class Figures {
     if (even && down >= 0) return `± ${show(Math.max(up, down))}`;
     return fill(this.words.map.from_to, { lower: show(lower), upper: show(upper) });
   }
+}
+
+/**
+ * A change with what it may be off by.
+ * @param {{value: number, half: number}} change
+ * @param {(value: number) => string} show
+ * @param {number} [per] what both are divided by
+ */
+export function changeText({ value, half }, show, per = 1) {
+  const size = `${value < 0 ? "−" : "+"}${show(Math.abs(value) / per)}`;
+  return Number.isFinite(half) ? `${size} ± ${show(half / per)}` : size;
 }
 
 /** @param {string} text with the true minus sign */

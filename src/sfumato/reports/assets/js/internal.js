@@ -2,14 +2,14 @@ import { drawBoxes } from "./boxes.js";
 import { drawSeries } from "./chart.js";
 import { Player, wirePrint, wireTheme } from "./controls.js";
 import { byId, canvasById, inputById, isDark, make, readInks, showTip } from "./dom.js";
-import { fill } from "./format.js";
+import { fill, numberOf } from "./format.js";
 import { classOf, evenBreaks } from "./breaks.js";
 import { drawLegend } from "./legend.js";
 import { MapView } from "./mapview.js";
 import { Release } from "./model.js";
 import { decodeNumbers } from "./numbers.js";
 import { decodeOutlines } from "./outlines.js";
-import { coloursFor, sharedBreaks, valueScene } from "./scene.js";
+import { coloursFor, valueScene } from "./scene.js";
 import { Tracks } from "./tracks.js";
 import { attackRows, failRows, summaryRows } from "./verdicts.js";
 
@@ -20,7 +20,7 @@ import { attackRows, failRows, summaryRows } from "./verdicts.js";
  * @typedef {{words: import("./format.js").Words, title: string, map: import("./model.js").MapData,
  *   clock: import("./times.js").ClockData, counting: string, truth: import("./numbers.js").NumbersData,
  *   sizes: number[], bar: number, contenders: Contender[], attacks: import("./verdicts.js").Attack[],
- *   tracks: import("./tracks.js").Track[]}} InternalData
+ *   tracks: import("./tracks.js").Track[], bounds: Record<string, number[]>}} InternalData
  */
 
 const PANES = /** @type {const} */ (["original", "private", "error"]);
@@ -44,14 +44,14 @@ class Internal {
     this.inks = readInks();
     /** @type {import("./model.js").Measure} */
     this.measure = truth.hasAreas ? "density" : "count";
-    this.breaks = sharedBreaks([truth], this.measure);
+    this.breaks = data.bounds[this.measure] ?? [];
     /** @type {number[]} */
     this.even = [];
     this.maps = PANES.map((id) => this.pane(id));
     this.tracks = new Tracks(data.tracks, truth, this.words);
     this.player = new Player(() => this.go((this.slot + 1) % truth.slots), (on) => byId("play").setAttribute("aria-pressed", String(on)));
     const { clock } = truth;
-    byId("subtitle").textContent = fill(this.words.internal.against, { zones: truth.zones, slots: truth.slots, period: clock.period(), tz: clock.tz });
+    byId("subtitle").textContent = fill(this.words.internal.against, { zones: numberOf(this.words.number_of.places, truth.zones, truth.figures), slots: numberOf(this.words.number_of.slots, truth.slots, truth.figures), period: clock.period(), tz: clock.tz });
     inputById("slider").max = String(truth.slots - 1);
     byId("judged").append(...data.contenders.map((c, k) => make("option", { value: k }, c.label)));
     byId("slider").addEventListener("input", () => this.go(Number(inputById("slider").value)));
@@ -221,7 +221,7 @@ const data = JSON.parse(byId("data").textContent ?? "");
 /** @param {import("./numbers.js").NumbersData} numbers */
 async function table(numbers) {
   const facts = { counting: data.counting, epsilon: null };
-  return new Release({ map: 0, clock: data.clock, numbers, city: [], facts }, data.map, await shapes, await decodeNumbers(numbers), null, data.words);
+  return new Release({ map: 0, clock: data.clock, numbers, city: [], facts }, data.map, await shapes, await decodeNumbers(numbers), null, null, data.words);
 }
 
 const shapes = data.map.outlines ? decodeOutlines(data.map.outlines) : Promise.resolve(null);

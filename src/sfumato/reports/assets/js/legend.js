@@ -4,7 +4,7 @@ import { make } from "./dom.js";
  * The legend as text and swatches, one row for a class, busiest first.
  * @param {HTMLElement} box
  * @param {{title: string, unit: string, breaks: number[], colours: string[], even: boolean,
- *   format: (v: number) => string, marked: string, missing: string}} key
+ *   format: (v: number) => string, marked: string, faded?: boolean, missing: string}} key
  */
 export function drawLegend(box, key) {
   const { breaks, colours, format } = key;
@@ -19,7 +19,7 @@ export function drawLegend(box, key) {
     return row(colour, text, "");
   });
   rows.reverse();
-  if (key.marked) rows.push(row("", key.marked, "marked"));
+  if (key.marked) rows.push(row("", key.marked, key.faded ? "marked faded" : "marked"));
   if (key.missing) rows.push(row("", key.missing, "missing"));
   box.replaceChildren(make("div", { class: "legend-title" }, key.title), make("div", { class: "legend-unit" }, key.unit), make("ul", {}, ...rows));
 }
@@ -32,5 +32,5 @@ export function drawLegend(box, key) {
 function row(colour, text, kind) {
   const swatch = make("span", { class: `swatch ${kind}`, "aria-hidden": "true" });
   if (colour) swatch.style.backgroundColor = colour;
-  return make("li", {}, swatch, make("span", {}, text));
+  return make("li", { class: kind ? "wide" : "" }, swatch, make("span", {}, text));
 }

@@ -1,5 +1,7 @@
 import { byId, make } from "./dom.js";
-import { fill } from "./format.js";
+import { countText } from "./estimate.js";
+import { changeText, fill } from "./format.js";
+import { doubtful } from "./scene.js";
 
 /**
  * @typedef {import("./model.js").Release} Release
@@ -42,9 +44,10 @@ export function drawRanking(release, words, state, pick) {
       parts.push(whisker);
     }
     const number = state.pinned < 0
-      ? `${show(value(z))} ${figures.interval(value(z), cell.lower / per, cell.upper / per, show, per)}`
-      : `${change(z) > 0 ? "+" : "−"}${show(Math.abs(change(z)))}`;
-    const button = make("button", { type: "button", class: z === state.chosen ? "chosen" : "" },
+      ? countText(figures, cell, per)
+      : changeText(release.change(z, state.slot, state.pinned), show, per);
+    const doubt = state.pinned < 0 ? release.doubted(z, state.slot) : doubtful(release.change(z, state.slot, state.pinned));
+    const button = make("button", { type: "button", class: `${z === state.chosen ? "chosen" : ""}${doubt ? " doubt" : ""}`, title: doubt ? (state.pinned < 0 ? words.map.uncertain_here : words.map.uncertain_change) : false },
       make("span", { class: "rank-name", dir: "auto" }, release.map.names[z]), make("span", { class: "rank-value" }, number), make("span", { class: "track" }, ...parts));
     button.addEventListener("click", () => pick(z));
     return make("li", {}, button);
@@ -68,8 +71,9 @@ export function drawTable(release, words, slot, pick) {
     name.addEventListener("click", () => pick(z));
     const further = [...(release.medians ? [cell.median] : []), ...(release.intervals ? [cell.lower, cell.upper] : [])];
     return make("tr", {}, make("th", { scope: "row" }, name), make("td", { dir: "auto" }, id), make("td", {}, figures.count(cell.count)),
-      ...further.map((v) => make("td", {}, figures.count(v))));
+      ...further.map((v) => make("td", {}, figures.count(v))), ...(release.uncertain ? [make("td", {}, release.doubted(z, slot) ? words.table.yes : "")] : []));
   });
+  byId("table-uncertain").hidden = !release.uncertain;
   byId("table-median").hidden = !release.medians;
   for (const end of ["table-lower", "table-upper"]) byId(end).hidden = !release.intervals;
   byId("table-body").replaceChildren(...rows);

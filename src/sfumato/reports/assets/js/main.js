@@ -1,13 +1,16 @@
 import { byId, canvasById, inputById, isDark, make, readInks, showTip } from "./dom.js";
+import { blend, FADE } from "./colours.js";
 import { csv, fileName, geojson, save } from "./download.js";
+import { countText, estimateText } from "./estimate.js";
 import { drawFacts } from "./facts.js";
-import { fill } from "./format.js";
+import { changeText, fill, numberOf } from "./format.js";
 import { drawLegend } from "./legend.js";
+import { readLink, writeLink } from "./link.js";
 import { drawRanking, drawTable } from "./lists.js";
 import { MapView } from "./mapview.js";
 import { loadReleases } from "./model.js";
 import { Panel } from "./panel.js";
-import { changeBreaks, changeScene, coloursFor, sharedBreaks, stripOrder, valueScene } from "./scene.js";
+import { changeBreaks, changeScene, coloursFor, doubtful, stripOrder, valueScene } from "./scene.js";
 import { Search } from "./search.js";
 import { drawLasso, Selection } from "./selection.js";
 import { HeatStrip } from "./strip.js";
@@ -20,9 +23,11 @@ class Page {
   /**
    * @param {import("./format.js").Words} words
    * @param {Release[]} releases
+   * @param {Record<string, number[]>} bounds between classes, by measure
    */
-  constructor(words, releases) {
+  constructor(words, releases, bounds) {
     this.words = words;
+    this.bounds = bounds;
     this.releases = releases;
     this.release = releases[0];
     this.slot = 0;
@@ -33,7 +38,8 @@ class Page {
     this.inks = readInks();
     this.legend = "";
     this.map = new MapView(byId("map"), {
-      hover: (zone, x, y) => this.tip(byId("map-tip"), byId("map"), zone, this.slot, x, y),
+      hover: (zone, x, y) => this.hover(zone, x, y),
+      moved: () => this.link(),
       pick: (zone) => (this.selection.mode === "look" ? this.choose(zone === this.chosen ? -1 : zone) : this.selection.toggle(zone)),
       draws: () => this.selection.draws(),
       drawn: (path, map) => this.selection.drawn(path, map),
@@ -53,8 +59,12 @@ class Page {
       this.map.reveal(zone);
     });
     this.player = new Player(() => this.go((this.slot + 1) % this.release.slots), (on) => this.playing(on));
+    this.pointed = { zone: -1, x: 0, y: 0 };
     this.wire();
     this.show(0);
+    this.follow();
+    window.addEventListener("hashchange", () => this.follow());
+    this.linked = true;
   }
 
   wire() {
@@ -67,7 +77,11 @@ class Page {
       this.measure = inputById("measure").value === "density" ? "density" : "count";
       this.rescale();
     });
-    on("marks", "change", () => this.paint());
+    on("uncertain", "change", () => {
+      this.compose();
+      this.paint();
+      this.link();
+    });
     on("compare", "click", () => this.pin(this.pinned < 0 ? this.slot : -1));
     on("zone-clear", "click", () => this.choose(-1));
     on("zone-select", "click", () => this.selection.toggle(this.chosen));
@@ -108,7 +122,8 @@ class Page {
     this.measure = release.hasAreas ? "density" : "count";
     inputById("measure").value = this.measure;
     byId("map-box").classList.toggle("no-map", !release.outlines);
-    byId("marks-box").hidden = !release.intervals;
+    byId("uncertain-box").hidden = !release.uncertain;
+    document.body.classList.toggle("one-slot", release.slots === 1);
     if (release.outlines) this.map.setMap(release.outlines, release.map);
     const slider = inputById("slider");
     slider.max = String(release.slots - 1);
@@ -125,7 +140,7 @@ class Page {
   selected() {
     this.map.select(this.selection.zones);
     const button = byId("zone-select");
-    button.hidden = this.chosen < 0;
+    button.hidden = this.chosen < 0 || this.release.zones === 1;
     button.textContent = this.selection.zones.has(this.chosen) ? this.words.sum.remove : this.words.sum.add;
   }
 
@@ -142,7 +157,7 @@ class Page {
 
   /** New bounds, colours and pictures: after another release, measure or theme. */
   rescale() {
-    this.breaks = sharedBreaks(this.releases, this.measure);
+    this.breaks = this.bounds[this.measure] ?? [];
     this.changes = this.pinned < 0 ? [] : changeBreaks(this.release, this.pinned, this.measure);
     this.compose();
     this.go(this.slot);
@@ -158,7 +173,9 @@ class Page {
     const { release, measure } = this;
     const by = /** @type {"total" | "name" | "peak"} */ (inputById("order").value);
     const colours = coloursFor(this.breaks ?? [], false, isDark());
-    this.strip.compose((z, t) => release.value(z, t, measure), stripOrder(release, by), release.slots, this.breaks ?? [], colours, this.inks.missing);
+    this.strip.compose((z, t) => release.value(z, t, measure), stripOrder(release, by), release.slots, this.breaks ?? [], colours, this.inks.missing, {
+      doubted: (z, t) => release.doubted(z, t), colours: inputById("uncertain").checked ? colours : colours.map((c) => blend(c, this.inks.sea, FADE)),
+    });
     this.marksOfTime();
   }
 
@@ -177,7 +194,10 @@ class Page {
     this.drawPanel();
     this.rank();
     this.table();
+    this.compared();
     this.say();
+    this.link();
+    if (this.pointed.zone >= 0) this.hover(this.pointed.zone, this.pointed.x, this.pointed.y);
   }
 
   paint() {
@@ -186,18 +206,21 @@ class Page {
     const breaks = (even ? this.changes : this.breaks) ?? [];
     const scene = even ? changeScene(release, slot, pinned, measure, breaks) : valueScene(release, slot, measure, breaks);
     const colours = coloursFor(breaks, even, isDark());
-    const marks = inputById("marks").checked;
-    this.map.paint(scene.classes, colours, marks ? scene.marked : null, even);
+    const shown = inputById("uncertain").checked;
+    this.map.paint(scene.classes, colours, release.uncertain ? scene.marked : null, even, !shown);
     const unit = (measure === "count" ? words.measure.count_unit : words.measure.density_unit)[release.facts.counting] ?? words.measure.count_unit.visits;
-    const key = `${even}|${measure}|${marks}|${scene.missing}|${breaks.join()}|${colours.join()}|${release.facts.id}`;
+    const doubt = release.uncertain && scene.uncertain > 0;
+    const key = `${even}|${measure}|${shown}|${doubt}|${scene.missing}|${breaks.join()}|${colours.join()}|${release.facts.id}`;
     if (key !== this.legend) {
       this.legend = key;
       drawLegend(byId("legend"), {
         title: even ? words.legend.change : words.legend.title, unit, breaks, colours, even, format: (v) => release.figures.about(v),
-        marked: marks ? (even ? words.legend.marked_change : words.legend.marked) : "", missing: scene.missing ? words.legend.missing : "",
+        marked: doubt ? (even ? words.legend.marked_change : words.legend.marked) : "", faded: !shown, missing: scene.missing ? words.legend.missing : "",
       });
     }
-    byId("map").setAttribute("aria-label", fill(words.map.aria, { day: release.clock.day(slot), hours: release.clock.hours(slot), zones: release.zones }));
+    const zones = numberOf(words.number_of.places, release.zones, release.figures);
+    byId("uncertain-note").textContent = !release.uncertain ? words.map.unknown : doubt ? fill(words.map.uncertain_many, { n: release.figures.whole.format(scene.uncertain), zones }) : words.map.uncertain_none;
+    byId("map").setAttribute("aria-label", fill(words.map.aria, { day: release.clock.day(slot), hours: release.clock.hours(slot), zones }));
   }
 
   marksOfTime() {
@@ -225,25 +248,38 @@ class Page {
 
   /** @param {number} zone */
   choose(zone) {
-    this.chosen = zone;
-    this.map.choose(zone);
+    this.chosen = this.release.zones === 1 ? 0 : zone; // the only one is all there is
+    this.map.choose(this.chosen);
     this.selected();
-    this.panel.choose(this.release, this.releases, zone);
+    this.panel.choose(this.release, this.releases, this.chosen);
     this.drawPanel();
     this.marksOfTime();
     this.rank();
+    this.compared();
     this.say();
+    this.link();
+  }
+
+  /** Since when changes are shown, and what changed in what is chosen. */
+  compared() {
+    const { release, pinned, chosen, words } = this;
+    if (pinned < 0) return void (byId("compared").textContent = "");
+    const { clock, figures } = release;
+    const since = fill(words.compare.with, { time: `${clock.shortDay(pinned)}, ${clock.hours(pinned)}` });
+    const change = release.change(chosen, this.slot, pinned);
+    const name = chosen < 0 ? words.panel.city_title : release.map.names[chosen];
+    const { value, half } = change;
+    const all = `${value < 0 ? "" : "+"}${estimateText({ value, lower: value - half, upper: value + half }, words)}`;
+    byId("compared").textContent = `${since} · ${name}: ${chosen < 0 ? all : changeText(change, (v) => figures.count(v))}`;
   }
 
   /** @param {number} slot the hour to compare with, or -1 */
   pin(slot) {
     this.pinned = slot;
     const on = slot >= 0;
-    const { clock } = this.release;
     const button = byId("compare");
     button.setAttribute("aria-pressed", String(on));
     button.textContent = on ? this.words.compare.stop : this.words.compare.start;
-    byId("compared").textContent = on ? fill(this.words.compare.with, { time: `${clock.shortDay(slot)}, ${clock.hours(slot)}` }) : "";
     this.changes = on ? changeBreaks(this.release, slot, this.measure) : [];
     this.go(this.slot);
   }
@@ -263,7 +299,48 @@ class Page {
     button.setAttribute("aria-pressed", String(on));
     button.setAttribute("aria-label", on ? this.words.time.pause : this.words.time.play);
     button.classList.toggle("on", on);
-    if (!on) this.say();
+    if (on) return;
+    this.say();
+    this.link();
+  }
+
+  /** The address says what is shown; not while the hours run, and not in bursts, which browsers refuse. */
+  link() {
+    clearTimeout(this.soon);
+    if (!this.linked || this.player.on) return;
+    this.soon = setTimeout(() => {
+      const usual = this.release.hasAreas ? "density" : "count";
+      const hash = writeLink({ ...this, usual, uncertain: inputById("uncertain").checked, look: this.map.looking() });
+      try {
+        history.replaceState(null, "", hash);
+      } catch { /* a browser that lets no file change its address */ }
+    }, 250);
+  }
+
+  /** Show what the address says. */
+  follow() {
+    const found = readLink(location.hash, this.releases, this.release);
+    if (!Object.keys(found).length) return;
+    if (found.release !== undefined && this.releases[found.release] !== this.release) this.show(found.release);
+    inputById("week").value = String(this.releases.indexOf(this.release));
+    if (found.measure) inputById("measure").value = this.measure = found.measure;
+    if (found.uncertain) inputById("uncertain").checked = true;
+    if (found.slot !== undefined) this.slot = found.slot;
+    this.choose(found.zone ?? -1);
+    this.pin(found.since ?? -1);
+    this.rescale();
+    if (found.look) this.map.lookAt(found.look);
+  }
+
+  /**
+   * The box beside the pointer, which follows the clock too.
+   * @param {number} zone
+   * @param {number} x
+   * @param {number} y
+   */
+  hover(zone, x, y) {
+    this.pointed = { zone, x, y };
+    this.tip(byId("map-tip"), byId("map"), zone, this.slot, x, y);
   }
 
   /**
@@ -280,16 +357,18 @@ class Page {
     const { figures, clock } = release;
     const cell = release.cell(zone, slot);
     const unit = words.counting_unit[release.facts.counting] ?? words.counting_unit.visits;
+    const [number, ...sure] = Number.isFinite(cell.count) ? countText(figures, cell).split(" ") : [figures.count(cell.count)];
     const lines = [
       make("div", { class: "tip-name", dir: "auto" }, release.map.names[zone]),
-      make("div", {}, make("strong", {}, figures.count(cell.count)), Number.isFinite(cell.count) ? ` ${figures.interval(cell.count, cell.lower, cell.upper)} ${unit}` : ""),
+      make("div", {}, make("strong", {}, number), Number.isFinite(cell.count) ? ` ${[...sure, unit].join(" ")}` : ""),
     ];
     const area = release.outlines?.km2[zone];
     if (area && Number.isFinite(cell.count)) lines.push(make("div", {}, fill(words.map.per_km2, { n: figures.about(cell.count / area) })));
     if (this.pinned >= 0) {
-      const change = cell.count - release.cell(zone, this.pinned).count;
-      lines.push(make("div", {}, fill(words.map.change, { n: `${change < 0 ? "−" : "+"}${figures.count(Math.abs(change))}`, time: clock.short(this.pinned) })));
-    }
+      const change = release.change(zone, slot, this.pinned);
+      lines.push(make("div", {}, fill(words.map.change, { n: changeText(change, (v) => figures.count(v)), time: clock.short(this.pinned) })));
+      if (release.uncertain && doubtful(change)) lines.push(make("div", { class: "tip-doubt" }, words.map.uncertain_change));
+    } else if (release.doubted(zone, slot)) lines.push(make("div", { class: "tip-doubt" }, words.map.uncertain_here));
     lines.push(make("div", { class: "tip-more" }, `${clock.short(slot)}${release.facts.epsilon ? ` · ε ${release.facts.epsilon}` : ""}`));
     return showTip(tip, frame, x, y, lines);
   }
@@ -304,9 +383,9 @@ class Page {
       if (zone < 0) return;
       const cell = release.cell(zone, slot);
       byId("live").textContent = fill(this.chosen >= 0 ? words.live.zone : words.live.busiest, {
-        day: release.clock.day(slot), hours: release.clock.hours(slot), total: release.figures.about(release.city[slot]), name: release.map.names[zone],
-        count: release.figures.count(cell.count), interval: release.figures.interval(cell.count, cell.lower, cell.upper),
-      }).replace(" .", ".");
+        day: release.clock.day(slot), hours: release.clock.hours(slot), total: estimateText({ value: release.city[slot], lower: release.cityEnds?.[0][slot] ?? NaN, upper: release.cityEnds?.[1][slot] ?? NaN }, words), name: release.map.names[zone],
+        count: countText(release.figures, cell),
+      });
     }, 300);
   }
 
@@ -345,7 +424,7 @@ function firstShown(release) {
 
 const data = JSON.parse(byId("data").textContent ?? "");
 loadReleases(data).then((releases) => {
-  const page = new Page(data.words, releases);
+  const page = new Page(data.words, releases, data.bounds);
   document.documentElement.dataset.ready = "yes";
   Object.defineProperty(window, "sfumato", { value: { page, releases } });
 }, (error) => {

@@ -1,3 +1,4 @@
+import { blend, FADE, inkOn } from "./colours.js";
 import { ringPoints } from "./outlines.js";
 import { placeLabels } from "./labels.js";
 import { scaleBar } from "./view.js";
@@ -6,11 +7,22 @@ import { scaleBar } from "./view.js";
  * @typedef {import("./outlines.js").Outlines} Outlines
  * @typedef {import("./view.js").View} View
  * @typedef {{ink: string, paper: string, border: string, halo: string, accent: string,
- *   hatch: string, missing: string, muted: string, grid: string, borderEven: string}} Inks
+ *   sea: string, hatch: string, missing: string, muted: string, grid: string, borderEven: string}} Inks
  * @typedef {{zones: Path2D[], borders: Path2D, dots: boolean[]}} Paths
  */
 
 export const DOT = 5;
+const BARE = 2600; // square pixels a point has for itself, from which on its dot is as large as can be
+
+/**
+ * How large the dots of points are: smaller where they would cover each other.
+ * @param {Outlines} map
+ * @param {View} view
+ */
+export function dotSize(map, view) {
+  const own = (map.width * map.height * view.scale ** 2) / Math.max(1, map.rings.length);
+  return Math.max(2.5, Math.min(9, DOT + 4 * Math.min(1, own / BARE), 0.34 * Math.sqrt(own)));
+}
 
 /**
  * Outlines as paths on the lattice, built once.
@@ -37,12 +49,13 @@ export function buildPaths(map) {
 }
 
 /**
- * The zones' colours. `classes` is -1 where there is no number, `marked` is hatched.
+ * The zones' colours. `classes` is -1 where there is no number; `marked` is hatched in an ink that
+ * its own colour shows, and faded where that is asked for.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Outlines} map
  * @param {Paths} paths
  * @param {View} view
- * @param {{classes: Int8Array, colours: string[], marked: Uint8Array | null}} fills
+ * @param {{classes: Int8Array, colours: string[], marked: Uint8Array | null, fade: boolean}} fills
  * @param {Inks} inks
  * @param {number} ratio device pixels per pixel
  */
@@ -51,39 +64,45 @@ export function drawFills(ctx, map, paths, view, fills, inks, ratio) {
   ctx.clearRect(0, 0, ctx.canvas.width, ctx.canvas.height);
   const matrix = [ratio * view.scale, 0, 0, ratio * view.scale, ratio * view.x, ratio * view.y];
   const missing = new Path2D();
-  const marked = new Path2D();
-  let some = 0;
+  const pale = fills.colours.map((c) => (fills.fade ? blend(c, inks.sea, FADE) : c));
+  /** @type {Record<string, Path2D>} */
+  const marked = {};
+  const colour = (/** @type {number} */ z) => (fills.classes[z] < 0 ? inks.missing : (fills.marked?.[z] ? pale : fills.colours)[fills.classes[z]]);
   ctx.setTransform(matrix[0], 0, 0, matrix[3], matrix[4], matrix[5]);
   const place = new DOMMatrix(matrix);
   for (let z = 0; z < paths.zones.length; z += 1) {
     const kind = fills.classes[z];
     if (paths.dots[z]) continue;
-    ctx.fillStyle = kind < 0 ? inks.missing : fills.colours[kind];
+    ctx.fillStyle = colour(z);
     ctx.fill(paths.zones[z], "evenodd");
     if (kind < 0) missing.addPath(paths.zones[z], place);
-    else if (fills.marked && fills.marked[z]) {
-      marked.addPath(paths.zones[z], place);
-      some += 1;
-    }
+    else if (fills.marked?.[z]) (marked[inkOn(colour(z))] ??= new Path2D()).addPath(paths.zones[z], place);
   }
   ctx.setTransform(1, 0, 0, 1, 0, 0);
   ctx.fillStyle = hatch(ctx, inks.hatch, ratio, false);
   ctx.fill(missing, "evenodd");
-  if (some) {
-    ctx.fillStyle = hatch(ctx, inks.hatch, ratio, true);
-    ctx.fill(marked, "evenodd");
+  ctx.globalAlpha = fills.fade ? 0.55 : 0.85; // what is faded asks for less
+  for (const [ink, path] of Object.entries(marked)) {
+    ctx.fillStyle = hatch(ctx, ink, ratio, true);
+    ctx.fill(path, "evenodd");
   }
+  ctx.globalAlpha = 1;
   ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+  ctx.lineWidth = 1;
+  const radius = dotSize(map, view);
   map.anchors.forEach((anchor, z) => {
     if (!anchor || !paths.dots[z]) return;
-    const kind = fills.classes[z];
     ctx.beginPath();
-    ctx.arc(view.x + view.scale * anchor[0], view.y + view.scale * anchor[1], DOT, 0, 2 * Math.PI);
-    ctx.fillStyle = kind < 0 ? inks.missing : fills.colours[kind];
+    ctx.arc(view.x + view.scale * anchor[0], view.y + view.scale * anchor[1], radius, 0, 2 * Math.PI);
+    ctx.fillStyle = colour(z);
     ctx.fill();
-    ctx.strokeStyle = inks.border;
+    ctx.setLineDash(fills.marked?.[z] ? [2, 2] : []); // too small to be hatched
+    ctx.strokeStyle = inks.ink;
+    ctx.globalAlpha = 0.55;
     ctx.stroke();
+    ctx.globalAlpha = 1;
   });
+  ctx.setLineDash([]);
 }
 
 /**
@@ -99,7 +118,7 @@ function hatch(ctx, colour, ratio, falling) {
   tile.width = tile.height = size;
   const pen = /** @type {CanvasRenderingContext2D} */ (tile.getContext("2d"));
   pen.strokeStyle = colour;
-  pen.lineWidth = ratio;
+  pen.lineWidth = 1.25 * ratio;
   for (const shift of [-size, 0, size]) {
     pen.moveTo(shift, falling ? 0 : size);
     pen.lineTo(shift + size, falling ? size : 0);
@@ -131,7 +150,7 @@ export function drawOver(ctx, scene) {
     [scene.hover, inks.ink, 1.75],
   ])) {
     if (zone < 0) continue;
-    const path = paths.dots[zone] ? dot(map, zone, view.scale) : paths.zones[zone];
+    const path = paths.dots[zone] ? dot(map, zone, view) : paths.zones[zone];
     ctx.lineWidth = (width + 2) / view.scale;
     ctx.strokeStyle = inks.halo;
     ctx.stroke(path);
@@ -152,7 +171,7 @@ export function drawOver(ctx, scene) {
 function drawSelected(ctx, { map, paths, view, inks, ratio, selected }) {
   if (!selected.size) return;
   const all = new Path2D();
-  for (const zone of selected) all.addPath(paths.dots[zone] ? dot(map, zone, view.scale) : paths.zones[zone]);
+  for (const zone of selected) all.addPath(paths.dots[zone] ? dot(map, zone, view) : paths.zones[zone]);
   for (const [colour, width] of /** @type {[string, number][]} */ ([[inks.halo, 3.5], [inks.accent, 1.75]])) {
     ctx.lineWidth = width / view.scale;
     ctx.strokeStyle = colour;
@@ -170,12 +189,12 @@ function drawSelected(ctx, { map, paths, view, inks, ratio, selected }) {
 /**
  * @param {Outlines} map
  * @param {number} zone
- * @param {number} scale
+ * @param {View} view
  */
-function dot(map, zone, scale) {
+function dot(map, zone, view) {
   const path = new Path2D();
   const anchor = map.anchors[zone];
-  if (anchor) path.arc(anchor[0], anchor[1], (DOT + 2) / scale, 0, 2 * Math.PI);
+  if (anchor) path.arc(anchor[0], anchor[1], (dotSize(map, view) + 2) / view.scale, 0, 2 * Math.PI);
   return path;
 }
 

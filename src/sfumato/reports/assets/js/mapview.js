@@ -1,4 +1,4 @@
-import { buildPaths, DOT, drawFills, drawOver } from "./mapdraw.js";
+import { buildPaths, dotSize, drawFills, drawOver } from "./mapdraw.js";
 import { zoneAt } from "./outlines.js";
 import { fit, pan, zoom } from "./view.js";
 
@@ -38,8 +38,8 @@ export class MapView {
     this.path = [];
     this.fresh = true;
     this.even = false;
-    /** @type {{classes: Int8Array, colours: string[], marked: Uint8Array | null}} */
-    this.fills = { classes: new Int8Array(0), colours: [], marked: null };
+    /** @type {{classes: Int8Array, colours: string[], marked: Uint8Array | null, fade: boolean}} */
+    this.fills = { classes: new Int8Array(0), colours: [], marked: null, fade: false };
     /** @type {import("./mapdraw.js").Inks | null} */
     this.inks = null;
     this.listen();
@@ -66,9 +66,10 @@ export class MapView {
    * @param {string[]} colours
    * @param {Uint8Array | null} marked
    * @param {boolean} [even] a difference: its pale middle needs dark borders
+   * @param {boolean} [fade] what is marked
    */
-  paint(classes, colours, marked, even = false) {
-    this.fills = { classes, colours, marked };
+  paint(classes, colours, marked, even = false, fade = false) {
+    this.fills = { classes, colours, marked, fade };
     this.drawBelow();
     if (even !== this.even) {
       this.even = even;
@@ -156,7 +157,7 @@ export class MapView {
     const weak = map.anchors.flatMap((a, z) => {
       if (!a) return [];
       const wide = map.boxes[4 * z + 2] - map.boxes[4 * z];
-      const [room, above] = map.rings[z].length ? [1.05 * wide * view.scale, 0] : [Infinity, 2.5 * DOT]; // not on its dot
+      const [room, above] = map.rings[z].length ? [1.05 * wide * view.scale, 0] : [Infinity, 8 + dotSize(map, view)]; // not on its dot
       const at = shift(a[0], a[1]);
       return [{ text: this.names.names[z], ...at, y: at.y - above, room, weight: map.km2[z], strong: false }];
     });
@@ -199,6 +200,28 @@ export class MapView {
     this.tell.moved?.(this.view);
   }
 
+  /** What part is seen, whatever the screen's size; `null` where all of it is. */
+  looking() {
+    const { width, height, mapWidth, mapHeight } = this.size();
+    const zoomed = this.view.scale / this.least;
+    if (!this.map || zoomed <= 1.001) return null;
+    const part = (/** @type {number} */ v) => Math.min(1, Math.max(0, v));
+    return {
+      x: part((width / 2 - this.view.x) / this.view.scale / mapWidth),
+      y: part((height / 2 - this.view.y) / this.view.scale / mapHeight),
+      zoom: zoomed,
+    };
+  }
+
+  /** @param {{x: number, y: number, zoom: number}} look */
+  lookAt({ x, y, zoom: nearer }) {
+    const { width, height, mapWidth, mapHeight } = this.size();
+    const scale = this.least * nearer;
+    this.fresh = false;
+    this.view = { scale, x: width / 2 - scale * x * mapWidth, y: height / 2 - scale * y * mapHeight };
+    this.panBy(0, 0);
+  }
+
   /** @param {number} zone brought into sight if it is not */
   reveal(zone) {
     const anchor = this.map?.anchors[zone];
@@ -215,7 +238,7 @@ export class MapView {
   at(x, y) {
     if (!this.map) return -1;
     const { scale } = this.view;
-    return zoneAt(this.map, (x - this.view.x) / scale, (y - this.view.y) / scale, (DOT + 5) / scale);
+    return zoneAt(this.map, (x - this.view.x) / scale, (y - this.view.y) / scale, (dotSize(this.map, this.view) + 5) / scale);
   }
 
   /** @param {number} zone */

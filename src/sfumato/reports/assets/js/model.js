@@ -1,3 +1,5 @@
+import { inflate } from "./bytes.js";
+import { normalQuantile } from "./estimate.js";
 import { Figures, plain } from "./format.js";
 import { decodeFactors } from "./factors.js";
 import { decodeNumbers } from "./numbers.js";
@@ -11,8 +13,9 @@ import { Clock } from "./times.js";
  *   outlines: import("./outlines.js").OutlinesData | null}} MapData
  * @typedef {{map: number, clock: import("./times.js").ClockData,
  *   numbers: import("./numbers.js").NumbersData, city: number[],
- *   city_ends?: number[][], sums?: import("./factors.js").FactorsData, facts: Record<string, any>}} ReleaseData
- * @typedef {{words: Words, maps: MapData[], releases: ReleaseData[]}} PageData
+ *   city_ends?: number[][], uncertain?: string, sums?: import("./factors.js").FactorsData, facts: Record<string, any>}} ReleaseData
+ * @typedef {{words: Words, maps: MapData[], releases: ReleaseData[], bounds: Record<string, number[]>}} PageData
+ * @typedef {{value: number, half: number, error: number}} Change half: of its interval; NaN where unknown
  * @typedef {{count: number, median: number, lower: number, upper: number}} Cell
  */
 
@@ -24,10 +27,12 @@ export class Release {
    * @param {import("./outlines.js").Outlines | null} outlines
    * @param {import("./numbers.js").Numbers} numbers
    * @param {import("./factors.js").Factors | null} factors how errors hang together, where it is known
+   * @param {Uint8Array | null} uncertain a bit for each number, zone by zone
    * @param {Words} words
    */
-  constructor(data, map, outlines, numbers, factors, words) {
+  constructor(data, map, outlines, numbers, factors, uncertain, words) {
     this.factors = factors;
+    this.uncertain = uncertain;
     this.map = map;
     this.outlines = outlines;
     this.numbers = numbers;
@@ -41,6 +46,8 @@ export class Release {
     this.intervals = numbers.intervals;
     this.medians = numbers.medians;
     this.figures = new Figures(words.language, numbers.decimals, words, numbers.intervals);
+    /** Deviations that an interval reaches to either side. */
+    this.reach = normalQuantile(0.5 + (factors?.data.coverage ?? Number(data.facts.coverage ?? 0) / 100) / 2);
     this.hasAreas = !!outlines && outlines.km2.some((a) => a > 0);
   }
 
@@ -53,6 +60,40 @@ export class Release {
     const k = zone * this.slots + slot;
     const { count, median, lower, upper } = this.numbers;
     return { count: count[k], median: median[k], lower: lower[k], upper: upper[k] };
+  }
+
+  /**
+   * Whether the estimation error of a number, chance left out, exceeds half of it.
+   * @param {number} zone
+   * @param {number} slot
+   */
+  doubted(zone, slot) {
+    const k = zone * this.slots + slot;
+    return !!this.uncertain && (this.uncertain[k >> 3] & (128 >> (k & 7))) !== 0;
+  }
+
+  /**
+   * What changed between two slots, and how sure that is: from how errors hang together, or as if
+   * both slots erred by themselves.
+   * @param {number} zone or -1 for all together
+   * @param {number} slot
+   * @param {number} since
+   * @returns {Change}
+   */
+  change(zone, slot, since) {
+    const all = zone < 0;
+    const value = all ? this.city[slot] - this.city[since] : this.cell(zone, slot).count - this.cell(zone, since).count;
+    if (this.factors) {
+      const chosen = all ? Array.from({ length: this.zones }, (_, k) => k) : [zone];
+      const { error, sd } = this.factors.change(chosen, slot, since, this.numbers.count);
+      return { value, half: this.reach * sd, error };
+    }
+    const [now, then] = [slot, since].map((t) => {
+      const { count, lower, upper } = all ? { count: this.city[t], lower: this.cityEnds?.[0][t] ?? NaN, upper: this.cityEnds?.[1][t] ?? NaN } : this.cell(zone, t);
+      return { half: (upper - lower) / 2, chance: Math.max(count, 0) };
+    });
+    const half = slot === since ? 0 : Math.hypot(now.half, then.half);
+    return { value, half, error: Math.sqrt(Math.max((half / this.reach) ** 2 - now.chance - then.chance, 0)) };
   }
 
   /**
@@ -196,8 +237,10 @@ export async function loadReleases(data) {
   return Promise.all(
     data.releases.map(async (r) => {
       const [zones, slots] = r.numbers.shape;
-      const [numbers, factors] = await Promise.all([decodeNumbers(r.numbers), r.sums ? decodeFactors(r.sums, zones, slots) : null]);
-      return new Release(r, data.maps[r.map], outlines[r.map], numbers, factors, data.words);
+      const [numbers, factors, uncertain] = await Promise.all([
+        decodeNumbers(r.numbers), r.sums ? decodeFactors(r.sums, zones, slots) : null, r.uncertain ? inflate(r.uncertain) : null,
+      ]);
+      return new Release(r, data.maps[r.map], outlines[r.map], numbers, factors, uncertain, data.words);
     }),
   );
 }

@@ -1,5 +1,6 @@
 import { drawSeries } from "./chart.js";
 import { byId, canvasById, make } from "./dom.js";
+import { countText, estimateText } from "./estimate.js";
 import { fill } from "./format.js";
 import { cityLike, typical } from "./model.js";
 
@@ -42,7 +43,7 @@ export class Panel {
     const id = zone < 0 || release.map.ids[zone] === release.map.names[zone] ? "" : fill(words.id, { id: release.map.ids[zone] });
     const area = zone >= 0 && release.outlines?.km2[zone] ? fill(words.area, { km2: release.figures.about(release.outlines.km2[zone]) }) : "";
     byId("zone-more").textContent = [id, district, area].filter(Boolean).join(" · ");
-    byId("zone-clear").hidden = zone < 0;
+    byId("zone-clear").hidden = zone < 0 || release.zones === 1;
     byId("zone-hint").hidden = zone >= 0;
     const usual = zone < 0 ? null : typical(release, all, zone);
     this.usual = usual?.values ?? null;
@@ -76,13 +77,16 @@ export class Panel {
     if (zone < 0) {
       const unit = ` ${this.words.counting_unit[release.facts.counting] ?? this.words.counting_unit.visits}`;
       const stated = ends && Number.isFinite(ends[0][slot]);
-      const pm = make("span", { class: "pm" }, stated ? ` ${figures.about(ends[0][slot])} – ${figures.about(ends[1][slot])}` : "");
-      value.replaceChildren(make("strong", {}, figures.about(release.city[slot])), pm, unit, make("small", {}, stated ? "" : ` ${words.no_total_interval}`));
+      const text = estimateText({ value: release.city[slot], lower: ends?.[0][slot] ?? NaN, upper: ends?.[1][slot] ?? NaN }, this.words);
+      const [sum, ...sure] = text.split(" ");
+      const pm = make("span", { class: "pm" }, stated ? ` ${sure.join(" ")}` : "");
+      value.replaceChildren(make("strong", {}, sum), pm, unit, make("small", {}, stated ? "" : ` ${words.no_total_interval}`));
     } else {
       const cell = release.cell(zone, slot);
+      const [number, ...sure] = Number.isFinite(cell.count) ? countText(figures, cell).split(" ") : [figures.count(cell.count)];
       value.replaceChildren(
-        make("strong", {}, figures.count(cell.count)),
-        make("span", { class: "pm" }, ` ${Number.isFinite(cell.count) ? figures.interval(cell.count, cell.lower, cell.upper) : ""}`),
+        make("strong", {}, number),
+        make("span", { class: "pm" }, ` ${sure.join(" ")}`),
         make("small", {}, ` ${this.words.counting_unit[release.facts.counting] ?? this.words.counting_unit.visits}, ${clock.short(slot)}${release.facts.epsilon ? ` · ε ${release.facts.epsilon}` : ""}`),
       );
     }

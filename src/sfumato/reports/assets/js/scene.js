@@ -1,27 +1,12 @@
-import { classBreaks, classOf, evenBreaks } from "./breaks.js";
+import { classOf, evenBreaks } from "./breaks.js";
 import { diverging, sequential } from "./colours.js";
 
 /**
  * What the map shows for a state: classes, colours, marks. Pure; tested without a screen.
  * @typedef {import("./model.js").Release} Release
  * @typedef {import("./model.js").Measure} Measure
- * @typedef {{classes: Int8Array, marked: Uint8Array, breaks: number[], missing: boolean}} Scene
+ * @typedef {{classes: Int8Array, marked: Uint8Array, breaks: number[], missing: boolean, uncertain: number}} Scene
  */
-
-/**
- * Bounds for all hours of all releases, so that colours keep their meaning.
- * @param {Release[]} releases
- * @param {Measure} measure
- */
-export function sharedBreaks(releases, measure) {
-  const values = releases.flatMap((r) => {
-    const stride = Math.max(1, Math.floor((r.zones * r.slots) / 20011));
-    const kept = [];
-    for (let k = 0; k < r.zones * r.slots; k += stride) kept.push(r.value(Math.floor(k / r.slots), k % r.slots, measure));
-    return kept;
-  });
-  return classBreaks(values);
-}
 
 /**
  * @param {Release} release
@@ -39,7 +24,7 @@ export function changeBreaks(release, pinned, measure) {
 }
 
 /**
- * Marked: the interval reaches more than half the value to either side.
+ * Marked: the estimation error exceeds half of the value.
  * @param {Release} release
  * @param {number} slot
  * @param {Measure} measure
@@ -47,20 +32,11 @@ export function changeBreaks(release, pinned, measure) {
  * @returns {Scene}
  */
 export function valueScene(release, slot, measure, breaks) {
-  const classes = new Int8Array(release.zones);
-  const marked = new Uint8Array(release.zones);
-  let missing = false;
-  for (let z = 0; z < release.zones; z += 1) {
-    const cell = release.cell(z, slot);
-    classes[z] = classOf(breaks, cell.count / release.per(z, measure));
-    marked[z] = cell.upper - cell.lower > cell.count ? 1 : 0;
-    missing ||= classes[z] < 0;
-  }
-  return { classes, marked, breaks, missing };
+  return scene(release, breaks, (z) => release.value(z, slot, measure), (z) => release.doubted(z, slot));
 }
 
 /**
- * Marked: the two intervals are wide enough to explain the change.
+ * Marked: the estimation error of the change exceeds half of it.
  * @param {Release} release
  * @param {number} slot
  * @param {number} pinned
@@ -69,17 +45,30 @@ export function valueScene(release, slot, measure, breaks) {
  * @returns {Scene}
  */
 export function changeScene(release, slot, pinned, measure, breaks) {
+  const value = (/** @type {number} */ z) => release.value(z, slot, measure) - release.value(z, pinned, measure);
+  return scene(release, breaks, value, (z) => doubtful(release.change(z, slot, pinned)));
+}
+
+/** @param {import("./model.js").Change} change */
+export function doubtful({ value, error }) {
+  return error > Math.abs(value) / 2;
+}
+
+/**
+ * @param {Release} release
+ * @param {number[]} breaks
+ * @param {(zone: number) => number} value
+ * @param {(zone: number) => boolean} doubted
+ * @returns {Scene}
+ */
+function scene(release, breaks, value, doubted) {
   const classes = new Int8Array(release.zones);
   const marked = new Uint8Array(release.zones);
-  let missing = false;
   for (let z = 0; z < release.zones; z += 1) {
-    const [now, then] = [release.cell(z, slot), release.cell(z, pinned)];
-    const change = now.count - then.count;
-    classes[z] = classOf(breaks, change / release.per(z, measure));
-    marked[z] = Math.abs(change) < Math.hypot(now.upper - now.lower, then.upper - then.lower) / 2 ? 1 : 0;
-    missing ||= classes[z] < 0;
+    classes[z] = classOf(breaks, value(z));
+    marked[z] = classes[z] >= 0 && doubted(z) ? 1 : 0;
   }
-  return { classes, marked, breaks, missing };
+  return { classes, marked, breaks, missing: classes.some((k) => k < 0), uncertain: marked.reduce((n, m) => n + m, 0) };
 }
 
 /**

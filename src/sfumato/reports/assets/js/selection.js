@@ -1,6 +1,6 @@
 import { byId, inputById, make } from "./dom.js";
 import { estimateText } from "./estimate.js";
-import { fill } from "./format.js";
+import { fill, numberOf } from "./format.js";
 import { within } from "./outlines.js";
 
 /**
@@ -134,16 +134,16 @@ export class Selection {
     const slots = last - first + 1;
     const unit = this.all.counting_unit[facts.counting] ?? this.all.counting_unit.visits;
     const text = estimateText(sum, this.all);
-    const zones = this.zones.size
-      ? fill(this.zones.size === 1 ? words.one : words.some, { n: figures.whole.format(chosen.length), all: figures.whole.format(release.zones) })
-      : fill(words.all, { all: figures.whole.format(release.zones) });
+    const every = numberOf(this.all.number_of.places, release.zones, figures);
+    const zones = release.zones === 1 ? words.only
+      : this.zones.size ? fill(words.some, { n: figures.whole.format(chosen.length), zones: every }) : fill(words.all, { zones: every });
     byId("sum-value").replaceChildren(make("strong", {}, text), ` ${unit}`);
-    byId("sum-of").textContent = fill(words.of, { zones, from: clock.short(first), to: clock.until(last), slots: figures.whole.format(slots) });
+    byId("sum-of").textContent = fill(words.of, { zones, from: clock.short(first), to: clock.until(last), slots: numberOf(this.all.number_of.slots, slots, figures) });
     const mean = { value: sum.value / slots, lower: sum.lower / slots, upper: sum.upper / slots };
     byId("sum-mean").textContent = slots > 1 ? fill(words.mean, { n: estimateText(mean, this.all), unit }) : "";
     const percent = figures.about(100 * (release.factors?.data.coverage ?? 0));
     byId("sum-sure").textContent = release.factors ? fill(words.sure, { percent }) : words.unsure;
-    byId("tool-sum").textContent = `${figures.whole.format(chosen.length)} ${words.short}: ${text}`;
+    byId("tool-sum").textContent = `${numberOf(this.all.number_of.places, chosen.length, figures)}: ${text}`;
     byId("sum-clear").hidden = byId("tool-sum").hidden = !this.zones.size;
     for (const [id, slot] of /** @type {[string, number][]} */ ([["sum-from", first], ["sum-to", last]])) {
       inputById(id).value = String(slot);

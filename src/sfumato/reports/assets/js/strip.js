@@ -49,8 +49,9 @@ export class HeatStrip {
    * @param {number[]} breaks
    * @param {string[]} colours
    * @param {string} missing
+   * @param {{doubted: (zone: number, slot: number) => boolean, colours: string[]}} faded what is uncertain, and its colours
    */
-  compose(value, order, slots, breaks, colours, missing) {
+  compose(value, order, slots, breaks, colours, missing, faded) {
     this.order = order;
     this.slots = slots;
     const picture = document.createElement("canvas");
@@ -58,12 +59,12 @@ export class HeatStrip {
     picture.height = Math.max(1, order.length);
     const ctx = /** @type {CanvasRenderingContext2D} */ (picture.getContext("2d"));
     const image = ctx.createImageData(picture.width, picture.height);
-    const inks = colours.map(rgb);
+    const [inks, pale] = [colours.map(rgb), faded.colours.map(rgb)];
     const none = rgb(missing);
     order.forEach((zone, row) => {
       for (let t = 0; t < slots; t += 1) {
         const kind = classOf(breaks, value(zone, t));
-        const [r, g, b] = kind < 0 ? none : inks[kind];
+        const [r, g, b] = kind < 0 ? none : (faded.doubted(zone, t) ? pale : inks)[kind];
         image.data.set([r, g, b, 255], 4 * (row * slots + t));
       }
     });

@@ -117,8 +117,8 @@ export class Clock {
 
   /** The period as a short title, first and last local day. */
   period() {
-    const last = this.slots - 1;
-    return `${this.day(0)} – ${this.day(last)}`;
+    const [first, last] = [this.day(0), this.day(this.slots - 1)];
+    return first === last ? first : `${first} – ${last}`;
   }
 }
 

@@ -1,5 +1,5 @@
 import { byId, make } from "./dom.js";
-import { fill } from "./format.js";
+import { fill, numberOf } from "./format.js";
 
 /**
  * @typedef {{attack: string, contender: string, measure: string, reached: number, guessing: number,
@@ -42,7 +42,7 @@ export function summaryRows(contenders, at, words, figures, judge) {
 export function failRows(one, bar, truth, words, pick) {
   const failed = one.error.zone.map((error, zone) => ({ error, zone })).filter((f) => f.error > bar).sort((a, b) => b.error - a.error);
   const template = failed.length ? words.internal.fails_note : words.internal.fails_none;
-  byId("fails-note").textContent = fill(template, { n: failed.length, zones: truth.zones, bar: truth.figures.about(bar), name: one.label });
+  byId("fails-note").textContent = fill(template, { n: failed.length, zones: numberOf(words.number_of.places, truth.zones, truth.figures), bar: truth.figures.about(bar), name: one.label });
   byId("fails").replaceChildren(...failed.slice(0, WORST).map(({ error, zone }) => {
     const name = make("button", { type: "button", dir: "auto" }, truth.map.names[zone]);
     name.addEventListener("click", () => pick(zone));

@@ -1,0 +1,21 @@
+"""How a privacy loss is written for people: so many figures as are known, and never fewer of it.
+
+An accountant's answer has sixteen digits of which the last are rounding error (0.9999999999999313
+where 1 was asked for). Cut to the nearest, half of all losses would be claimed smaller than they
+are; so epsilons, rhos and deltas that were lost are rounded up. JSON keeps every digit.
+"""
+
+from __future__ import annotations
+
+import math
+
+_ROUNDING_ERROR = 1e-12
+"""Relative: what lies so little above a short number is that number."""
+
+
+def rounded_up(value: float, figures: int = 3) -> str:
+    """So many figures, never less than the value but for a rounding error."""
+    if value <= 0 or not math.isfinite(value):
+        return f"{value:g}"
+    scale = 10.0 ** (figures - 1 - math.floor(math.log10(value)))
+    return f"{math.ceil(value * scale * (1 - _ROUNDING_ERROR)) / scale:.{figures}g}"

@@ -1,0 +1,207 @@
+"""What is optional: said once, loaded where it is used, and named by the error where it is absent.
+
+A module is hidden as if it were not installed, and the verb that needs it is called.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import shapely
+
+import sfumato
+from sfumato.errors import UsageError
+from sfumato.model import extras
+from sfumato.privacy.ledger import Cap
+
+PACKAGE = Path(sfumato.__file__).parent
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+TOOLS = {"dev", "docs"}
+"""Extras for those who work on sfumato: no part of it needs them."""
+WITH_OTHERS = {"markupsafe"}
+"""Imported and a part of another that is declared: jinja2's type of safe text."""
+NOT_IMPORTED = {"pyogrio", "tzdata"}
+"""Needed all the same: geopandas reads files with the one, zoneinfo its clocks from the other."""
+
+
+def named(requirement: str) -> str:
+    return re.split(r"[\[><=;! ]", requirement)[0].lower().replace("_", "-")
+
+
+def test_extras_are_those_of_the_project() -> None:
+    said = {name: {named(one) for one in held} for name, held in _extras().items()}
+    assert set(extras.EXTRAS) == set(said)
+    owners = packages_distributions()
+    for extra, modules in extras.EXTRAS.items():
+        for module in modules:
+            if module in owners:
+                assert {named(owner) for owner in owners[module]} & said[extra], (extra, module)
+    everything = {named(one) for one in PROJECT["optional-dependencies"]["dev"]}
+    assert everything, "make test installs every extra but torch"
+    dev = next(one for one in PROJECT["optional-dependencies"]["dev"] if "sfumato[" in one)
+    assert set(re.findall(r"\w+", dev.partition("[")[2])) >= set(extras.EXTRAS) - {"rnn"}
+
+
+def _extras() -> dict[str, list[str]]:
+    held: dict[str, list[str]] = PROJECT["optional-dependencies"]
+    return {name: held[name] for name in held if name not in TOOLS}
+
+
+_IMPORT = re.compile(r"^( *)(?:import (\w+)|from (\w+)[\w.]* import )", re.MULTILINE)
+
+
+def imported() -> Iterator[tuple[Path, str, bool]]:
+    """Every package that a file of sfumato imports, and whether loading the file loads it."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for inside, one, other in _IMPORT.findall(path.read_text("utf-8")):
+            yield path, one or other, not inside
+
+
+def test_nothing_optional_is_loaded_with_a_file_and_nothing_needed_is_unsaid() -> None:
+    optional = {module for modules in extras.EXTRAS.values() for module in modules}
+    owners = packages_distributions()
+    needed = {named(one) for one in PROJECT["dependencies"]}
+    used = set()
+    for path, module, at_once in imported():
+        if module in sys.stdlib_module_names or module == "sfumato":
+            continue
+        assert not (at_once and module in optional), f"{path.name} loads {module}"
+        if module not in optional:
+            found = {named(owner) for owner in owners[module]}
+            assert found & (needed | WITH_OTHERS), f"{path.name}: {module} is not declared"
+            used |= found
+    assert needed - used <= NOT_IMPORTED, "a dependency that nothing imports"
+
+
+@pytest.fixture
+def town(tmp_path: Path) -> dict[str, Any]:
+    """A little town, released."""
+    rows = "".join(f"{k % 40},2024-03-04T{k % 24:02d}:00:00Z,{'ab'[k % 2]}\n" for k in range(960))
+    (tmp_path / "events.csv").write_text(f"user,time,tower\n{rows}")
+    (tmp_path / "towers.csv").write_text("tower_id,lon,lat\na,2.3,48.8\nb,2.4,48.9\n")
+    book = sfumato.Ledger(tmp_path / "ledger.sqlite")
+    book.initialise()
+    book.add_dataset("town", Cap(epsilon=9, delta=1e-4))
+    day: dict[str, Any] = {"start": "2024-03-04", "end": "2024-03-05", "slot": "6h", "tz": "UTC"}
+    day |= {"towers": tmp_path / "towers.csv", "ledger": book, "dataset": "town"}
+    made = sfumato.release(tmp_path / "events.csv", out=tmp_path / "day", epsilon=1.0, delta=1e-6,
+                           scheme="laplace", **day)  # fmt: skip
+    return {"folder": tmp_path, "made": made, "events": tmp_path / "events.csv", "day": day}
+
+
+def hide(monkeypatch: pytest.MonkeyPatch, extra: str) -> None:
+    """As if it were not installed, for who imports and for who only looks."""
+    for module in list(sys.modules):
+        if module.partition(".")[0] in extras.EXTRAS[extra]:
+            monkeypatch.delitem(sys.modules, module)
+    for module in extras.EXTRAS[extra]:
+        monkeypatch.setitem(sys.modules, module, None)
+
+
+Given = dict[str, Any]
+NEEDS: dict[str, tuple[str, Callable[[Given], object]]] = {
+    "the earth mover's distance": (
+        "emd",
+        lambda t: sfumato.evaluate(
+            t["made"], t["events"], towers=t["day"]["towers"], earth_mover=True
+        ),
+    ),
+    "recovery by flows between cells": (
+        "emd",
+        lambda t: sfumato.attack(
+            t["made"], t["events"], towers=t["day"]["towers"], group=0, solver="cells"
+        ),
+    ),
+    "an H3 grid": (
+        "h3",
+        lambda _: sfumato.plan(
+            epsilon=1, delta=1e-6, expected_users=40, grid="h3:7", region="2.2,48.7,2.5,49.0",
+            start="2024-03-04", end="2024-03-05", tz="UTC", rehearse=False,
+        ),
+    ),
+    "a figure": ("plots", lambda t: t["made"].plot("series")),
+    "figures beside the page": (
+        "plots",
+        lambda t: sfumato.report(t["made"], out=t["folder"] / "a.html", figures=t["folder"]),
+    ),
+    "an answer drawn": ("plots", lambda t: sfumato.ask(t["made"], by="slot").plot()),
+    "a dataset of arrays": ("xarray", lambda t: t["made"].to_xarray()),
+    "a topic": (
+        "kafka",
+        lambda t: sfumato.stream(
+            "kafka://localhost:9/x", out=t["folder"] / "s", epsilon=1, **t["day"]
+        ),
+    ),
+    "records in PostgreSQL": (
+        "postgres",
+        lambda _: sfumato.inspect("postgresql://nobody@localhost:9/x/events"),
+    ),
+    "a ledger in PostgreSQL": (
+        "postgres",
+        lambda _: sfumato.Ledger("postgresql://nobody@localhost:9/x"),
+    ),
+    "counting on a cluster": (
+        "spark",
+        lambda t: sfumato.release(
+            t["events"], out=t["folder"] / "c", epsilon=1, delta=1e-6, scheme="laplace",
+            engine="spark", **t["day"],
+        ),
+    ),
+    "the recurrent classifier": ("rnn", lambda _: _classified()),
+}  # fmt: skip
+
+
+def _classified() -> object:
+    from sfumato.attacks.traces import classifier
+
+    return classifier._torch()
+
+
+@pytest.mark.parametrize("what", NEEDS)
+def test_what_is_absent_is_named_with_the_line_that_installs_it(
+    what: str, town: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extra, call = NEEDS[what]
+    hide(monkeypatch, extra)
+    with pytest.raises(UsageError) as refused:
+        call(town)
+    assert "which is not installed" in refused.value.problem
+    assert f"pip install 'sfumato[{extra}]'" in refused.value.remedy
+
+
+def test_without_pot_an_evaluation_leaves_the_distance_out_and_says_so(
+    town: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hide(monkeypatch, "emd")
+    said: dict[str, Any] = {"towers": town["day"]["towers"]}
+    found = sfumato.evaluate(town["made"], town["events"], **said)
+    assert "earth_mover_m" not in found.evaluations[0].overall
+    assert found.evaluations[0].overall["mean_relative_error"] >= 0
+    (remark,) = found.remarks
+    assert "pip install 'sfumato[emd]'" in remark
+    assert "sfumato[emd]" in found._repr_html_()
+    assert sfumato.evaluate(town["made"], town["events"], earth_mover=False, **said).remarks == ()
+
+
+def test_with_pot_the_distance_is_there_without_being_asked_for(town: Given) -> None:
+    pytest.importorskip("ot")
+    found = sfumato.evaluate(town["made"], town["events"], towers=town["day"]["towers"])
+    assert np.isfinite(found.evaluations[0].overall["earth_mover_m"])
+    assert found.remarks == ()
+
+
+def test_other_grids_need_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sfumato.geography.grids import grid_places
+
+    hide(monkeypatch, "h3")
+    region = shapely.box(2.30, 48.85, 2.32, 48.86)
+    assert len(grid_places("500m", region)) > 1
+    assert len(grid_places("geohash:6", region)) > 1
