@@ -10,6 +10,7 @@ questions to the data, charged      `query`, `Desk`
 on the way to a stream              `foreach_batch`, for Spark Structured Streaming
 from what is published              `read_release`, `ask`, `refine`, `report`, `export`
 free, too: from customers to all    `weigh`, `combine`
+free, too: from sanitised traces    `hotspots`, `spread`
 by the other door, not private      `anonymise_answers`: exact, or refused; its `Auditor`
 for the holder's eyes alone         `inspect`, `evaluate`, `attack`, `audit`
 what was ever released about whom   `Ledger`
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from sfumato.syntactic.auditor import Auditor
     from sfumato.tour import demo
     from sfumato.traces.publish import sanitise
+    from sfumato.utility.placement import hotspots
+    from sfumato.utility.spreading import spread
 
 __version__: str  # read from the installed package when it is asked for
 
@@ -62,6 +65,7 @@ __all__ = [
     "evaluate",
     "export",
     "foreach_batch",
+    "hotspots",
     "inspect",
     "plan",
     "query",
@@ -70,6 +74,7 @@ __all__ = [
     "release",
     "report",
     "sanitise",
+    "spread",
     "stream",
     "weigh",
 ]
@@ -89,6 +94,7 @@ _HOMES = {
     "evaluate": "sfumato.density.evaluate",
     "export": "sfumato.published.export",
     "foreach_batch": "sfumato.streams.spark",
+    "hotspots": "sfumato.utility.placement",
     "inspect": "sfumato.io.inspection",
     "plan": "sfumato.density.plan",
     "query": "sfumato.queries.query",
@@ -97,6 +103,7 @@ _HOMES = {
     "release": "sfumato.density.publish",
     "report": "sfumato.reports.page",
     "sanitise": "sfumato.traces.publish",
+    "spread": "sfumato.utility.spreading",
     "stream": "sfumato.streams.publish",
     "weigh": "sfumato.people.weigh",
 }

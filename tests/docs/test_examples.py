@@ -142,6 +142,10 @@ def test_traces(here: Path) -> None:
     pq.write_table(pa.table(traces), here / "traces.parquet")
     run(DOCS / "commands" / "sanitise.md")
     run(DOCS / "traces.md")
+    run(DOCS / "commands" / "hotspots.md")
+    run(DOCS / "commands" / "spread.md")
+    assert (here / "out" / "hotspots" / "index.html").is_file()
+    assert (here / "out" / "spread" / "index.html").is_file()
     assert pq.read_table(here / "out" / "cabs" / "traces.parquet").num_rows == 120
 
 

@@ -3,91 +3,86 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import DATA, OUTPUT, PLACES, QUESTION, AsJson, Quiet, ReadTz, called
+from sfumato.cli.options import DATA, OUTPUT, PLACES, QUESTION, AsJson, Quiet, ReadTz, called, own
 from sfumato.cli.telling import Working, print_json
 from sfumato.errors import UsageError
-
-
-def _own(panel: str, flag: str, help: str) -> Any:
-    """An option of this command alone: a file's `from` and `zones` are those of a release."""
-    return typer.Option(flag, help=help, rich_help_panel=panel)
 
 
 def ask(
     release: Annotated[Path, typer.Argument(help="Folder of a release or a stream.")],
     zones: Annotated[
         list[str] | None,
-        _own(PLACES, "--zones", "Id of a place, again and again, or A,B,C."),
+        own(PLACES, "--zones", "Id of a place, again and again, or A,B,C."),
     ] = None,
     polygon: Annotated[
         str | None,
-        _own(PLACES, "--polygon", "An area: a file, GeoJSON, WKT, or west,south,east,north."),
+        own(PLACES, "--polygon", "An area: a file, GeoJSON, WKT, or west,south,east,north."),
     ] = None,
     start: Annotated[
-        str | None, _own(DATA, "--from", "Where the first slot begins: 2007-09-10T08:00.")
+        str | None, own(DATA, "--from", "Where the first slot begins: 2007-09-10T08:00.")
     ] = None,
-    end: Annotated[str | None, _own(DATA, "--to", "Where the last slot ends.")] = None,
+    end: Annotated[str | None, own(DATA, "--to", "Where the last slot ends.")] = None,
     hours: Annotated[
-        str | None, _own(DATA, "--hours", "Hours of the day: 8-10, which ends at 10 o'clock.")
+        str | None, own(DATA, "--hours", "Hours of the day: 8-10, which ends at 10 o'clock.")
     ] = None,
     weekdays: Annotated[
-        str | None, _own(DATA, "--weekdays", "Days of the week: mon-fri, or sat,sun.")
+        str | None, own(DATA, "--weekdays", "Days of the week: mon-fri, or sat,sun.")
     ] = None,
     by: Annotated[
         str | None,
-        _own(QUESTION, "--by", "A profile by hour, weekday, day, slot, zone or district."),
+        own(QUESTION, "--by", "A profile by hour, weekday, day, slot, zone or district."),
     ] = None,
     below: Annotated[
-        float | None, _own(QUESTION, "--below", "With --by: how surely below this number.")
+        float | None, own(QUESTION, "--below", "With --by: how surely below this number.")
     ] = None,
     rank: Annotated[
         str | None,
-        _own(QUESTION, "--rank", "The busiest zone, district, hour, weekday, day or slot."),
+        own(QUESTION, "--rank", "The busiest zone, district, hour, weekday, day or slot."),
     ] = None,
     top: Annotated[
-        int | None, _own(QUESTION, "--top", "With --rank: how many; default: 10.")
+        int | None, own(QUESTION, "--top", "With --rank: how many; default: 10.")
     ] = None,
     quietest: Annotated[
-        bool, _own(QUESTION, "--quietest", "With --rank: the quietest instead.")
+        bool, own(QUESTION, "--quietest", "With --rank: the quietest instead.")
     ] = False,
     window: Annotated[
-        str | None, _own(QUESTION, "--window", "With --rank of slots or hours: runs of 2h.")
+        str | None, own(QUESTION, "--window", "With --rank of slots or hours: runs of 2h.")
     ] = None,
     demand: Annotated[
-        list[str] | None, _own(QUESTION, "--demand", "With --rank: what hours weigh, 7-10=2.")
+        list[str] | None, own(QUESTION, "--demand", "With --rank: what hours weigh, 7-10=2.")
     ] = None,
     against: Annotated[
         list[str] | None,
-        _own(QUESTION, "--against", "Compare with what differs: weekdays=sat-sun, release=DIR."),
+        own(QUESTION, "--against", "Compare with what differs: weekdays=sat-sun, release=DIR."),
     ] = None,
     share_of: Annotated[
         list[str] | None,
-        _own(QUESTION, "--share-of", "The share of what holds it: zones=all."),
+        own(QUESTION, "--share-of", "The share of what holds it: zones=all."),
     ] = None,
     unusual: Annotated[
-        bool, _own(QUESTION, "--unusual", "Against the same weekday and hour at other times.")
+        bool, own(QUESTION, "--unusual", "Against the same weekday and hour at other times.")
     ] = False,
     earlier: Annotated[
-        list[Path] | None, _own(QUESTION, "--earlier", "With --unusual: releases of other weeks.")
+        list[Path] | None, own(QUESTION, "--earlier", "With --unusual: releases of other weeks.")
     ] = None,
-    at: Annotated[str | None, _own(QUESTION, "--at", "Who may be there: now, or a time.")] = None,
+    at: Annotated[str | None, own(QUESTION, "--at", "Who may be there: now, or a time.")] = None,
     sure: Annotated[
-        float | None, _own(QUESTION, "--sure", "With --at: as surely as this; default: 0.95.")
+        float | None, own(QUESTION, "--sure", "With --at: as surely as this; default: 0.95.")
     ] = None,
     sql: Annotated[
         str | None,
-        _own(QUESTION, "--sql", "One SELECT over density, zones, slots and manifest."),
+        own(QUESTION, "--sql", "One SELECT over density, zones, slots and manifest."),
     ] = None,
     tz: ReadTz = None,
     out: Annotated[
-        Path | None, _own(OUTPUT, "--out", "Write the table: a file .csv or .parquet.")
+        Path | None, own(OUTPUT, "--out", "Write the table: a file .csv or .parquet.")
     ] = None,
     figures: Annotated[
-        Path | None, _own(OUTPUT, "--figures", "Also draw it (PNG and SVG) into this folder.")
+        Path | None, own(OUTPUT, "--figures", "Also draw it (PNG and SVG) into this folder.")
     ] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,

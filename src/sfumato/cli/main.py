@@ -51,6 +51,8 @@ COMMANDS = {
     "combine": Entry("combine", "Put releases of several operators together.", USE),
     "report": Entry("report", "Make the offline page of releases again, and figures.", USE),
     "export": Entry("export", "Write a release as multimno or FlowKit would have.", USE),
+    "hotspots": Entry("hotspots", "Where to place sites, from sanitised traces.", USE),
+    "spread": Entry("spread", "Whom a message reaches, from sanitised traces.", USE),
     "anonymise": Entry("anonymise", "Exact answers under an auditor. Not private.", OTHER),
     "evaluate": Entry("evaluate", "How good is a release? Compares with the truth.", INTERNAL),
     "attack": Entry("attack", "What an adversary makes of a release.", INTERNAL),

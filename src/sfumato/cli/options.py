@@ -44,6 +44,12 @@ def shared(panel: str, flag: str, help: str, *more: str) -> Any:
     return typer.Option(flag, *more, help=help, rich_help_panel=panel)
 
 
+def own(panel: str, flag: str, help: str) -> Any:
+    """An option of one command alone, whose word means something else in others: a value above
+    the tables of a configuration file does not go to it."""
+    return typer.Option(flag, help=help, rich_help_panel=panel)
+
+
 # How events are read.
 Columns = Annotated[
     list[str] | None,

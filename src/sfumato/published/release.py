@@ -242,7 +242,8 @@ class Release(Questions):
         """Name, scheme and epsilon, as plots show it."""
         found = self.manifest
         scheme = found.scheme.name.removeprefix("stream/")
-        return f"{found.release.name} ({scheme}, ε {rounded_up(found.privacy.epsilon)})"
+        loss = f"ε {rounded_up(found.privacy.epsilon)}{_per(found)}"
+        return f"{found.release.name} ({scheme}, {loss})"
 
     def table(self) -> pa.Table:
         """zone_id, time_start, time_end, count, and median, lower, upper where they are stated.

@@ -8,10 +8,8 @@ import pytest
 from sfumato.attacks.traces.denoise import (
     average_after_interpolation,
     expected_error_m,
-    interpolate,
     most_likely_place,
     moving_average,
-    resample,
 )
 from sfumato.attacks.traces.reidentify import SIDE_M, halves, link, top_places, unicity, wilson
 from sfumato.errors import UsageError
@@ -21,6 +19,7 @@ from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.noise.planar import Strength, planar_laplace
 from sfumato.privacy.wall import Wall
 from sfumato.traces.cells import Cells
+from sfumato.traces.interpolation import interpolate, resample
 from sfumato.traces.mechanisms import simulated
 
 NOON_US = 1_225_540_800 * MICROSECONDS

@@ -1,14 +1,9 @@
-"""Taking the noise off traces: moving averages, interpolation, and the most likely place of a stay.
+"""Taking the noise off traces: moving averages and the most likely place of a stay.
 
 *Moving averages* use the smoothness of a path. As printed the mean of k samples replaces the next
 one, the oldest is discarded and the *replaced* one enters: a recursion on its own outputs, which
 after k steps has forgotten the trace and stands still. The *plain* average of k reports around each
 is what removes noise. Means are of unit vectors, so neither the date line nor a pole is special.
-
-*Geodesic interpolation* between the windows' noisy points: whoever knows that a report stands for a
-whole window draws the missing movement, on the great circle from the first point of each window to
-that of the next of the same trip, in proportion to time. In the last window of a trip the point
-stays.
 
 *Where somebody stayed*: the most likely place given independent reports of it. Planar Laplace
 reports z_i of one place x have the likelihood e^(-epsilon sum |x - z_i|): the
@@ -23,66 +18,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.attacks.traces.kernels import (
-    between,
-    centred_mean,
-    degrees_of,
-    recursive_mean,
-    unit_vectors,
-)
+from sfumato.attacks.traces.kernels import centred_mean, recursive_mean
 from sfumato.errors import UsageError
-from sfumato.model.traces import MICROSECONDS, Traces
-from sfumato.traces.bounds import printed_windows
+from sfumato.model.traces import Traces
 from sfumato.traces.cells import Cells, posterior_centres
-
-
-def interpolate(reports: Traces, window_s: int) -> Traces:
-    """Reports on the printed clock, with the movement inside windows drawn in."""
-    if len(reports) == 0:
-        return reports
-    head = printed_windows(reports, window_s)
-    heads = np.unique(head)
-    following = np.append(heads[1:], heads[-1])
-    same = (reports.user[heads] == reports.user[following]) & (
-        reports.trip[heads] == reports.trip[following]
-    )
-    following = np.where(same, following, heads)
-    after = following[np.searchsorted(heads, head)]
-    return _between(reports, head, after)
-
-
-def resample(traces: Traces, every_s: float) -> Traces:
-    """Fixes every so many seconds on the great circles between a trip's own fixes."""
-    step = round(every_s * MICROSECONDS)
-    starts = traces.starts
-    first, last = traces.time[starts[:-1]], traces.time[starts[1:] - 1]
-    counts = (last - first) // step + 1
-    trip = np.repeat(np.arange(counts.size), counts)
-    rank = np.arange(trip.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    time = first[trip] + rank * step
-    # Keys that ascend over all trips: the fix at or before each new instant.
-    span = int(last.max() - first.min()) + step + 1
-    own = np.repeat(np.arange(counts.size), np.diff(starts))
-    key = own * span + (traces.time - int(first.min()))
-    before = np.searchsorted(key, trip * span + (time - int(first.min())), side="right") - 1
-    after = np.minimum(before + 1, starts[1:][trip] - 1)
-    gap = np.maximum(traces.time[after] - traces.time[before], 1)
-    share = np.where(after > before, (time - traces.time[before]) / gap, 0.0)
-    vectors = between(unit_vectors(traces.lon, traces.lat), before, after, share)
-    lon, lat = np.empty(time.size), np.empty(time.size)
-    degrees_of(vectors, lon, lat)
-    at = starts[:-1][trip]
-    rows = np.arange(time.size, dtype=np.int64)
-    return Traces(traces.names, traces.user[at], traces.trip[at], time, lon, lat, rows)
-
-
-def _between(reports: Traces, before: np.ndarray, after: np.ndarray) -> Traces:
-    gap = np.maximum(reports.time[after] - reports.time[before], 1)
-    share = np.where(after > before, (reports.time - reports.time[before]) / gap, 0.0)
-    vectors = between(unit_vectors(reports.lon, reports.lat), before, after, share)
-    lon, lat = np.empty(len(reports)), np.empty(len(reports))
-    degrees_of(vectors, lon, lat)
-    return reports.at(lon, lat)
+from sfumato.traces.interpolation import degrees_of, interpolate, unit_vectors
 
 
 def moving_average(reports: Traces, k: int, *, as_published: bool = False) -> Traces:

@@ -1,4 +1,4 @@
-"""Compiled: interpolation on the sphere, moving averages, unicity and heat-map distances."""
+"""Compiled: moving averages, unicity and heat-map distances."""
 
 from __future__ import annotations
 
@@ -11,44 +11,6 @@ from sfumato.model.compiled import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-@compiled
-def unit_vectors(lon: Floats, lat: Floats) -> Floats:
-    """Points of the sphere as vectors, n x 3."""
-    out = np.empty((lon.size, 3))
-    for i in range(lon.size):
-        phi, turn = math.radians(lat[i]), math.radians(lon[i])
-        out[i, 0] = math.cos(phi) * math.cos(turn)
-        out[i, 1] = math.cos(phi) * math.sin(turn)
-        out[i, 2] = math.sin(phi)
-    return out
-
-
-@compiled
-def degrees_of(vector: Floats, lon: Floats, lat: Floats) -> None:
-    """Longitude and latitude of vectors of any length."""
-    for i in range(lon.size):
-        lon[i] = math.degrees(math.atan2(vector[i, 1], vector[i, 0]))
-        lat[i] = math.degrees(math.atan2(vector[i, 2], math.hypot(vector[i, 0], vector[i, 1])))
-
-
-@compiled
-def between(vectors: Floats, before: Ints, after: Ints, share: Floats) -> Floats:
-    """Points on the great circle from one vector to another, by spherical interpolation."""
-    out = np.empty((before.size, 3))
-    for i in range(before.size):
-        a, b = vectors[before[i]], vectors[after[i]]
-        dx, dy, dz = a[0] - b[0], a[1] - b[1], a[2] - b[2]
-        angle = 2.0 * math.asin(min(1.0, 0.5 * math.sqrt(dx * dx + dy * dy + dz * dz)))
-        if angle < 1e-12:
-            wa, wb = 1.0 - share[i], share[i]
-        else:
-            wa = math.sin((1.0 - share[i]) * angle) / math.sin(angle)
-            wb = math.sin(share[i] * angle) / math.sin(angle)
-        for k in range(3):
-            out[i, k] = wa * a[k] + wb * b[k]
-    return out
 
 
 @compiled

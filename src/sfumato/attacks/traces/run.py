@@ -13,7 +13,6 @@ import numpy as np
 from sfumato.attacks.traces.denoise import (
     average_after_interpolation,
     expected_error_m,
-    interpolate,
     moving_average,
 )
 from sfumato.attacks.traces.reidentify import SIDE_M, Globe, halves, link, top_places, unicity
@@ -24,6 +23,7 @@ from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.noise.planar import Strength
 from sfumato.privacy.wall import Wall
 from sfumato.traces.cells import Cells
+from sfumato.traces.interpolation import interpolate
 from sfumato.traces.mechanisms import simulated
 
 _HEAD = """<!doctype html><html lang="en"><meta charset="utf-8"><title>INTERNAL: {title}</title>

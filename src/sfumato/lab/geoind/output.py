@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.attacks.traces.denoise import interpolate
 from sfumato.attacks.traces.run import head, percent, table
 from sfumato.lab.geoind import study
 from sfumato.lab.geoind.study import Hotspots, Linking, Source, Spreading
 from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.noise.planar import Strength
 from sfumato.privacy.wall import Wall
+from sfumato.traces.interpolation import interpolate
 from sfumato.traces.mechanisms import simulated
 
 _MOST_POINTS = 200_000

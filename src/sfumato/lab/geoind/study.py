@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from sfumato.attacks.traces.denoise import interpolate, resample
 from sfumato.attacks.traces.reidentify import SIDE_M, halves, link
 from sfumato.errors import UsageError
 from sfumato.io.traces import read_traces
@@ -27,6 +26,7 @@ from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.noise.planar import Strength
 from sfumato.privacy.wall import Wall
 from sfumato.traces.cells import Cells
+from sfumato.traces.interpolation import interpolate, resample
 from sfumato.traces.mechanisms import simulated
 from sfumato.utility.contacts import find_contacts, gossip
 from sfumato.utility.hotspots import top_k_score
