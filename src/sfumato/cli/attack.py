@@ -72,6 +72,9 @@ def traces(
     classifier: Annotated[
         bool, typer.Option("--classifier", help="Train the recurrent network too (extra `rnn`).")
     ] = False,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps of its training; default: by the size of the data.")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Sanitise the traces as a release would, then take the noise off and recognise people.
@@ -99,7 +102,7 @@ def traces(
             from sfumato.attacks.traces.classifier import classify
 
             progress("training the recurrent network", -1.0)
-            found["classifier"] = classify(read, noise, window_s=window_s, seed=seed)
+            found["classifier"] = classify(read, noise, window_s=window_s, seed=seed, steps=steps)
     make_folder(out)
     text = json.dumps(found, indent=2).encode()
     write_bytes(out / "traces-attack.internal.json", text, 0o600)

@@ -36,6 +36,9 @@ def geoind(
     classifier: Annotated[
         bool, typer.Option(help="Train the recurrent network where torch is installed.")
     ] = True,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps of its training; default: by the size of the data.")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Placement of hot spots, gossip and recognition with sanitised traces. Internal results.
@@ -50,7 +53,16 @@ def geoind(
             typer.echo(text, err=True)
 
     chosen = tuple(noise) if noise else NOISES
-    run(data, out, seed=seed, draws=draws, noises=chosen, classifier=classifier, say=say)
+    run(
+        data,
+        out,
+        seed=seed,
+        draws=draws,
+        noises=chosen,
+        classifier=classifier,
+        steps=steps,
+        say=say,
+    )
     if not quiet:
         typer.echo(f"Read {out / 'geoind.internal.html'}.")
 
@@ -63,6 +75,7 @@ def run(
     draws: int,
     noises: tuple[float, ...],
     classifier: bool,
+    steps: int | None = None,
     say: Any,
 ) -> list[dict[str, Any]]:
     """The study on every data set of the folder; returns what the page shows."""
@@ -81,7 +94,8 @@ def run(
         network: dict[str, Any] = {}
         if classifier and available():
             say(f"{source.name}: the recurrent network")
-            network = classify(source.traces, 100.0, seed=seed)
+            among = source.traces if source.recognised is None else source.recognised
+            network = classify(among, 100.0, seed=seed, steps=steps)
         elif classifier:
             say("torch is not installed (extra `rnn`): the recurrent network is left out")
         drawn = []

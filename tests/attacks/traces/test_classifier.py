@@ -9,8 +9,10 @@ from sfumato.attacks.traces.classifier import (
     FEATURES,
     _nearest,
     available,
+    balanced,
     choose_targets,
     evaluate,
+    steps_for,
     windows_of,
 )
 from sfumato.errors import UsageError
@@ -114,6 +116,47 @@ def test_nobody_is_recognised_where_nothing_tells_people_apart() -> None:
     made = windows_of(mixed, choose_targets(mixed, 7, targets=5), seed=7, length=15)
     found = evaluate(made, seed=7, steps=60, units=16)
     assert found["accuracy"] < 0.4
+    assert found["balanced"] < 0.4
+
+
+def test_known_trips_speak_for_who_goes_on_from_where_they_end() -> None:
+    """Users walk on from where they stopped; nobody is in two places at once."""
+    users, trips, fixes = 4, 6, 10
+    rng = np.random.default_rng(3)
+    paths = np.cumsum(rng.normal(0, 4e-4, (users, trips * fixes, 2)), axis=1)
+    paths += rng.uniform(-0.05, 0.05, (users, 1, 2))
+    time = np.tile(np.arange(trips * fixes), users) * 60 + np.tile(
+        np.repeat(np.arange(trips) * 1200, fixes), users
+    )
+    traces = Traces(
+        np.array([str(u) for u in range(users)], dtype=object),
+        np.repeat(np.arange(users), trips * fixes),
+        np.repeat(np.arange(users * trips), fixes),
+        NOON_US + time * MICROSECONDS,
+        116.3 + paths[..., 0].ravel(),
+        39.9 + paths[..., 1].ravel(),
+        np.arange(time.size),
+    )
+    made = windows_of(traces, np.arange(4), seed=3, length=fixes)
+    score = made.context.reshape(users * trips, 4, 3)
+    inner = np.flatnonzero(np.isin(np.arange(users * trips) % trips, (2, 3)))
+    best = score[inner, :, :2].sum(axis=2).argmax(axis=1)
+    assert (best == inner // trips).mean() > 0.7  # chance: a quarter
+    assert not score[np.arange(users * trips), np.arange(users * trips) // trips, 2].any()
+    elsewhere = score[~made.training][:, :, 2]
+    assert elsewhere.any()  # others are known to be elsewhere at the time
+
+
+def test_training_lasts_by_the_size_of_the_data() -> None:
+    assert steps_for(10) == 400
+    assert steps_for(3_000) == 24 * 3_000 // 64
+    assert steps_for(10**6) == 2_000
+
+
+def test_the_mean_over_classes_is_not_won_by_the_largest() -> None:
+    truth = np.array([0] * 98 + [1, 2])
+    assert balanced(truth, np.zeros(100, np.int64)) == pytest.approx(1 / 3)
+    assert balanced(truth, truth) == 1.0
 
 
 @pytest.mark.skipif(available(), reason="torch is installed")

@@ -94,12 +94,23 @@ def _where(region: list[float] | str) -> str:
 
 
 def _classifier(results: dict[str, Any]) -> str:
+    return "<h2>The recurrent classifier</h2>" + classifier_table(results)
+
+
+def classifier_table(results: dict[str, Any], beside: dict[str, float] | None = None) -> str:
+    """What the network recognises, the mean over classes first; `beside`: a paper's accuracies."""
+    keys = ("balanced", "chance", "nearest", "accuracy", "majority")
     rows = [
-        [name, *(f"{row[key]:.1%}" for key in ("accuracy", "balanced", "nearest", "majority"))]
+        [name, *(percent(row[key]) for key in keys), f"{row['steps']:,}"]
         for name, row in results.items()
     ]
-    columns = ["reports", "accuracy", "mean over classes", "nearest window", "largest class"]
-    return "<h2>The recurrent classifier</h2>" + table(columns, rows)
+    columns = ["reports", "mean over classes", "chance", "nearest window, mean over classes"]
+    columns += ["accuracy", "largest class", "steps"]
+    if beside is not None:
+        columns.append("paper's accuracy")
+        for row in rows:
+            row.append(percent(beside.get(row[0])))
+    return table(columns, rows)
 
 
 def _shares(by_reports: dict[str, dict[str, float]], what: str) -> str:
