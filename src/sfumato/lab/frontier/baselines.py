@@ -34,6 +34,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -124,14 +125,13 @@ ROWS = "strategy"
 
 @dataclass(frozen=True, slots=True)
 class MatrixMechanism:
-    """The baseline; the strategy of a map is computed once and kept."""
+    """The baseline, or another linear strategy; that of a map is computed once and kept."""
 
     limit: float = MATRIX_LIMIT
+    name: str = "matrix mechanism"
+    strategy: Callable[[PublicFacts], Strategy] | None = None
+    """From public facts; none: the best for the workload of zones."""
     _known: dict[str, Strategy] = field(default_factory=dict, repr=False)
-
-    @property
-    def name(self) -> str:
-        return "matrix mechanism"
 
     def run(self, source: Source, wall: Wall, facts: PublicFacts) -> Table:
         strategy = self._strategy(facts)
@@ -149,7 +149,9 @@ class MatrixMechanism:
             workload = np.asarray(facts.overlay.shares.T.toarray(), dtype=np.float64)
         key = hashlib.sha256(workload.tobytes()).hexdigest()
         if key not in self._known:
-            self._known[key] = best_strategy(workload)
+            self._known[key] = (
+                best_strategy(workload) if self.strategy is None else self.strategy(facts)
+            )
         return self._known[key]
 
 
@@ -258,7 +260,7 @@ def _parents(above: Labels, below: Labels) -> Labels:
 SMOOTHING_LIMIT = 1.5
 GUIDE, SUMS = "guide", "groups"
 GUIDE_SHARE = 0.1
-_VISITS = 13.55 / 168
+HOURLY_VISITS = 13.55 / 168
 """Visits of an average user in an hour (Acs & Castelluccia 2014)."""
 
 
@@ -280,8 +282,7 @@ class HourlyGrouping:
             SUMS: GaussianPart(self.limit * WEIGHT_UNITS, cells, 1 - GUIDE_SHARE),
         }
         spent = purse(wall, facts, parts)
-        one = source.sampled(SampleBound(1), wall.sampling_key(GUIDE)).map(_by_place, GUIDE)
-        guide = spent.measure(GUIDE, one)
+        guide = spent.measure(GUIDE, guide_box(source, wall))
         label = groups_of(guide.values, self._size(facts, spent.sd(SUMS) / WEIGHT_UNITS))
         box = apply_map(
             bounded(source, facts, self.limit), gather(label), 1, SUMS, mass_per_slot=True
@@ -292,8 +293,13 @@ class HourlyGrouping:
 
     def _size(self, facts: PublicFacts, sd: float) -> int:
         """w: as many places as bring the noise of a mean down to the tolerated share."""
-        expected = (facts.expected_users or 1) * _VISITS / max(facts.places, 1)
+        expected = (facts.expected_users or 1) * HOURLY_VISITS / max(facts.places, 1)
         return int(min(max(math.ceil(sd / (self.ease * expected)), 1), max(facts.places // 3, 1)))
+
+
+def guide_box(source: Source, wall: Wall) -> Private[Counts]:
+    """One random visit of each user, by place: what structures are chosen by, once it is noisy."""
+    return source.sampled(SampleBound(1), wall.sampling_key(GUIDE)).map(_by_place, GUIDE)
 
 
 def _by_place(counts: Counts) -> Counts:

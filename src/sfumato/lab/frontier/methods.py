@@ -19,6 +19,7 @@ from sfumato.density.registry import scheme_named
 from sfumato.density.scheme import Density, Parameter, PublicFacts
 from sfumato.lab.as_printed.paris import PublishedParis
 from sfumato.lab.frontier.baselines import HourlyGrouping, MatrixMechanism, Quadtree
+from sfumato.lab.frontier.histograms import HISTOGRAMS, Partitioned, haar
 from sfumato.lab.frontier.oracle import BoxKeepingWall, Oracle, SharedSamples
 from sfumato.lab.paris.setup import Stage
 from sfumato.model.counts import Bound, SampleBound, WeightBound
@@ -129,7 +130,7 @@ def _scheme(
     return Method((shown,), draw)
 
 
-def _baseline(made: Quadtree | MatrixMechanism | HourlyGrouping) -> Method:
+def _baseline(made: Quadtree | MatrixMechanism | HourlyGrouping | Partitioned) -> Method:
     def draw(setting: Setting) -> Mapping[str, Found]:
         wall = Wall.seeded(setting.seed(made.name))
         return {made.name: made.run(setting.source, wall, setting.facts)}
@@ -157,6 +158,8 @@ METHODS = (
     _baseline(Quadtree()),
     _baseline(MatrixMechanism()),
     _baseline(HourlyGrouping()),
+    _baseline(MatrixMechanism(name="wavelet", strategy=haar)),
+    *(_baseline(one) for one in HISTOGRAMS),
     Method((PRINTED,), _printed),
     _scheme("paris", PAPER_STEPS, ((0.0, SampleBound(30)),), PAPER),
     _scheme("paris"),
