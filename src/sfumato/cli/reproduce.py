@@ -133,6 +133,9 @@ def paris(
     studies: Annotated[
         str, typer.Option(help="Some of main, corrected, variants, samples, chapter, …; or all.")
     ] = "all",
+    zone: Annotated[
+        str | None, typer.Option(help="Zone of Figures 3 to 5; default: that of the median total.")
+    ] = None,
     seed: Seed = 1,
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw PNGs.")] = True,
     quiet: Quiet = False,
@@ -169,7 +172,7 @@ def paris(
         users=users, towers=towers, zones=zones, seed=seed, geometry=Geometry(geometry), data=data
     )
     make_city(plan, out / "city")
-    stage = open_city(out / "city", seed)
+    stage = open_city(out / "city", seed, zone)
     found = study(stage, settings, out, say)
     if figures:
         from sfumato.lab.paris.figures import draw_all

@@ -393,7 +393,7 @@ def haar(facts: PublicFacts) -> Strategy:
     matrix = np.zeros_like(along)
     matrix[:, order] = along / math.sqrt(float((along != 0).sum(axis=0).max()))
     whole = np.trunc(matrix * UNITS).astype(np.int64)
-    return Strategy(whole, np.linalg.inv(whole / UNITS))
+    return Strategy(whole, np.asarray(np.linalg.inv(whole / UNITS), np.float64))
 
 
 HISTOGRAMS = (

@@ -216,7 +216,7 @@ class Effort:
 def kept_score(stage: Stage, case: Case, epsilon: float, effort: Effort, folder: Path) -> Score:
     """The score from its file, or a new one that is then kept."""
     made_of = (version("sfumato"), case.label, epsilon, effort, stage.seed, stage.users)
-    name = repr((*made_of, len(stage.towers), len(stage.zones)))
+    name = repr((*made_of, len(stage.towers), len(stage.zones), stage.zone))
     path = folder / f"{zlib.crc32(name.encode()):08x}.internal.npz"
     if path.is_file():
         with np.load(path) as held:

@@ -24,7 +24,7 @@ _COLOURS = ("#1d4ed8", "#c2410c", "#047857", "#7c3aed", "#a16207", "#be123c", "#
 def draw_all(stage: Stage, found: Results, out: Path) -> list[Path]:
     """Every figure for which there are results."""
     middle = found.settings.middle
-    drawn: dict[str, Any] = {"fig-1-2-cover": _cover(stage)}
+    drawn: dict[str, Any] = {"fig-1-cells": _cells(stage), "fig-2-cover": _cover(stage)}
     drawn["fig-3-5-series"] = _series(
         stage, found, (("LPA(30)",), ("EFPAG⁻(30)",), ("EFPAG(30)", "bayes"))
     )
@@ -56,20 +56,51 @@ def _new(size: tuple[float, float], rows: int, columns: int) -> tuple[Any, Any]:
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
-def _cover(stage: Stage) -> Any:
+def _cells(stage: Stage) -> Any:
+    """Figure 1: outlines of the zones, and the Voronoi cells of the towers."""
     figure, ((left, right),) = _new((11, 4.5), 1, 2)
+    zones, towers = stage.outlines, stage.tower_outlines
+    for axes, shapes, what in ((left, zones, "zones"), (right, towers, "cells of towers")):
+        _outlines(axes, shapes)
+        axes.set_title(f"{int((~shapely.is_empty(shapes)).sum())} {what}")
+    return figure
+
+
+def _cover(stage: Stage) -> Any:
+    """Figure 2: mean counts of the cells of towers (a), of the zones (b), of the cover (c)."""
+    figure, (panels,) = _new((15, 4.5), 1, 3)
     cover = stage.cover
     counts = np.asarray(cover.forward @ stage.at_towers).mean(axis=1)
     zones, towers = stage.outlines, stage.tower_outlines
     covered = shapely.union_all(zones[cover.zones])
     city = shapely.union_all(zones)
-    rest = shapely.difference(shapely.intersection(towers[cover.towers], city), covered)
+    inside = shapely.intersection(towers, city)
+    rest = shapely.difference(inside[cover.towers], covered)
     top = float(np.quantile(counts, 0.98))
-    _paint(figure, left, zones, stage.truth.mean(axis=1), top, "visits an hour")
-    _paint(figure, right, np.concatenate((zones[cover.zones], rest)), counts, top, "visits an hour")
-    left.set_title(f"{len(zones)} zones, mean {stage.truth.mean():.0f}")
-    right.set_title(f"{cover.size} cells of the cover, mean {counts.mean():.0f}")
+    by_tower = stage.at_towers.mean(axis=1)
+    for axes, shapes, values, what in (
+        (panels[0], inside, by_tower, "cells of towers"),
+        (panels[1], zones, stage.truth.mean(axis=1), "zones"),
+        (panels[2], np.concatenate((zones[cover.zones], rest)), counts, "cells of the cover"),
+    ):
+        _paint(figure, axes, shapes, values, top, "visits an hour")
+        axes.set_title(f"{values.size} {what}, mean {values.mean():.0f}")
     return figure
+
+
+def _outlines(axes: Any, shapes: NDArray[np.object_]) -> None:
+    from matplotlib.collections import LineCollection
+
+    rings = [
+        shapely.get_coordinates(ring)
+        for shape in shapely.get_parts(shapes)
+        if shapely.get_dimensions(shape) == 2
+        for ring in shapely.get_rings(shape)
+    ]
+    axes.add_collection(LineCollection(rings, colors="#374151", linewidths=0.4))
+    axes.autoscale_view()
+    axes.set_aspect("equal")
+    axes.set_axis_off()
 
 
 def _paint(
@@ -97,21 +128,43 @@ def _paint(
     figure.colorbar(painted, ax=axes, shrink=0.7, label=unit, extend="max")
 
 
+_SAMPLED = 30
+_NIGHTS = slice(0, 32)
+"""Two nights with their minima close to 4 o'clock: the close-ups of Figures 4b and 5b."""
+
+
 def _series(stage: Stage, found: Results, panels: Sequence[Sequence[str]]) -> Any:
-    figure, rows = _new((9, 2.4 * len(panels)), len(panels), 1)
+    """One zone: the week, and two nights close up; the truth and the truncated series beside.
+
+    Truncated is what sampling leaves of it, before any noise: Figure 4 shows by it which error is
+    whose.
+    """
+    figure = optional("matplotlib.figure", "The plot").Figure(
+        figsize=(12, 2.6 * len(panels)), layout="constrained"
+    )
+    rows = figure.subplots(len(panels), 2, squeeze=False, width_ratios=(3, 1))
     truth = stage.truth[stage.example]
-    for (axes,), labels in zip(rows, panels, strict=True):
-        axes.plot(truth, color="#111827", lw=1.2, label="truth")
+    truncated = stage.overlay.to_zones(stage.opened(_SAMPLED).sampled)[stage.example]
+    for (whole, close), labels in zip(rows, panels, strict=True):
+        curves = [("truth", truth, "#111827"), (f"truncated to {_SAMPLED}", truncated, "#9ca3af")]
         for colour, label in zip(_COLOURS[1:], labels, strict=False):
             one = found.of(label, found.settings.middle)
             if one is not None:
                 k = stage.example
                 told = f"{label}: MRE {one.zone_mre[k]:.2f}, PC {one.zone_pearson[k]:.2f}"
-                axes.plot(one.series, color=colour, lw=0.9, label=told)
-        axes.margins(y=0.25)  # room for the legend above the curves
-        axes.legend(fontsize=8, loc="upper left", ncols=3)
-        axes.set_ylabel("visits")
-    rows[-1][0].set_xlabel("hour of the week")
+                curves.append((told, one.series, colour))
+        for told, values, colour in curves:
+            whole.plot(values, color=colour, lw=1.0, label=told)
+            close.plot(np.arange(values.size)[_NIGHTS], values[_NIGHTS], color=colour, lw=1.0)
+        low = np.concatenate([values[_NIGHTS] for _, values, _ in curves])
+        close.set_ylim(min(0.0, float(low.min())), max(float(np.quantile(low, 0.6)), 1.0))
+        whole.margins(y=0.25)  # room for the legend above the curves
+        whole.legend(fontsize=8, loc="upper left", ncols=2)
+        whole.set_ylabel("visits")
+    rows[0][0].set_title(f"zone {stage.zones.ids[stage.example]}")
+    rows[0][1].set_title("two nights")
+    for axes in rows[-1]:
+        axes.set_xlabel("hour of the week")
     return figure
 
 

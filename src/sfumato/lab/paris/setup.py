@@ -50,6 +50,7 @@ class Stage:
     source: RememberingSource
     cells: Cells
     seed: int
+    zone: str | None = None
 
     @cached_property
     def overlay(self) -> Overlay:
@@ -119,7 +120,9 @@ class Stage:
 
     @property
     def example(self) -> int:
-        """The zone of the single-zone figures: the one with the median total."""
+        """The zone of the single-zone figures: the chosen one, or that with the median total."""
+        if self.zone is not None:
+            return int(np.flatnonzero(self.zones.ids == self.zone)[0])
         totals = self.truth.sum(axis=1)
         return int(np.argsort(totals, kind="stable")[totals.size // 2])
 
@@ -153,8 +156,8 @@ def make_city(plan: CityPlan, folder: Path) -> None:
     write_city(plan, folder)
 
 
-def open_city(folder: Path, seed: int = 1) -> Stage:
-    """A folder that `sfumato city` made."""
+def open_city(folder: Path, seed: int = 1, zone: str | None = None) -> Stage:
+    """A folder that `sfumato city` made; `zone` is the one that single-zone figures show."""
     statement = json.loads((folder / STATEMENT).read_text("utf-8"))
     plan = statement["plan"]
     defaults = CityPlan()
@@ -162,6 +165,10 @@ def open_city(folder: Path, seed: int = 1) -> Stage:
         start=type(defaults.start).fromisoformat(plan["start"]), days=plan["days"], tz=plan["tz"]
     ).grid
     zones = read_zones(folder / ZONES)
+    if zone is not None and zone not in zones.ids:
+        raise UsageError(
+            f"There is no zone {zone!r}.", remedy=f"They are called like {zones.ids[0]}."
+        )
     towers = read_towers(folder / TOWERS, zones=zones)
     source = LocalSource(read_events(folder / EVENTS), towers, grid)
     return Stage(
@@ -172,6 +179,7 @@ def open_city(folder: Path, seed: int = 1) -> Stage:
         source=RememberingSource(source),
         cells=voronoi_cells(towers, zones, period=grid),
         seed=seed,
+        zone=zone,
     )
 
 
