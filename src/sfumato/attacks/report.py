@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +287,14 @@ def table(head: list[str], body: list[list[str]]) -> list[str]:
     return [line, rule, *("|".join(["", *(f" {c} " for c in row), ""]) for row in body)]
 
 
+def show_pictures(page: Path, pictures: Iterable[Path], mode: int = 0o644) -> None:
+    """Add the pictures that lie beside a Markdown page to its end, so that it shows them."""
+    shown = [f"![{path.name.partition('.')[0]}]({path.name})" for path in pictures]
+    if shown:
+        text = page.read_text("utf-8").rstrip("\n")
+        write_bytes(page, "\n\n".join([text, "## Pictures", *shown, ""]).encode(), mode)
+
+
 def _percent(share: float) -> str:
     return "–" if math.isnan(share) else f"{100 * share:.1f} %"
 
@@ -314,6 +322,7 @@ def write(
     write_panel(panel(study, membership, allowed), folder)
     try:
         write_atomically(written[2], lambda path: save_study(study, path), mode=0o600)
+        show_pictures(written[1], written[2:], 0o600)
     except UsageError as error:  # the picture is optional, the numbers are not
         if console is not None:
             console.print(f"no picture: {error}", highlight=False)

@@ -206,6 +206,8 @@ def moving(
     }
     steer = {name: value for name, value in chosen.items() if value is not None}
     terms = Printed(**steer)  # type: ignore[arg-type]
+    from sfumato.attacks.report import show_pictures
+
     make_folder(out)
     epsilons = tuple(epsilon or (0.4, 1.0))
     rows: list[Row] = []
@@ -217,6 +219,7 @@ def moving(
         _write(out / "moving", rows, steer)
         if figures:
             _figures(one, own, epsilons, min(seeds, 3), out, say, terms)
+            show_pictures(out / "moving.internal.md", sorted(out.glob("*.internal.png")))
     if not quiet:
         typer.echo(f"Read {out / 'moving.internal.md'}.")
 
