@@ -125,7 +125,7 @@ def page(results: dict[str, Any], picture: bytes | None = None) -> str:
         for name, row in results["position_error_m"].items()
     ]
     still = [[n, f"{metres:.1f} m"] for n, metres in results["stationary_error_m"].items()]
-    linked = [[name, f"{rate:.1%}"] for name, rate in results["linkage"].items()]
+    linked = [[name, percent(rate)] for name, rate in results["linkage"].items()]
     parts = [
         head("attacks on traces"),
         f"<h1>Attacks at {results['noise_m']:g} m of expected noise</h1>",
@@ -136,7 +136,8 @@ def page(results: dict[str, Any], picture: bytes | None = None) -> str:
         "<h2>Somebody who stays in one place</h2>",
         table(["independent reports of it", "error of the most likely place"], still),
         f"<h2>Who they are</h2><p>{_where(results['region'])} Second half of the period "
-        f"linked to heat maps of the first; guessing gets {results['linkage_by_chance']:.1%}.</p>",
+        "linked to heat maps of the first; guessing gets "
+        f"{percent(results['linkage_by_chance'])}.</p>",
         table(["reports", "linked to their user"], linked),
         "<p>Trials in which so many known points of a trace (cell of 800 m, hour) fit one user "
         "only:</p>",
@@ -159,7 +160,7 @@ def _where(region: list[float] | str) -> str:
 
 def _classifier(results: dict[str, Any]) -> str:
     rows = [
-        [name, *(f"{row[key]:.1%}" for key in ("accuracy", "balanced", "nearest", "majority"))]
+        [name, *(percent(row[key]) for key in ("accuracy", "balanced", "nearest", "majority"))]
         for name, row in results.items()
     ]
     columns = ["reports", "accuracy", "mean over classes", "nearest window", "largest class"]
@@ -168,7 +169,7 @@ def _classifier(results: dict[str, Any]) -> str:
 
 def _shares(by_reports: dict[str, dict[str, float]], what: str) -> str:
     first = next(iter(by_reports.values()))
-    rows = [[name, *(f"{share:.1%}" for share in row.values())] for name, row in by_reports.items()]
+    rows = [[name, *map(percent, row.values())] for name, row in by_reports.items()]
     return table(["reports", *(f"{n} {what}" for n in first)], rows)
 
 
