@@ -28,6 +28,7 @@ from sfumato.city import CityPlan, write_city
 from sfumato.density.evaluate import Comparison, evaluate, write_comparison
 from sfumato.density.publish import release
 from sfumato.errors import UsageError
+from sfumato.model.rounding import percent
 from sfumato.model.source import Progress
 from sfumato.privacy.events import USER_PERIOD, Unit
 from sfumato.privacy.ledger import Cap, Ledger
@@ -161,7 +162,7 @@ class _Way:
         return {"dataset": DATASET, "ledger": self._ledger, "progress": self._progress}
 
     def city(self) -> None:
-        """People, antennas and zones, and a ledger with caps for all that follows."""
+        """People, towers and zones, and a ledger with caps for all that follows."""
         self._begin(f"a city of {self._users:,} people who do not exist")
         city = self._folder / "city"
         if not (city / "city.json").is_file():
@@ -241,8 +242,8 @@ class _Way:
         if told is not None:
             give = "" if told.plus_minus is None else f" ± {told.plus_minus:,.0f}"
             clock = f"{told.start:%H:%M} to {told.end:%H:%M}"
-            lines.insert(0, f"{clock}: {told.sum:,.0f}{give} people, {told.left:.0%} of the day's "
-                         "budget left.")  # fmt: skip
+            lines.insert(0, f"{clock}: {told.sum:,.0f}{give} people, {percent(told.left)} of the "
+                         "day's budget left.")  # fmt: skip
         self._over(publisher, lines)
         return publisher
 
@@ -313,11 +314,12 @@ def _worst(found: QueriesAttacked) -> list[str]:
     assert private.bound is not None
     return [
         f"Each of {found.people} people has a secret bit; guessing is right half the time.",
-        f"Exact answers, refused below {found.k} people: {exact.share:.0%} right ({exact.attack}).",
-        f"Private answers, epsilon {found.epsilon:g}: {private.share:.0%} right at best "
-        f"({private.attack}; 95 % interval {private.low:.0%} to {private.high:.0%}).",
+        f"Exact answers, refused below {found.k} people: {percent(exact.share)} right "
+        f"({exact.attack}).",
+        f"Private answers, epsilon {found.epsilon:g}: {percent(private.share)} right at best "
+        f"({private.attack}; 95 % interval {percent(private.low)} to {percent(private.high)}).",
         f"A few attacks that fail prove nothing. The noise does: none can be right in more than "
-        f"{private.bound:.0%} of all cases.",
+        f"{percent(private.bound)} of all cases.",
     ]
 
 

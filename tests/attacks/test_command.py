@@ -73,6 +73,7 @@ def test_a_release_is_attacked_beside_the_truth(home: Path, attacked: dict[str, 
     assert "must not be published" in text
     assert "Was somebody counted?" in text
     assert (home / "internal" / "internal-attack.png").exists()
+    assert "](internal-attack.png)" in text
 
 
 def test_membership_is_played_against_every_table(attacked: dict[str, dict]) -> None:

@@ -30,6 +30,31 @@ def test_verdicts_and_the_level_of_each_test():
     assert result.violations == (result.rows[1],)
 
 
+def test_where_twice_the_claim_would_go_unseen_the_verdict_is_no_power():
+    """By hand: at mu 0.1 a few hundred runs show nothing, and at epsilon 8 no event is so rare."""
+    cases = [
+        (shifted(0.1, claims=(MuClaim(0.1),)), "no power"),
+        (shifted(1.5, claims=(EpsilonClaim(8.0, 1e-6),)), "no power"),
+        (shifted(0.0), "no power"),
+        (shifted(0.95), "holds"),
+    ]
+    result = audit([subject for subject, _ in cases], runs=800, seed=4)
+    assert [row.verdict for row in result.rows] == [verdict for _, verdict in cases]
+    assert [one["verdict"] for one in as_json(result)["rows"]] == [verdict for _, verdict in cases]
+    assert "no power: so many runs" in as_markdown(result)
+    assert "no power" in as_table(result).caption
+    assert as_table(audit([shifted(0.95)], runs=800, seed=4)).caption is None
+
+
+def test_what_is_said_about_twice_the_claim_comes_true():
+    """Who moves twice as far is accused where the table says so, and nowhere else."""
+    claims = (MuClaim(1.0), EpsilonClaim(1.5))
+    once, twice = (audit([shifted(s, claims=claims)], runs=2_000, seed=7).rows for s in (1.0, 2.0))
+    for before, after in zip(once, twice, strict=True):
+        assert after.measured == pytest.approx(before.if_doubled, rel=0.25)
+    assert [row.powerless for row in once] == [not row.violated for row in twice]
+
+
 def test_the_same_seed_gives_the_same_table_and_another_one_another():
     subject = shifted(1.0)
     first, again, other = (audit([subject], runs=500, seed=s).rows for s in (1, 1, 2))
@@ -76,7 +101,7 @@ def mixed():
 
 def test_the_report_says_the_same_in_three_forms(mixed):
     markdown = as_markdown(mixed)
-    assert markdown.count("\n") == 2 + len(mixed.rows)
+    assert sum(line.startswith("| ") for line in markdown.splitlines()) == 1 + len(mixed.rows)
     assert "| bad | shift 1.6 | μ ≤ 1 | 1." in markdown
     assert as_table(mixed).row_count == len(mixed.rows)
     plain = json.loads(json.dumps(as_json(mixed)))

@@ -120,7 +120,7 @@ def test_the_readme_tells_users_what_they_need(folder: Path) -> None:
     text = " ".join((folder / "README.txt").read_text().split())
     for part in ("WHAT A ROW IS", "UNITS", "INTERVALS", "LEVELS", "PRIVACY", "HOW TO CITE"):
         assert part in text
-    assert "90% of cases" in text
+    assert "90 % of cases" in text
     assert "density-districts.parquet" in text
     assert "What is promised." in text
 

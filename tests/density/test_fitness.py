@@ -128,14 +128,14 @@ def test_a_limit_itself_is_not_yet_too_much() -> None:
     assert found.failing == tuple(MOST)
     assert found.useless
     assert len(found.reasons) == 3
-    assert "26%" in found.reasons[0]
+    assert "26 %" in found.reasons[0]
 
 
 def test_what_is_promised_is_published_with_words() -> None:
     rough = Fitness(signal(), {**MOST, "error_ratio": 0.97}, promised=True)
     assert rough.failing
     assert not rough.useless
-    assert "97%" in rough.caveats[0]
+    assert "97 %" in rough.caveats[0]
     assert "all the same" not in rough.caveats[0]
     useless = Fitness(signal(), rough.figures)
     assert "all the same" in useless.caveats[0]

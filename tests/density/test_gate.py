@@ -79,7 +79,7 @@ def test_a_refused_release_has_read_and_spent_nothing(tmp_path: Path, book: Ledg
     with pytest.raises(Unfit) as caught:
         sfumato.release(missing, towers=PLACES, ledger=book, out=tmp_path / "out", **FEW)
     assert caught.value.exit_code == 1
-    assert "at most 25%" in caught.value.problem
+    assert "at most 25 %" in caught.value.problem
     assert "Nothing was read and nothing was spent" in caught.value.problem
     assert "`anyway`" in caught.value.remedy
     assert not book.book().charges

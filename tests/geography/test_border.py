@@ -15,6 +15,7 @@ from sfumato.geography.overlay import layout_of_cells, overlay
 from sfumato.geography.places import PlaceOptions
 from sfumato.geography.voronoi import voronoi_cells
 from sfumato.model.places import Places
+from sfumato.model.rounding import percent
 from sfumato.model.time_grid import TimeGrid, period_of
 
 WEEK: TimeGrid = period_of("2024-03-04", "2024-03-11", "1h", "UTC")
@@ -151,7 +152,7 @@ def test_the_loss_is_told_in_numbers_and_in_words(maps: Maps) -> None:
     assert list(loss.worst)[-1] == "t0004", "the one in the middle loses least"
     assert str(facts["border_worst_towers"]).count(",") == 4 - (loss.worst["t0004"] == 0)
     (line,) = border_lines(facts)
-    assert f"{loss.share:.1%}" in line
+    assert percent(loss.share, 1) in line
     assert "Nothing makes up for it" in line
     (line,) = border_lines(opened(maps, INSIDE).loss.facts())
     assert "All visits" in line

@@ -113,7 +113,8 @@ COMMANDS = {
               "--question", QUESTION),
     "stream": ("town/events.parquet", *PLACES, *DAYS, *BOOK, *LOSS, "--out", "live"),
     "evaluate": ("week", "--events", "town/events.parquet", *PLACES),
-    "export": ("week", "portal", "--to", "package"),
+    "export": ("week", "portal", "--to", "package", "--publisher", "town hall",
+               "--licence", "CC0-1.0"),
     "doctor": ("--ledger", "book.sqlite"),
 }  # fmt: skip
 

@@ -106,8 +106,8 @@ def test_a_self_crossing_outline_names_the_zone_and_can_be_repaired() -> None:
         ([LEFT, LEFT.boundary], "row 2: the zone is not a polygon"),
         ([shapely.box(200.0, 48.0, 201.0, 49.0), LEFT], "zone '00' lies outside the range"),
         ([shapely.box(48.0, 102.0, 48.1, 102.1)], "longitude and latitude look swapped"),
-        ([LEFT, shapely.box(2.05, 48.0, 2.2, 48.1)], "zones '00' and '01' overlap by 50.0%"),
-        ([LEFT, shapely.box(2.01, 48.01, 2.02, 48.02)], "zones '00' and '01' overlap by 100.0%"),
+        ([LEFT, shapely.box(2.05, 48.0, 2.2, 48.1)], "zones '00' and '01' overlap by 50.0 %"),
+        ([LEFT, shapely.box(2.01, 48.01, 2.02, 48.02)], "zones '00' and '01' overlap by 100.0 %"),
     ],
 )
 def test_shapes_that_are_refused(shapes: list[Any], problem: str) -> None:
@@ -127,7 +127,7 @@ def test_seams_pass_with_a_note() -> None:
     notes: list[str] = []
     seam = shapely.box(2.0999, 48.0, 2.2, 48.1)
     assert len(read_zones(frame([LEFT, seam]), tell=notes.append)) == 2
-    assert notes == ["table: zones overlap at their seams, by 0.10% at most"]
+    assert notes == ["table: zones overlap at their seams, by 0.10 % at most"]
 
 
 def test_ids_stand_once() -> None:

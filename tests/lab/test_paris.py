@@ -100,7 +100,9 @@ def test_the_table_has_both_numbers_and_everything_is_marked(out: Path) -> None:
     assert "| bayes | holds |" in text
     files = {path.name for path in out.iterdir() if path.is_file()}
     assert all(".internal." in name for name in files)
-    assert sum(name.endswith(".png") for name in files) == 11
+    pictures = {name for name in files if name.endswith(".png")}
+    assert len(pictures) == 11
+    assert all(f"]({name})" in text for name in pictures)
 
 
 def test_another_city_in_the_folder_is_not_overwritten(out: Path) -> None:

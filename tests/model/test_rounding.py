@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.cli.accounts import spent
-from sfumato.model.rounding import rounded_up
+from sfumato.model.rounding import percent, rounded_up
 
 
 def test_rounding_errors_are_not_shown() -> None:
@@ -33,3 +33,7 @@ def test_no_smaller_loss_is_claimed(figures: int) -> None:
 def test_the_ledger_rounds_what_was_spent_up() -> None:
     told = spent({"epsilon": 1.00001, "delta": 1.0001e-6, "rho": 0.1250001})
     assert told == "epsilon 1.001 at delta 1.01e-06 (rho 0.1251)"
+
+
+def test_shares_are_written_as_everywhere() -> None:
+    assert [percent(0.044), percent(0.021, 1), percent(1.0)] == ["4 %", "2.1 %", "100 %"]

@@ -93,7 +93,7 @@ def test_one_data_set_is_not_two_operators_with_nobody_in_common(
 def test_shares_of_more_than_all_people_contradict_the_overlap(town: Town, tmp_path: Path) -> None:
     """Somebody must be at both, and without overlap the claim would leave them out."""
     for shares, overlap in (([0.9, 0.9], 0.0), ([0.9, 0.9], 0.5), ([0.6, 0.5], 0.05)):
-        with pytest.raises(UsageError, match=r"more than \d+% of the smaller one's people must"):
+        with pytest.raises(UsageError, match=r"more than \d+ % of the smaller one's people must"):
             sfumato.combine(
                 [town.red, town.blue], shares=shares, overlap=overlap, out=tmp_path / "city"
             )

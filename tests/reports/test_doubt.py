@@ -118,7 +118,10 @@ def test_the_tip_follows_the_clock_and_changes_have_their_interval(
     half = float(found[3].replace(",", ""))
     assert half == pytest.approx(compared.difference.plus_minus, rel=0.25)
     assert "±" in reader.text("#ranking")
-    assert "±" in reader.text("#compared")
+    assert found[0].partition(" against")[0] in reader.text("#compared")
+    assert re.fullmatch(
+        r"(\d+ of 60 zones with an|No) uncertain changes?", reader.text("#uncertain-note")
+    )
 
 
 def test_a_link_brings_back_zone_hour_and_view(reader: Page, page: Path, week: Release) -> None:

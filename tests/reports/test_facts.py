@@ -39,7 +39,9 @@ def test_the_label_says_unit_epsilon_delta_spend_method_bound_and_date() -> None
     assert "may differ by 1 in 5,000,000." in shown["Privacy loss"]
     assert shown["Releases so far"].startswith("3 about these people, this one included")
     assert sum("ε" in text for text in shown.values()) == 1, "one epsilon, with its delta"
-    assert label_facts(manifest(), WORDS)["caveats"][-1].endswith("is ε = 0.52 at δ = 10⁻⁶.")
+    spent = label_facts(manifest(), WORDS)["caveats"][-1]
+    assert "is ε = 0.52 at δ = 10⁻⁶." in spent
+    assert spent.endswith("the two cannot be compared."), "its own δ is another"
     assert shown["Method"].startswith("bayes")
     assert shown["Limit per person"].startswith("weight 3")
     assert shown["Date"].startswith("2026-05-04")

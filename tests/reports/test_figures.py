@@ -26,17 +26,31 @@ def test_figures_are_pictures_and_come_out_the_same_twice(release: Path, tmp_pat
     colours = Image.open(first[0]).convert("RGB").resize((200, 175)).getcolors(35_000)
     assert colours is not None
     assert len(colours) > 100
-    assert "ε = 0.3" in first[1].read_text("utf-8")
+    text = first[1].read_text("utf-8")
+    assert "ε = 0.3" in text
+    assert "protecting one person's whole record in the period" in text
 
 
 def test_a_zone_and_a_slot_can_be_chosen_and_must_exist(release: Path) -> None:
     series = plot(release, "series", zone="Z00003")
     assert "quarter" in series.axes[0].get_title(loc="left")
     noon = plot(release, "map", slot=12)
-    assert "Monday 10 September 2007, 12:00" in noon.axes[0].get_title(loc="left")
+    assert "Monday 10 September 2007, 12:00–13:00 (CEST)" in noon.axes[0].get_title(loc="left")
     for wrong in ({"kind": "pie"}, {"slot": 168}, {"zone": "nowhere"}):
         with pytest.raises(UsageError):
             plot(release, **wrong)  # type: ignore[arg-type]
+
+
+def test_the_strip_has_the_classes_of_the_map(release: Path) -> None:
+    drawn = [plot(release, kind).axes[0] for kind in ("map", "strip")]
+    named = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in drawn]
+    assert named[0][: len(named[1])] == named[1]
+    colours = [
+        [patch.get_facecolor() for patch in axes.get_legend().get_patches()] for axes in drawn
+    ]
+    assert colours[0][: len(colours[1])] == colours[1]
+    classes = np.unique(drawn[1].get_images()[0].get_array())
+    assert classes.tolist() == list(range(len(named[1])))
 
 
 def test_a_map_of_mostly_empty_zones_and_of_noise_around_zero(

@@ -263,7 +263,7 @@ def test_a_scheme_that_states_intervals_publishes_them_everywhere(
     assert found.manifest.scheme.median
     text = " ".join((home / "out" / "README.txt").read_text().split())
     assert "count, median, lower, upper" in text
-    assert "90% of cases" in text
+    assert "90 % of cases" in text
     if consistency == "nearest":
         assert (found.upper == np.rint(found.upper)).all()
 

@@ -122,7 +122,7 @@ def test_a_stream_of_many_towers_has_the_noise_of_its_zones(
     assert np.abs(found.values - 160).max() < 25, "scale 1 a zone"
     text = " ".join(found.manifest.caveats)
     assert "each counts as one person in one of its zones, before the noise" in text
-    assert "16 antennas stand in the zones" in text
+    assert "16 towers stand in the zones" in text
     assert found.manifest.counted.count == 16
     judged = sfumato.evaluate(
         found, frame(crowd), towers=given["towers"],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from rich.table import Table as RichTable
 from sfumato.attacks.membership import Membership
 from sfumato.attacks.recovery.baselines import JUDGED_BY, KNOWN
 from sfumato.attacks.recovery.study import Outcome, Study
+from sfumato.attacks.traces.run import head
 from sfumato.errors import UsageError
 from sfumato.io.write import make_folder, write_atomically, write_bytes
 from sfumato.model.extras import optional
@@ -287,6 +288,26 @@ def table(head: list[str], body: list[list[str]]) -> list[str]:
     return [line, rule, *("|".join(["", *(f" {c} " for c in row), ""]) for row in body)]
 
 
+def show_pictures(page: Path, pictures: Iterable[Path], mode: int = 0o644) -> None:
+    """Add the pictures that lie beside a Markdown page to its end, so that it shows them."""
+    shown = [f"![{path.name.partition('.')[0]}]({path.name})" for path in pictures]
+    if shown:
+        text = page.read_text("utf-8").rstrip("\n")
+        write_bytes(page, "\n\n".join([text, "## Pictures", *shown, ""]).encode(), mode)
+
+
+def study_page(page: Path, pictures: Iterable[Path]) -> Path:
+    """A study's Markdown page with its pictures, and beside it the same to open in a browser."""
+    from markdown_it import MarkdownIt  # rich brings it
+
+    show_pictures(page, pictures)
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(page.read_text("utf-8"))
+    made = page.with_suffix(".html")
+    start = head(page.name.partition(".")[0], "Compared with the truth")
+    write_bytes(made, f"{start}\n{body}</html>\n".encode())
+    return made
+
+
 def _percent(share: float) -> str:
     return "–" if math.isnan(share) else f"{100 * share:.1f} %"
 
@@ -314,6 +335,7 @@ def write(
     write_panel(panel(study, membership, allowed), folder)
     try:
         write_atomically(written[2], lambda path: save_study(study, path), mode=0o600)
+        show_pictures(written[1], written[2:], 0o600)
     except UsageError as error:  # the picture is optional, the numbers are not
         if console is not None:
             console.print(f"no picture: {error}", highlight=False)

@@ -54,7 +54,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import betaincinv, ndtri
+from scipy.special import betaincinv, ndtr, ndtri
 from scipy.stats import nct, norm
 
 from sfumato.audits.statistics import (
@@ -95,6 +95,8 @@ class EpsilonBound:
     confidence: float
     event: str
     runs: int
+    if_doubled: float = 0.0
+    """What they would have proved, had the person moved the score of this event twice as far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +142,21 @@ def epsilon_lower_bound(
         return EpsilonBound(0.0, delta, confidence, "nothing differs", runs)
     likely, rare = (one, other) if best.forward else (other, one)
     n = runs - 2 * quarter
-    p = float(lower_limit(best.hits(likely[certify]), n, alpha))
-    q = float(upper_limit(best.hits(rare[certify]), n, alpha))
-    proved = max(0.0, float(np.log((p - delta) / q))) if p > delta else 0.0
-    return EpsilonBound(proved, delta, confidence, best.words, runs)
+    hits, misses = best.hits(likely[certify]), best.hits(rare[certify])
+    proved = float(_proved(hits, misses, n, delta, alpha))
+    # Twice the shift, in units of the score's spread as if it were normal, at its best threshold.
+    shift = float(np.subtract(*ndtri(np.clip([hits, misses], 0.5, n - 0.5) / n)))
+    tails = np.geomspace(0.5 / n, 0.5, _THRESHOLDS // 10)
+    doubled = _proved(n * ndtr(ndtri(tails) + 2 * shift), n * tails, n, delta, alpha)
+    return EpsilonBound(proved, delta, confidence, best.words, runs, float(doubled.max()))
+
+
+def _proved(
+    likely: ArrayLike, rare: ArrayLike, n: int, delta: float, alpha: float
+) -> NDArray[np.float64]:
+    """Epsilon from how often an event was seen in n runs on either input."""
+    excess = np.maximum(lower_limit(likely, n, alpha) - delta, 1e-300)
+    return np.maximum(0.0, np.log(excess / upper_limit(rare, n, alpha)))
 
 
 def _events(
@@ -196,6 +209,8 @@ class MuBound:
     confidence: float
     statistic: str
     runs: int
+    if_doubled: float = 0.0
+    """What the paired bound would have been, had the person moved the score twice as far."""
 
 
 def mu_lower_bound(
@@ -215,20 +230,31 @@ def mu_lower_bound(
     fit, test = slice(runs // _FIT_SHARE), slice(runs // _FIT_SHARE, runs)
     score = statistic.fit(one[fit], other[fit])
     a, b = score(one[test]), score(other[test])
+    n = min(a.size, b.size)
+    wins = _wins(a, b, seed)
+    doubled = n * float(ndtr(2 * ndtri(min(max(wins, 0.5), n - 0.5) / n)))
     return MuBound(
-        paired(a, b, confidence=confidence, slack=slack, seed=seed),
+        _from_wins(wins, n, confidence, slack),
         parametric(a, b, confidence=confidence),
         confidence,
         statistic.name,
         runs,
+        _from_wins(doubled, n, confidence, slack),
     )
 
 
 def paired(a: Scores, b: Scores, *, confidence: float, slack: float = 0.0, seed: int = 0) -> float:
     """mu from how often a score with the user beats one without; a fair coin breaks ties."""
+    return _from_wins(_wins(a, b, seed), min(a.size, b.size), confidence, slack)
+
+
+def _wins(a: Scores, b: Scores, seed: int) -> int:
     n = min(a.size, b.size)
     coin = np.random.default_rng(seed).integers(0, 2, n)
-    wins = int(np.where(a[:n] == b[:n], coin, a[:n] > b[:n]).sum())
+    return int(np.where(a[:n] == b[:n], coin, a[:n] > b[:n]).sum())
+
+
+def _from_wins(wins: float, n: int, confidence: float, slack: float) -> float:
     area = float(lower_limit(wins, n, 1 - confidence)) - 2 * slack
     return max(0.0, math.sqrt(2) * float(ndtri(area))) if area > 0 else 0.0
 

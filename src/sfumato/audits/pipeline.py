@@ -257,7 +257,8 @@ def exact_shifts(
                 where = (shift.label, shift.norm)
                 if where not in largest or shift.moved > largest[where][1].moved:
                     largest[where] = (pair, shift)
-    how = f"exact, {transcripts} transcripts of {len(pairs)} pairs"
+    runs = "1 transcript" if transcripts == 1 else f"{transcripts} transcripts"
+    how = f"exact, {runs} of {len(pairs)} pairs"
     rows = [
         Row(
             f"{name} {label}",

@@ -16,6 +16,10 @@ from rich.table import Table
 from sfumato.audits.run import Audit, EpsilonClaim, MuClaim, Row
 from sfumato.model.extras import optional
 
+NO_POWER = (
+    "no power: so many runs would not have shown a person who counts twice as much as claimed; "
+    "the row says nothing for the scheme or against it."
+)
 _HEADS = ("what", "neighbours", "claim", "measured at least", "verdict", "runs", "how")
 
 
@@ -27,8 +31,11 @@ def as_table(result: Audit) -> Table:
         table.add_column(head, justify="right" if head in ("measured at least", "runs") else "left")
     for row in result.rows:
         cells = list(_cells(row))[: len(shown)]
-        cells[4] = f"[bold red]{cells[4]}[/]" if row.violated else f"[green]{cells[4]}[/]"
+        colour = "bold red" if row.violated else "yellow" if row.powerless else "green"
+        cells[4] = f"[{colour}]{cells[4]}[/]"
         table.add_row(*cells)
+    if any(row.powerless and not row.violated for row in result.rows):
+        table.caption = NO_POWER
     return table
 
 
@@ -36,6 +43,8 @@ def as_markdown(result: Audit) -> str:
     """For the documentation."""
     lines = [f"| {' | '.join(_HEADS)} |", f"|{'---|' * len(_HEADS)}"]
     lines += [f"| {' | '.join(_cells(row))} |" for row in result.rows]
+    if any(row.powerless and not row.violated for row in result.rows):
+        lines += ["", f"*{NO_POWER}*"]
     return "\n".join(lines) + "\n"
 
 
@@ -58,7 +67,9 @@ def _plain(row: Row) -> dict[str, Any]:
         "claim": claim,
         "measured_at_least": _finite(row.measured),
         "measured_if_normal": None if row.if_normal is None else _finite(row.if_normal),
+        "if_doubled": None if row.if_doubled is None else _finite(row.if_doubled),
         "violated": row.violated,
+        "verdict": row.verdict,
         "runs": row.runs,
         "confidence": row.confidence,
         "how": row.how,
@@ -84,7 +95,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     )
 
 
-_HOLDS, _VIOLATED = "#1b6e53", "#b3261e"
+_COLOURS = {"holds": "#1b6e53", "no power": "#9a9a9a", "VIOLATED": "#b3261e"}
 
 
 def save_plot(result: Audit, path: Path) -> None:
@@ -104,14 +115,15 @@ def save_plot(result: Audit, path: Path) -> None:
         edge = max([1e-3, *claims, *(m for m in found if m < 1e3)]) * 1.6
         small = min([edge / 10, *claims]) / 1.6
         axes.plot([small, edge], [small, edge], color="0.6", lw=1, label="the claim")
-        for violated, colour, word in ((False, _HOLDS, "holds"), (True, _VIOLATED, "violated")):
+        for word, colour in _COLOURS.items():
             points = [
                 (c, max(m, small))
                 for c, m, r in zip(claims, found, rows, strict=True)
-                if r.violated is violated
+                if r.verdict == word
             ]
             if points:
-                axes.scatter(*zip(*points, strict=True), s=26, color=colour, label=word, alpha=0.8)
+                mark = {"s": 26, "color": colour, "label": word.lower(), "alpha": 0.8}
+                axes.scatter(*zip(*points, strict=True), **mark)
         axes.set(xscale="log", yscale="log", xlim=(small, edge), ylim=(small, edge))
         axes.set_xlabel(f"{name} claimed")
         axes.set_ylabel(f"{name} proved at least")

@@ -173,14 +173,23 @@ class Row:
     confidence: float
     if_normal: float | None = None
     """The parametric bound of mu, which relies on normality; shown, never judged by."""
+    if_doubled: float | None = None
+    """What these runs would have proved of a person who counts twice; None where it is exact."""
 
     @property
     def violated(self) -> bool:
         return self.measured > self.claim.value
 
     @property
+    def powerless(self) -> bool:
+        """Whether even a bound that is enforced at twice its claim would have gone unseen."""
+        return self.if_doubled is not None and self.if_doubled <= self.claim.value
+
+    @property
     def verdict(self) -> str:
-        return "VIOLATED" if self.violated else "holds"
+        if self.violated:
+            return "VIOLATED"
+        return "no power" if self.powerless else "holds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +294,14 @@ def _judge(
             one, other, delta=claim.delta, confidence=confidence, statistics=subject.statistics
         )
         return Row(
-            subject.name, subject.pair, claim, proof.epsilon, proof.event, proof.runs, confidence
+            subject.name,
+            subject.pair,
+            claim,
+            proof.epsilon,
+            proof.event,
+            proof.runs,
+            confidence,
+            if_doubled=proof.if_doubled,
         )
     if not isinstance(claim, MuClaim):
         raise UsageError("A sensitivity is compared exactly, not by runs: see `exact_shifts`.")
@@ -301,4 +317,5 @@ def _judge(
         shift.runs,
         confidence,
         shift.parametric,
+        shift.if_doubled,
     )

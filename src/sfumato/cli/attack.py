@@ -7,7 +7,6 @@ what one makes of answers to questions. All results are internal.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -82,9 +81,8 @@ def traces(
     Example:
         sfumato attack traces traces.parquet --expected-noise 100m --out attacked
     """
-    from sfumato.attacks.traces.run import attack_traces, page
+    from sfumato.attacks.traces.run import attack_traces, write
     from sfumato.io.traces import read_traces
-    from sfumato.io.write import make_folder, write_bytes
     from sfumato.model.traces import Box
     from sfumato.privacy.noise.planar import parse_metres, parse_seconds
 
@@ -103,12 +101,9 @@ def traces(
 
             progress("training the recurrent network", -1.0)
             found["classifier"] = classify(read, noise, window_s=window_s, seed=seed, steps=steps)
-    make_folder(out)
-    text = json.dumps(found, indent=2).encode()
-    write_bytes(out / "traces-attack.internal.json", text, 0o600)
-    write_bytes(out / "traces-attack.internal.html", page(found).encode(), 0o600)
+    written, remark = write(found, out)
     if not quiet:
-        tell([f"do not publish {out / 'traces-attack.internal.html'}"])
+        tell([*([remark] if remark else []), *(f"do not publish {path}" for path in written)])
 
 
 def queries(

@@ -198,7 +198,7 @@ class _Settings:
             "# The events, and how they are read: sfumato inspect looks at them for you.",
             *(self.reading or [f"events = {_quoted(self.events)}", _READING]),
             "",
-            "# Where: antennas that the events name, zones, both, or the cells of a grid.",
+            "# Where: towers that the events name, zones, both, or the cells of a grid.",
             *where,
             "",
             "# When: a public choice, never read from the data. The last day is the one after.",
@@ -251,7 +251,7 @@ def _ask_places(
     chosen.places = {key: str(value) for key, value in given.items() if value is not None}
     if not chosen.places:
         answers = {
-            "towers": ask("File of antennas that the events name ('-' for none)?", None, "-"),
+            "towers": ask("File of towers that the events name ('-' for none)?", None, "-"),
             "zones": ask("File of zones to publish numbers for ('-' for none)?", None, "-"),
         }
         chosen.places = {key: value for key, value in answers.items() if value not in ("", "-")}

@@ -118,7 +118,7 @@ ReadTz = Annotated[str | None, shared(DATA, "--tz", "Time zone of times that car
 
 # Where the events are: one of towers, zones, towers with zones, or a grid.
 Towers = Annotated[
-    Path | None, shared(PLACES, "--towers", "Antennas that the events name: CSV or Parquet.")
+    Path | None, shared(PLACES, "--towers", "Towers that the events name: CSV or Parquet.")
 ]
 Zones = Annotated[
     Path | None,

@@ -145,6 +145,7 @@ def paris(
     Example:
         sfumato reproduce paris --out paris --users 200000 --repetitions 5
     """
+    from sfumato.attacks.report import study_page
     from sfumato.city import CityPlan, Geometry
     from sfumato.lab.paris.setup import make_city, open_city
     from sfumato.lab.paris.study import STUDIES, TABLE, Settings, study
@@ -179,6 +180,7 @@ def paris(
 
         say("figures")
         draw_all(stage, found, out)
+    study_page(out / TABLE, sorted(out.glob("*.internal.png")))  # of earlier runs as well
     if not quiet:
         typer.echo(f"INTERNAL: {out / TABLE}")
 
@@ -237,6 +239,7 @@ def recovery(
     Example:
         sfumato reproduce recovery --out recovery --part crowd
     """
+    from sfumato.attacks.report import study_page
     from sfumato.density.registry import scheme_named
     from sfumato.io.write import make_folder
     from sfumato.lab.recovery.output import as_markdown
@@ -267,6 +270,7 @@ def recovery(
     (out / "recovery.internal.json").write_text(f"{text}\n", "utf-8")
     page = as_markdown(found)
     (out / "recovery.internal.md").write_text(page, "utf-8")
+    study_page(out / "recovery.internal.md", sorted(out.glob("recovery-*.png")))
     if not quiet:
         typer.echo(page)
 

@@ -220,6 +220,8 @@ def moving(
     }
     steer = {name: value for name, value in chosen.items() if value is not None}
     terms = Printed(**steer)  # type: ignore[arg-type]
+    from sfumato.attacks.report import study_page
+
     make_folder(out)
     epsilons = tuple(epsilon or (0.4, 1.0))
     rows: list[Row] = []
@@ -231,8 +233,9 @@ def moving(
         _write(out / "moving", rows, steer)
         if figures:
             _figures(one, own, epsilons, min(seeds, 3), out, say, terms)
+        study_page(out / "moving.internal.md", sorted(out.glob("*.internal.png")))
     if not quiet:
-        typer.echo(f"Read {out / 'moving.internal.md'}.")
+        typer.echo(f"Read {out / 'moving.internal.html'}.")
 
 
 def _write(stem: Path, rows: list[Row], steer: Mapping[str, float]) -> None:

@@ -51,6 +51,7 @@ from sfumato.cli.options import (
     shared,
 )
 from sfumato.cli.telling import RowsRead, Working, print_json
+from sfumato.model.rounding import percent
 
 if TYPE_CHECKING:
     from sfumato.streams.facts import StreamFacts
@@ -252,7 +253,7 @@ class _Watching:
         how = "measured" if told.made.fresh else "estimated"
         self._console.print(
             f"slot {told.slot}, {told.start:%Y-%m-%d %H:%M}: sum {told.sum:,.0f}{much}, {how}; "
-            f"spent {told.spent:.0%}, left {told.left:.0%}",
+            f"spent {percent(told.spent)}, left {percent(told.left)}",
             end="\r" if self._console.is_terminal else "\n",
             highlight=False,
             soft_wrap=True,

@@ -198,7 +198,7 @@ def evaluate(
     Args:
         releases: Folders or releases of one period.
         events: The events that they were made from.
-        towers: Antennas, as for the release.
+        towers: Towers, as for the release.
         zones: Zones, as for the release.
         grid: Cells instead of zones, as for the release.
         region: What the grid covers, as for the release.

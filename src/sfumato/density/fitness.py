@@ -47,6 +47,7 @@ from sfumato.engine.local import LocalSource
 from sfumato.model.counts import Bound, Counting
 from sfumato.model.events import Events
 from sfumato.model.places import Places
+from sfumato.model.rounding import percent
 from sfumato.model.source import RecallingSource, Source
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.accounting import gaussian_mu
@@ -59,11 +60,11 @@ MOST: Mapping[str, float] = MappingProxyType(
 )
 """The most that each figure may be. A release above any of them is useless."""
 _SAID = {
-    "total_half_width": "the grand total would be known to {0:.0%} of its value (at most {1:.0%})",
-    "error_ratio": "the mean error of a number would be {0:.0%} of that of zeros or of an even "
-    "spread, whichever is better (at most {1:.0%})",
-    "uncertain_visits": "{0:.0%} of the visits would be in cells whose error exceeds half of their "
-    "value (at most {1:.0%})",
+    "total_half_width": "the grand total would be known to {0} of its value (at most {1})",
+    "error_ratio": "the mean error of a number would be {0} of that of zeros or of an even "
+    "spread, whichever is better (at most {1})",
+    "uncertain_visits": "{0} of the visits would be in cells whose error exceeds half of their "
+    "value (at most {1})",
 }
 COVERAGE = 0.9
 _WIDTH = 1.6448536269514722
@@ -193,7 +194,9 @@ class Fitness:
     def reasons(self) -> tuple[str, ...]:
         """What is too large, in words."""
         figures = self.figures or {}
-        return tuple(_SAID[name].format(figures[name], MOST[name]) for name in self.failing)
+        return tuple(
+            _SAID[name].format(*map(percent, (figures[name], MOST[name]))) for name in self.failing
+        )
 
     @property
     def caveats(self) -> list[str]:
@@ -223,7 +226,7 @@ class Fitness:
             "uncertain_visits": "visits in cells with an error above half of their value",
         }
         for name, most in MOST.items():
-            said.append(f"  {words[name]}: {self.figures[name]:.0%} (at most {most:.0%})")
+            said.append(f"  {words[name]}: {percent(self.figures[name])} (at most {percent(most)})")
         if self.useless:
             said.append("  So it is useless, and `release` refuses it.")
         elif self.failing:

@@ -216,8 +216,8 @@ def caveats(
         )
     if facts.overlay is not None:
         found.append(
-            "Visits were counted at antennas and spread over zones by area, as if people stood "
-            "anywhere around an antenna with equal chance."
+            "Visits were counted at towers and spread over zones by area, as if people stood "
+            "anywhere around a tower with equal chance."
         )
     fold = GridFacts.of(facts.grid).fold
     if fold is not None:

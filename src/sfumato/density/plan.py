@@ -127,7 +127,7 @@ def plan(
         bound: What one person may contribute: weight:3 or sample:30.
         count: What is counted: visits or people.
         unit: What is protected.
-        towers: Antennas, as for `release`.
+        towers: Towers, as for `release`.
         zones: Zones, as for `release`.
         grid: Cells instead of zones, as for `release`.
         region: What the grid covers.

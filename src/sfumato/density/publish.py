@@ -114,7 +114,7 @@ def release(
         slot: Length of a time slot: 15min, 1h, 1d.
         fold: `week` or `day`: the period folded to a typical one, for sparse data. A person counts
             once in a place and slot of it, in however many weeks; all of them are charged.
-        towers: Antennas that the events name.
+        towers: Towers that the events name.
         zones: Zones to publish numbers for.
         grid: Cells to publish numbers for: 500m, 1km@EPSG:3035, h3:8, geohash:6.
         region: What the grid covers: a file of polygons, or west,south,east,north.

@@ -36,11 +36,12 @@ from sfumato.geography.overlay import Overlay
 from sfumato.geography.projection import Projection
 from sfumato.geography.voronoi import BUFFER_M, Cells, outline, voronoi_cells
 from sfumato.model.places import Places
+from sfumato.model.rounding import percent
 from sfumato.model.time_grid import TimeGrid
 
 ON_OUTLINE_M = 100.0
 """A tower as near as this to the zones stands in them where cells are cut to the zones: outlines
-of zones and positions of antennas, often rounded to a thousandth of a degree, are no better."""
+of zones and positions of towers, often rounded to a thousandth of a degree, are no better."""
 _METRE = 1.0
 _FARTHEST_M = 200_000.0
 _DISTANCE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(m|km)\s*")
@@ -192,15 +193,15 @@ def border_lines(facts: Facts) -> list[str]:
         return []
     share, outside = float(facts["border_lost_share"] or 0), int(facts["towers_outside"] or 0)
     said = (
-        f"{facts['towers_in_zones']} antennas stand in the zones and {outside} beyond (border "
+        f"{facts['towers_in_zones']} towers stand in the zones and {outside} beyond (border "
         f"{facts['border']})."
     )
     if share == 0:
         said += " All visits at those in the zones count there, also of people just outside."
     else:
         said += (
-            f" On average {share:.1%} of what an antenna in the zones serves lies beyond them, and "
-            "that share of its visits is left out; "
+            f" On average {percent(share, 1)} of what a tower in the zones serves lies beyond "
+            "them, and that share of its visits is left out; "
             f"{facts['border_towers_losing_half']} lose more than half."
         )
         said += (
@@ -212,7 +213,7 @@ def border_lines(facts: Facts) -> list[str]:
         return [said]
     return [
         said,
-        "Antennas of the list that are left out, with the events at them: "
+        "Towers of the list that are left out, with the events at them: "
         f"{facts['towers_left_out']:,}. They stand too far outside the zones, or not in this "
         "period.",
     ]

@@ -113,7 +113,7 @@ def format_of(file: Located, chosen: Collection[str] = ()) -> Format:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Antennas, zones where some were asked for, and how to get at the events."""
+    """Towers, zones where some were asked for, and how to get at the events."""
 
     towers: Places
     zones: Places | None

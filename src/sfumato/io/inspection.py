@@ -15,6 +15,7 @@ from typing import Any
 
 from sfumato.engine.local import DropReason
 from sfumato.io.files import first_line
+from sfumato.model.rounding import percent
 
 UNREADABLE = str(DropReason.UNREADABLE)
 MATCHED = "of known places"
@@ -54,7 +55,7 @@ class Inspection:
         read = self.rows["read"]
         told.append(f"  {read:,} rows of {self.people:,} people")
         told += [
-            f"  {number:,} rows ({number / max(read, 1):.2%}): {why}"
+            f"  {number:,} rows ({percent(number / max(read, 1), 2)}): {why}"
             for why, number in self.rows.items()
             if why != "read" and number
         ]
@@ -182,7 +183,7 @@ def inspect(
 
     Args:
         events: Files, folders, an address, a table or a data frame.
-        towers: Antennas that the events may name.
+        towers: Towers that the events may name.
         zones: Zones that they may lie in.
         grid: Cells instead of zones.
         region: What the grid covers.

@@ -19,6 +19,7 @@ from sfumato.io import names as aliases
 from sfumato.io.places import PlaceTable, id_texts, load_places
 from sfumato.io.tables import Tell, in_range, no_one, swapped, to_wgs84
 from sfumato.model.places import PlaceKind, Places
+from sfumato.model.rounding import percent
 
 ZONE, PARENT = "zone_id", "parent_id"
 
@@ -276,9 +277,10 @@ def _check_overlap(shapes: Shapes, ids: NDArray[np.str_], label: str, tell: Tell
     if share[worst] > SEAM:
         one, other = (str(ids[k]) for k in (left[worst], right[worst]))
         raise InputError(
-            f"zones {one!r} and {other!r} overlap by {share[worst]:.1%} of the smaller one.",
+            f"zones {one!r} and {other!r} overlap by {percent(share[worst], 1)} of the smaller "
+            "one.",
             file=label,
             remedy="Zones must not overlap: keep one level, or cut one out of the other.",
         )
     if share[worst] > 1e-6:
-        tell(f"{label}: zones overlap at their seams, by {share[worst]:.2%} at most")
+        tell(f"{label}: zones overlap at their seams, by {percent(share[worst], 2)} at most")

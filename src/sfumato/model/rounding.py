@@ -1,4 +1,4 @@
-"""How a privacy loss is written for people: so many figures as are known, and never fewer of it.
+"""How numbers are written for people: losses with the figures that are known, shares as 4 %.
 
 An accountant's answer has sixteen digits of which the last are rounding error (0.9999999999999313
 where 1 was asked for). Cut to the nearest, half of all losses would be claimed smaller than they
@@ -19,3 +19,8 @@ def rounded_up(value: float, figures: int = 3) -> str:
         return f"{value:g}"
     scale = 10.0 ** (figures - 1 - math.floor(math.log10(value)))
     return f"{math.ceil(value * scale * (1 - _ROUNDING_ERROR)) / scale:.{figures}g}"
+
+
+def percent(share: float, places: int = 0) -> str:
+    """A share as every message writes it: 4 %, 2.1 %."""
+    return f"{100 * share:.{places}f} %"

@@ -34,6 +34,7 @@ from sfumato.errors import InputError, UsageError
 from sfumato.io.write import not_there_yet, write_bytes, write_places, write_places_parquet
 from sfumato.io.zones import read_zones
 from sfumato.model.places import Places
+from sfumato.model.rounding import percent
 from sfumato.model.source import Progress
 from sfumato.people.areas import SHARE, Given, read_areas, release_shapes, shares_in
 from sfumato.people.factors import (
@@ -343,7 +344,9 @@ def _manifest(
                for line in one.manifest.caveats]  # fmt: skip
     for key, one in zip(names, operators, strict=True):
         caveats += [f"{key}: {line}" for line in flag_words(one.weights)]
-    counts = ", ".join(f"{key} {part.mean():.0%}" for key, part in zip(names, blend, strict=True))
+    counts = ", ".join(
+        f"{key} {percent(part.mean())}" for key, part in zip(names, blend, strict=True)
+    )
     return first.model_copy(
         update={
             "kind": "density",
@@ -368,8 +371,9 @@ def _manifest(
             "ledger": _heads(releases),
             "caveats": [
                 f"These are estimates of {ESTIMATES[counting]}, put together from releases of "
-                f"{len(releases)} operators by their market shares and an overlap of {overlap:.0%} "
-                f"of the smaller one's people, as stated. Over all zones they count {counts}.",
+                f"{len(releases)} operators by their market shares and an overlap of "
+                f"{percent(overlap)} of the smaller one's people, as stated. Over all "
+                f"zones they count {counts}.",
                 *caveats,
             ],
             **facts,

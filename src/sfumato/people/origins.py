@@ -139,7 +139,7 @@ def zone_distances(shapes: NDArray[np.object_]) -> Table:
     found: Table = np.hypot(*(at[:, None, :] - at[None, :, :]).transpose(2, 0, 1)) / 1_000
     areas = shapely.area(flat)
     inside = np.sqrt(np.where(areas > 0, areas, 0.0)) / 1_000
-    if not areas.all():  # antennas: half the way to the next
+    if not areas.all():  # towers: half the way to the next
         apart = np.where(np.eye(at.shape[0], dtype=bool), np.inf, found)
         inside = np.where(areas > 0, inside, np.minimum(apart.min(axis=1), 10.0))
     np.fill_diagonal(found, _INSIDE * inside)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, UsageError
+from sfumato.model.rounding import percent
 from sfumato.model.time_grid import TimeGrid
 from sfumato.people.areas import Areas
 from sfumato.people.factors import Weights, lasting, normals
@@ -226,7 +227,7 @@ def check_overlap(weights: Sequence[Table], people: Sequence[Table], overlap: fl
     twice = overlap * sum(min(pair) for pair in combinations(shares, 2))
     if sum(shares) - twice > 1 + _MORE_THAN_ALL:
         raise UsageError(
-            f"The market shares are {sum(shares):.0%} of the people together, so more than "
-            f"{overlap:.0%} of the smaller one's people must be at the other, too.",
+            f"The market shares are {percent(sum(shares))} of the people together, so more than "
+            f"{percent(overlap)} of the smaller one's people must be at the other, too.",
             remedy="Give shares of all people, or a larger `overlap`.",
         )

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.model.rounding import rounded_up
+from sfumato.model.rounding import percent, rounded_up
 from sfumato.published.about import COMPRESSED, CSV, About, is_web, licence_named
 from sfumato.published.manifest import Manifest
 from sfumato.published.statement import noise, whose
@@ -84,7 +84,7 @@ class Described:
         """What it is, in two sentences."""
         found, privacy = self.manifest, self.manifest.privacy
         interval = found.scheme.interval_coverage
-        exact = f", each with an interval for {interval:.0%} of cases" if interval else ""
+        exact = f", each with an interval for {percent(interval)} of cases" if interval else ""
         return (
             f"Estimated numbers of {privacy.counting} in {found.released.count} "
             f"{found.released.kind} and {found.grid.slots} time slots, {found.grid.days()} "

@@ -14,6 +14,8 @@ import numpy as np
 import scipy.special
 from numpy.typing import NDArray
 
+from sfumato.model.rounding import percent
+
 Table = NDArray[np.float64]
 
 _MANY = 60.0
@@ -84,12 +86,12 @@ class Estimate:
 
     def __str__(self) -> str:
         half = self.plus_minus
-        if half is None:
+        if half is None or self.coverage is None:
             return f"{_plain(self.value)} (no interval)"
         low, high = self.ends
         places = 0 if half <= 0 else 1 - math.floor(math.log10(half))
         arms = sorted((self.value - low, high - self.value))
-        sure = f"{self.coverage:.0%}".replace("%", " %")
+        sure = percent(self.coverage)
         if half > 0 and arms[1] > _LOPSIDED * max(arms[0], 0.0):
             ends = f"{_to(low, places)} to {_to(high, places)}"
             return f"{_to(self.value, places)} ({ends}, {sure})"

@@ -159,7 +159,7 @@ def write_population(found: Release, out: Path, zoning: str | None) -> list[Path
     """Write the release below `out`, a folder for each day; a day that is there is not replaced."""
     if found.manifest.released.kind != PlaceKind.ZONES:
         raise UsageError(
-            "multimno publishes zones, and this release is about antennas.",
+            "multimno publishes zones, and this release is about towers.",
             remedy="Make the release with `zoning`.",
         )
     into = Zoning.parse(zoning)
@@ -217,7 +217,7 @@ def open_pipeline(
     zoning: str | None = None,
     events_tz: str | None = None,
 ) -> Inputs:
-    """Find events, antennas and zones: multimno in its lakehouse, FlowKit in FlowDB or an export.
+    """Find events, towers and zones: multimno in its lakehouse, FlowKit in FlowDB or an export.
 
     `zoning` says which zones: `nuts:3` or `INSPIRE_1km` for multimno, `admin3` for FlowKit. Without
     it, FlowKit's antennas are released themselves.

@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from sfumato.model.folded import FoldedGrid
+from sfumato.model.rounding import percent
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.about import About
 
@@ -250,7 +251,7 @@ class TotalFacts(_Part):
 
     def words(self) -> str:
         return (
-            f"{self.value:,.0f} in all; in {self.coverage:.0%} of cases the true sum is "
+            f"{self.value:,.0f} in all; in {percent(self.coverage)} of cases the true sum is "
             f"between {self.lower:,.0f} and {self.upper:,.0f}"
         )
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfumato.errors import SfumatoError
-from sfumato.model.rounding import rounded_up
+from sfumato.model.rounding import percent, rounded_up
 from sfumato.privacy.accounting import (
     Method,
     guarantee,
@@ -316,8 +316,8 @@ def _exactness(manifest: Manifest) -> str:
         return "No interval is stated for these numbers."
     return (
         "The columns lower and upper are meant to hold the count in "
-        f"{manifest.scheme.interval_coverage:.0%} of cases. Of what the limit on each person's "
-        "share left out they cover only what noisy numbers show."
+        f"{percent(manifest.scheme.interval_coverage)} of cases. Of what the limit on each "
+        "person's share left out they cover only what noisy numbers show."
     )
 
 

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sfumato.io.write import PARQUET, write_atomically, write_csv_parts
-from sfumato.model.rounding import rounded_up
+from sfumato.model.rounding import percent, rounded_up
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.about import COMPRESSED, CSV, About, csv_name, licence_named
 from sfumato.published.lines import CITY_TABLE
@@ -362,7 +362,7 @@ def _interval(manifest: Manifest) -> str:
         )
     return (
         "lower and upper are meant to hold the count in "
-        f"{manifest.scheme.interval_coverage:.0%} of cases: they are about the noise that was "
+        f"{percent(manifest.scheme.interval_coverage)} of cases: they are about the noise that was "
         "added, about what merging or smoothing may have cost and, as far as noisy numbers show "
         "it, about what the limit on each person's share left out. "
         f"{_missing_people(manifest)} Small counts are uncertain: look at the interval "

@@ -115,7 +115,7 @@ class Desk:
             slot: Length of a time slot: 15min, 1h, 1d.
             delta: Of one question; well below one over the number of people.
             mechanism: Noise of a question: gaussian, or laplace, which is pure.
-            towers: Antennas that the events name.
+            towers: Towers that the events name.
             zones: Zones that questions name. With towers: those that stand in a zone are meant.
             grid: Cells instead of zones: 500m, h3:8.
             region: What the grid covers.

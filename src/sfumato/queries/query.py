@@ -174,7 +174,7 @@ def query(
         clip: Session: the most visits that one person counts in a question.
         updates: Session: how often its table may be corrected.
         threshold: Session: how far its table may be off.
-        towers: Antennas that the events name.
+        towers: Towers that the events name.
         zones: Zones that questions name. With towers: those that stand in a zone are meant.
         grid: Cells instead of zones: 500m, h3:8.
         region: What the grid covers.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -32,7 +33,7 @@ from sfumato.reports.classes import (
     shown_bounds,
 )
 from sfumato.reports.encode import project
-from sfumato.reports.privacy_label import label_facts, load_words, upward
+from sfumato.reports.privacy_label import label_facts, load_words, unit_words, upward
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,7 +71,7 @@ def _drawn(
         raise UsageError(f"There is no zone {zone!r}.", remedy="Zones are named by their ids.")
     if kind == "map":
         return _map(release, _busiest(release) if slot is None else slot, bounds)
-    return _series(release, zone) if kind == "series" else _strip(release)
+    return _series(release, zone) if kind == "series" else _strip(release, bounds)
 
 
 def write_figures(
@@ -119,11 +120,8 @@ def _map(release: Release, slot: int, bounds: Mapping[str, list[float]] | None) 
             "The release has no shapes of places, so it has no map.",
             remedy="Draw the series or the strip instead.",
         )
-    tables = measured(release)
-    measure = next(iter(tables))
-    edges = (bounds or shown_bounds([tables]))[measure]
-    colours = sequential(len(edges) + 1)
-    shown = tables[measure][:, slot]
+    table, edges, colours, title = _classed(release, bounds)
+    shown = table[:, slot]
     kinds = np.digitize(shown, edges)
     unsure = np.zeros(shown.size, bool) if release.uncertain is None else release.uncertain[:, slot]
     drawn, axes = new_figure((7.0, 5.6))
@@ -149,23 +147,47 @@ def _map(release: Release, slot: int, bounds: Mapping[str, list[float]] | None) 
     axes.set_aspect("equal")
     axes.set_axis_off()
     _bar(axes)
-    named = [Patch(facecolor=c, edgecolor="#80808060") for c in reversed(colours)]
-    texts = class_names(edges)[::-1]
+    further = []
     if unsure.any():
-        named.append(Patch(facecolor=_GROUND, edgecolor=_LINES, hatch=_HATCH, linewidth=0))
-        texts.append("uncertain: error over\nhalf of the value")
+        hatched = Patch(facecolor=_GROUND, edgecolor=_LINES, hatch=_HATCH, linewidth=0)
+        further.append((hatched, "uncertain: error over\nhalf of the value"))
     if not np.isfinite(shown).all():
-        named.append(Patch(facecolor=_MISSING))
-        texts.append("no number")
-    per = "km²" if measure == "density" else release.manifest.released.kind.removesuffix("s")
-    axes.legend(
-        named, texts, title=f"{_unit(release)} per {per}", loc="upper left",
-        bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=8, title_fontsize=8,
-        alignment="left", borderaxespad=0.0,
-    )  # fmt: skip
-    start = release.grid.start(slot)
-    axes.set_title(f"{start:%A %d %B %Y, %H:%M} ({start.tzname()})", fontsize=10, loc="left")
+        further.append((Patch(facecolor=_MISSING), "no number"))
+    _legend(axes, edges, colours, title, further)
+    start, end = release.grid.start(slot), release.grid.end(slot)
+    hours = f"{start:%H:%M}–{end:%H:%M}" if end - start < timedelta(days=1) else "all day"
+    day = f"{start:%A} {start.day} {start:%B %Y}"
+    axes.set_title(f"{day}, {hours} ({start.tzname()})", fontsize=10, loc="left")
     return _signed(drawn, release)
+
+
+def _classed(
+    release: Release, bounds: Mapping[str, list[float]] | None
+) -> tuple[NDArray[np.float64], list[float], list[str], str]:
+    """What the page colours by: the table, its classes, their colours, and what they are of."""
+    tables = measured(release)
+    measure = next(iter(tables))
+    edges = (bounds or shown_bounds([tables]))[measure]
+    per = "km²" if measure == "density" else release.manifest.released.kind.removesuffix("s")
+    return tables[measure], edges, sequential(len(edges) + 1), f"{_unit(release)} per {per}"
+
+
+def _legend(
+    axes: Any,
+    edges: list[float],
+    colours: list[str],
+    title: str,
+    further: Sequence[tuple[Any, str]] = (),
+) -> None:
+    from matplotlib.patches import Patch
+
+    named = [Patch(facecolor=c, edgecolor="#80808060") for c in reversed(colours)]
+    axes.legend(
+        [*named, *(patch for patch, _ in further)],
+        [*class_names(edges)[::-1], *(text for _, text in further)],
+        title=title, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=8,
+        title_fontsize=8, alignment="left", borderaxespad=0.0,
+    )  # fmt: skip
 
 
 def class_names(edges: Sequence[float]) -> list[str]:
@@ -227,17 +249,22 @@ def _total_ends(release: Release) -> tuple[NDArray[np.float64], NDArray[np.float
     return low, high
 
 
-def _strip(release: Release) -> Figure:
+def _strip(release: Release, bounds: Mapping[str, list[float]] | None) -> Figure:
+    """A row for every place and a column for every slot, in the classes of the map."""
+    from matplotlib.colors import ListedColormap
+
+    table, edges, colours, title = _classed(release, bounds)
     drawn, axes = new_figure((7.2, 4.2))
     kind = str(release.manifest.released.kind)
     order = np.argsort(-np.nansum(release.values, axis=1), kind="stable")
     hours = _hours(release)
-    image = axes.imshow(
-        release.values[order], aspect="auto", cmap="cividis", interpolation="nearest",
-        vmax=float(np.nanquantile(release.values, 0.99)),
-        extent=(0, float(hours[-1] + 1), len(order), 0),
+    axes.imshow(
+        np.where(np.isfinite(table), np.digitize(table, edges), np.nan)[order],
+        cmap=ListedColormap(colours), vmin=-0.5, vmax=len(colours) - 0.5, aspect="auto",
+        interpolation="nearest", extent=(0, float(hours[-1] + 1), len(order), 0),
     )  # fmt: skip
-    drawn.colorbar(image, ax=axes, label=f"{_unit(release)} per {kind[:-1]} and slot", extend="max")
+    axes.set_facecolor(_MISSING)
+    _legend(axes, edges, colours, title)
     axes.set_ylabel(f"{kind}, busiest first")
     _days(axes, release)
     return _signed(drawn, release)
@@ -266,11 +293,13 @@ def _shown() -> type[Figure]:
 def _signed(drawn: Figure, release: Release) -> Figure:
     """Every figure says how private it is."""
     privacy = release.manifest.privacy
-    loss = f"ε = {upward(privacy.epsilon)}, δ = {upward(privacy.delta)}, unit {privacy.unit}"
-    warnings = label_facts(
-        release.manifest.model_dump(mode="json"), load_words(kinds=[release.manifest.released.kind])
-    )["warnings"]
-    text = " ".join(warnings or ["Differentially private estimates."]) + f" {loss}"
+    loss = f"ε = {upward(privacy.epsilon)}, δ = {upward(privacy.delta)}"
+    words = load_words(kinds=[release.manifest.released.kind])
+    warnings = label_facts(release.manifest.model_dump(mode="json"), words)["warnings"]
+    loss += f", protecting {unit_words(str(privacy.unit), words)}."
+    about = release.manifest.about
+    said = [f"{about.title}."] if about and about.title else []
+    text = " ".join([*said, *(warnings or ["Differentially private estimates."]), loss])
     drawn.supxlabel(text, fontsize=7, color="#5c6070", x=0.01, ha="left")
     return drawn
 

@@ -104,7 +104,7 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
         if value not in (None, ""):
             rows.append({"term": label[term], "value": str(value), "note": note})
 
-    protects = _protects(unit, words)
+    protects = unit_words(unit, words)
     row("protects", protects, str(privacy.get("neighbours") or ""))
     epsilon, delta = _number(privacy.get("epsilon")), _number(privacy.get("delta"))
     if epsilon is not None:
@@ -191,15 +191,16 @@ def _cumulative(privacy: dict[str, Any], row: Any, words: Words) -> list[str]:
     key = "cumulative_many" if every == releases else "cumulative_part"
     text = fill(words["label"][key], n=releases, all=every)
     row("cumulative", text, words["label"]["cumulative_note"])
-    delta = _or_unknown(_number(life.get("delta")))
-    return [fill(words["label"]["spent"], all=every, epsilon=upward(spent), delta=delta)]
+    delta, own = (_number(part.get("delta")) for part in (life, privacy))
+    said = fill(words["label"]["spent"], all=every, epsilon=upward(spent), delta=_or_unknown(delta))
+    return [said if delta == own else f"{said} {words['label']['other_delta']}"]
 
 
 def _or_unknown(delta: float | None) -> str:
     return "?" if delta is None else upward(delta)
 
 
-def _protects(unit: str, words: Words) -> str:
+def unit_words(unit: str, words: Words) -> str:
     """The unit in words; a window with its number of slots."""
     kind, _, window = unit.partition(":")
     return fill(words["units"].get(kind, unit), window=window)

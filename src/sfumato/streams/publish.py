@@ -114,7 +114,7 @@ def stream(
         slot: Length of a time slot: 15min, 1h.
         delta: Well below one over the people; 0 is pure.
         unit: Whose contribution is hidden: user-period, user-day, w-event:48, event.
-        towers: Antennas that the events name.
+        towers: Towers that the events name.
         zones: Zones to publish numbers for.
         grid: Cells to publish numbers for: 500m, 1km@EPSG:3035, h3:8, geohash:6.
         region: What the grid covers: a file of polygons, or west,south,east,north.

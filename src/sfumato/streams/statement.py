@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from sfumato import __version__
 from sfumato.geography.border import border_lines
+from sfumato.model.rounding import percent
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, event_to_json
 from sfumato.privacy.ledger.ledger import Reservation
 from sfumato.privacy.ledger.totals import compose
@@ -144,7 +145,7 @@ def stream_statement(asked: StreamRequest, manifest: Manifest) -> str:
     if manifest.scheme.interval_coverage:
         exactness += (
             " lower and upper are meant to hold the count in "
-            f"{manifest.scheme.interval_coverage:.0%} of cases, and so are the ends of total, "
+            f"{percent(manifest.scheme.interval_coverage)} of cases, and so are the ends of total, "
             "the slot's sum."
         )
     figures = "stream.json holds, and manifest.json when the last slot is out,"
@@ -205,12 +206,12 @@ def _caveats(asked: StreamRequest) -> list[str]:
         )
     if asked.shares is not None:
         found.append(
-            "People were counted at antennas and spread over zones by area, as if they stood "
-            "anywhere around an antenna with equal chance"
+            "People were counted at towers and spread over zones by area, as if they stood "
+            "anywhere around a tower with equal chance"
             + (
                 "; each counts as one person in one of its zones, before the noise."
                 if asked.split
-                else "; the antennas' numbers were spread after the noise."
+                else "; the towers' numbers were spread after the noise."
             )
         )
         found += border_lines(asked.border)

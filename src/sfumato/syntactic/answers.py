@@ -142,7 +142,7 @@ def anonymise_answers(
         end: First day that is no longer part of it.
         tz: Time zone of days and slots.
         slot: Length of a time slot: 15min, 1h, 1d.
-        towers: Antennas that the events name.
+        towers: Towers that the events name.
         zones: Zones in which coordinates lie.
         grid: Cells instead of zones: 500m, 1km@EPSG:3035, h3:8, geohash:6.
         region: What the grid covers: a file of polygons, or west,south,east,north.

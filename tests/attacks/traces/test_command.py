@@ -38,6 +38,12 @@ def test_the_command(tmp_path: Path) -> None:
     assert set(found["linkage"]) == {"no noise", "independent", "windows"}
     page = (out / "traces-attack.internal.html").read_text()
     assert "INTERNAL" in page
+    assert 'src="data:image/png;base64,' in page
+    assert (out / "traces-attack.internal.png").stat().st_size > 10_000
+    shown = found["shown"]
+    assert all(len(axis) == 60 for line in shown.values() for axis in line)
+    steps = [np.hypot(*np.diff(np.array(shown[name]))) for name in ("true", "published")]
+    assert steps[0].mean() < 30 < 60 < steps[1].mean()  # metres: the noise is what is seen
     assert (out / "traces-attack.internal.html").stat().st_mode & 0o077 == 0
 
 

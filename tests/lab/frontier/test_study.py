@@ -53,6 +53,7 @@ def test_the_table_names_the_bars_and_the_plot_is_a_picture(out: Path) -> None:
     assert "match and strike, 4,000 people" in text
     assert all(f"| {label} |" in text for label in LABELS)
     assert (out / PLOT).read_bytes()[:4] == b"\x89PNG"
+    assert f"]({PLOT})" in text
 
 
 def test_a_run_that_lost_its_last_lines_goes_on(out: Path) -> None:

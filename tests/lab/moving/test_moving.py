@@ -134,10 +134,13 @@ def test_the_command_writes_tables_and_plots(tmp_path: Path) -> None:
     assert done.exit_code == 0
     rows = json.loads((tmp_path / "moving.internal.json").read_text())
     assert {row["scheme"] for row in rows} >= {"rhythm", "profile", "mean", "sample"}
-    assert "Internal" in (tmp_path / "moving.internal.md").read_text()
-    assert {path.name for path in tmp_path.glob("*.png")} == {
+    page = (tmp_path / "moving.internal.md").read_text()
+    assert "Internal" in page
+    pictures = {path.name for path in tmp_path.glob("*.png")}
+    assert pictures == {
         "c2tm-paper.internal.png", "c2tm-schemes.internal.png", "c2tm-days.internal.png",
     }  # fmt: skip
+    assert all(f"]({name})" in page for name in pictures)
 
 
 def test_aggregates_and_call_records_become_streams(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ a head with its warning, a picture and tables.
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 import math
@@ -21,7 +20,7 @@ from rich.console import Console
 
 from sfumato.attacks.queries.games import Game, Score, ledgered_desks, play, usual_desks
 from sfumato.attacks.report import canvas, rich_table
-from sfumato.attacks.traces.run import head, percent, table
+from sfumato.attacks.traces.run import embedded, head, percent, table
 from sfumato.errors import UsageError
 from sfumato.io.write import write_bytes
 from sfumato.model.source import Progress
@@ -189,10 +188,6 @@ def draw(scores: Sequence[Score]) -> bytes:
 def page(found: QueriesAttacked, picture: bytes | None = None) -> str:
     """Everything that was played, in words a holder can act on."""
     meant = [[name, what] for name, what in MEANS.items()]
-    image = ""
-    if picture is not None:
-        data = base64.b64encode(picture).decode()
-        image = f'<img alt="right guesses by desk and attack" src="data:image/png;base64,{data}">'
     broken = found.broken
     verdict = (
         "No score of a private desk passes what its promise allows by more than chance."
@@ -204,7 +199,7 @@ def page(found: QueriesAttacked, picture: bytes | None = None) -> str:
         "<h1>Attacks on answers to counting questions</h1>",
         f"<p>A made-up town of {found.people:,} people, one known person a zone; "
         f"{found.draws} draws of everybody's bits. Guessing is right half the time. {verdict}</p>",
-        image,
+        embedded(picture, "right guesses by desk and attack"),
         "<p>Answers that are exact, or whose noise is free, give bits away: a threshold asks for "
         "larger sets, and larger sets are no hindrance. Noise that is fixed by the question is "
         "worn down by other words for it. What holds is a budget that every different question "

@@ -1,15 +1,20 @@
 """All attacks on a set of traces at a given noise, and the internal page about them.
 
-`attack_traces` gives plain data; the page is a head with its warning, and tables.
+`attack_traces` gives plain data; the page is a head with its warning, a picture, and tables.
 """
 
 from __future__ import annotations
 
+import base64
+import io
+import json
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sfumato.attacks.report import canvas
 from sfumato.attacks.traces.denoise import (
     average_after_interpolation,
     expected_error_m,
@@ -17,7 +22,8 @@ from sfumato.attacks.traces.denoise import (
 )
 from sfumato.attacks.traces.reidentify import SIDE_M, Globe, halves, link, top_places, unicity
 from sfumato.errors import UsageError
-from sfumato.model.sphere import great_circle
+from sfumato.io.write import make_folder, write_bytes
+from sfumato.model.sphere import EARTH_RADIUS_M, great_circle
 from sfumato.model.traces import Box, Traces
 from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.noise.planar import Strength
@@ -55,24 +61,83 @@ def percent(value: float | None) -> str:
     return "" if value is None else f"{100 * value:.1f} %"
 
 
-def page(results: dict[str, Any]) -> str:
+def embedded(picture: bytes | None, words: str) -> str:
+    """A picture inside of the page, so that the two cannot be parted."""
+    if picture is None:
+        return ""
+    data = base64.b64encode(picture).decode()
+    return f'<p><img alt="{escape(words)}" src="data:image/png;base64,{data}"></p>'
+
+
+def write(results: dict[str, Any], folder: Path) -> tuple[list[Path], str]:
+    """JSON, page and picture; and why there is no picture, where there is none."""
+    make_folder(folder)
+    written = [folder / f"traces-attack.internal.{ending}" for ending in ("json", "html", "png")]
+    write_bytes(written[0], json.dumps(results, indent=2).encode(), 0o600)
+    remark, picture = "", None
+    try:
+        picture = draw(results)
+        write_bytes(written[2], picture, 0o600)
+    except UsageError as error:  # the picture is optional, the numbers are not
+        remark = f"no picture: {error}"
+        written.pop()
+    write_bytes(written[1], page(results, picture).encode(), 0o600)
+    return written, remark
+
+
+_LINES = {"true": ("#222222", "-"), "published": ("#b3261e", ":"), "guess": ("#1b6e53", "-")}
+
+
+def draw(results: dict[str, Any]) -> bytes:
+    """One person's fixes, the error of each guess, and how many are recognised."""
+    figure = canvas((13.0, 4.4))
+    track, errors, linked = figure.subplots(1, 3, width_ratios=[4, 4, 3])
+    for name, (colour, style) in _LINES.items():
+        x, y = results["shown"][name]
+        track.plot(x, y, style, marker="o", ms=2.5, lw=1, color=colour, label=name)
+    track.set(xlabel="metres east", ylabel="metres north", title="One person, drawn by lot")
+    track.set_aspect("equal", adjustable="datalim")
+    track.legend(frameon=False, fontsize=8)
+    held = results["position_error_m"]
+    for mark, key in (("o", "mean"), ("|", "median")):  # far apart where fixes are: logarithms
+        found = [row[key] for row in held.values()]
+        errors.plot(found, list(held), mark, ms=9, mew=2, color="#5f7d95", label=key)
+    errors.axvline(results["noise_m"], color="black", lw=1, label="expected noise")
+    errors.set(xscale="log", xlabel="error, m", title="Where people were")
+    errors.invert_yaxis()
+    errors.tick_params(axis="y", labelsize=7)
+    errors.legend(frameon=False, fontsize=8)
+    shares = results["linkage"]
+    linked.bar(list(shares), [100 * rate for rate in shares.values()], color="#b3261e")
+    linked.axhline(100 * results["linkage_by_chance"], color="black", lw=1)
+    linked.set(ylabel="% linked to their user (line: guessing)", ylim=(0, 100))
+    linked.set_title("Who they are")
+    figure.suptitle(f"INTERNAL: attacks on traces at {results['noise_m']:g} m of expected noise")
+    made = io.BytesIO()
+    figure.savefig(made, dpi=110, metadata={"Software": None})
+    return made.getvalue()
+
+
+def page(results: dict[str, Any], picture: bytes | None = None) -> str:
     """Every table of `attack_traces`, in words a holder can act on."""
     errors = [
         [name, f"{row['mean']:.0f} m", f"{row['median']:.0f} m"]
         for name, row in results["position_error_m"].items()
     ]
     still = [[n, f"{metres:.1f} m"] for n, metres in results["stationary_error_m"].items()]
-    linked = [[name, f"{rate:.1%}"] for name, rate in results["linkage"].items()]
+    linked = [[name, percent(rate)] for name, rate in results["linkage"].items()]
     parts = [
         head("attacks on traces"),
         f"<h1>Attacks at {results['noise_m']:g} m of expected noise</h1>",
         f"<p>{results['users']:,} users, {results['fixes']:,} fixes.</p>",
+        embedded(picture, "a trace, errors of guesses, people recognised"),
         "<h2>Where people were</h2>",
         table(["an adversary's guess", "mean error", "median error"], errors),
         "<h2>Somebody who stays in one place</h2>",
         table(["independent reports of it", "error of the most likely place"], still),
         f"<h2>Who they are</h2><p>{_where(results['region'])} Second half of the period "
-        f"linked to heat maps of the first; guessing gets {results['linkage_by_chance']:.1%}.</p>",
+        "linked to heat maps of the first; guessing gets "
+        f"{percent(results['linkage_by_chance'])}.</p>",
         table(["reports", "linked to their user"], linked),
         "<p>Trials in which so many known points of a trace (cell of 800 m, hour) fit one user "
         "only:</p>",
@@ -101,7 +166,11 @@ def classifier_table(results: dict[str, Any], beside: dict[str, float] | None = 
     """What the network recognises, the mean over classes first; `beside`: a paper's accuracies."""
     keys = ("balanced", "chance", "nearest", "accuracy", "majority")
     rows = [
+<<<<<<< HEAD
         [name, *(percent(row[key]) for key in keys), f"{row['steps']:,}"]
+=======
+        [name, *(percent(row[key]) for key in ("accuracy", "balanced", "nearest", "majority"))]
+>>>>>>> docs25
         for name, row in results.items()
     ]
     columns = ["reports", "mean over classes", "chance", "nearest window, mean over classes"]
@@ -115,7 +184,7 @@ def classifier_table(results: dict[str, Any], beside: dict[str, float] | None = 
 
 def _shares(by_reports: dict[str, dict[str, float]], what: str) -> str:
     first = next(iter(by_reports.values()))
-    rows = [[name, *(f"{share:.1%}" for share in row.values())] for name, row in by_reports.items()]
+    rows = [[name, *map(percent, row.values())] for name, row in by_reports.items()]
     return table(["reports", *(f"{n} {what}" for n in first)], rows)
 
 
@@ -123,6 +192,8 @@ MOST_CELLS = 4_000_000
 """Cells of 800 m in a square of 1,600 km: beyond it a plane's cells are no longer alike."""
 GLOBE = "the globe"
 _AVERAGED = 9
+_SHOWN = 60
+"""Fixes of the one person in the picture: about what an eye can follow."""
 _REPORTS = (1, 10, 100, 1000, 10_000)
 
 
@@ -155,9 +226,27 @@ def attack_traces(
         "window_s": window_s,
         "users": int(np.unique(traces.user).size),
         "fixes": len(traces),
+        "shown": _one_person(traces, noisy, guesses[f"plain average of {_AVERAGED} reports"], seed),
         "position_error_m": {name: _error(traces, guess) for name, guess in guesses.items()},
         "stationary_error_m": {str(n): expected_error_m(noise_m, n) for n in _REPORTS},
         **_recognition(traces, {"no noise": traces, "independent": noisy, "windows": frozen}, box),
+    }
+
+
+def _one_person(true: Traces, noisy: Traces, guess: Traces, seed: int) -> dict[str, Any]:
+    """Some successive fixes of somebody drawn by lot, in metres from the first."""
+    fix = int(np.random.default_rng(seed).integers(len(true)))  # long trips are likelier
+    first, last = true.starts[np.searchsorted(true.starts, fix, side="right") + np.array([-1, 0])]
+    rows = slice(int(first), int(min(last, first + _SHOWN)))
+    lon, lat = float(true.lon[rows.start]), float(true.lat[rows.start])
+    north = np.radians(1.0) * EARTH_RADIUS_M
+    east = north * np.cos(np.radians(lat))
+    return {
+        name: [
+            (((form.lon[rows] - lon + 180) % 360 - 180) * east).tolist(),
+            ((form.lat[rows] - lat) * north).tolist(),
+        ]
+        for name, form in (("true", true), ("published", noisy), ("guess", guess))
     }
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.density.bayes.ladder import Activity
+from sfumato.model.rounding import percent
 
 CONCENTRATION = 0.55
 """Norm of a user's totals per place over their number of visits: most are at home or work."""
@@ -142,7 +143,7 @@ def _by_size(values: Vector, chosen: NDArray[np.bool_]) -> list[int]:
 
 
 def _about(error: float) -> str:
-    return f"about {error:.0%}" if error < 1.0 else "more than they are"
+    return f"about {percent(error)}" if error < 1.0 else "more than they are"
 
 
 def _named(word: str, names: list[str]) -> str:

@@ -43,7 +43,7 @@ _LEAST = 0.05
 """Least part of the usual total of a place or a slot that is taken to be left of it."""
 OTHER_CITY, _TOLD_APART = 0.85, 4.0
 """Correlation of place totals below which an earlier week is of another city, and left out: .99 and
-more from week to week, .90 to .98 where a fifth of the antennas change places, .5 to .85 where all
+more from week to week, .90 to .98 where a fifth of the towers change places, .5 to .85 where all
 do (large zones stay large). At .5 memory made the error 15 % larger, at .7 by 1 %, and from .9 on
 smaller. And standard deviations of its error from which the variance of totals is known."""
 _LEVELS, _LIKELY_LEVEL, _SURE_OF_LEVEL = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64), 0.04, 1.0

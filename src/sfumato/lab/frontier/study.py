@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from sfumato.attacks.report import study_page
 from sfumato.city.write import STATEMENT
 from sfumato.density.registry import scheme_named
 from sfumato.density.scheme import Density, PublicFacts
@@ -227,6 +228,7 @@ def finish(
     write_bytes(out / TABLE, as_markdown(record.rows).encode())
     if figures:
         draw_frontier(record.rows, out / PLOT)
+    study_page(out / TABLE, [out / PLOT] if figures else [])
 
 
 class Judge:

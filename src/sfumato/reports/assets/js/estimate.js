@@ -163,3 +163,14 @@ export function countText(figures, { count, lower, upper }, per = 1) {
   if (!Number.isFinite(lower) || !Number.isFinite(upper)) return `${plain} ${figures.words.map.no_interval}`;
   return estimateText({ value: count / per, lower: lower / per, upper: upper / per }, figures.words);
 }
+
+/**
+ * A change with what it may be off by, rounded to what is known of it.
+ * @param {{value: number, half: number}} change
+ * @param {import("./format.js").Words} words
+ * @param {number} [per] what both are divided by
+ */
+export function changeText({ value, half }, words, per = 1) {
+  const [size, give] = [value / per, half / per];
+  return `${size < 0 ? "" : "+"}${estimateText({ value: size, lower: size - give, upper: size + give }, words)}`;
+}

@@ -65,17 +65,6 @@ export class Figures {
   }
 }
 
-/**
- * A change with what it may be off by.
- * @param {{value: number, half: number}} change
- * @param {(value: number) => string} show
- * @param {number} [per] what both are divided by
- */
-export function changeText({ value, half }, show, per = 1) {
-  const size = `${value < 0 ? "−" : "+"}${show(Math.abs(value) / per)}`;
-  return Number.isFinite(half) ? `${size} ± ${show(half / per)}` : size;
-}
-
 /** @param {string} text with the true minus sign */
 function minus(text) {
   return text.replace(/^-/, "−");

@@ -1,6 +1,6 @@
 import { byId, make } from "./dom.js";
-import { countText } from "./estimate.js";
-import { changeText, fill } from "./format.js";
+import { changeText, countText } from "./estimate.js";
+import { fill } from "./format.js";
 import { doubtful } from "./scene.js";
 
 /**
@@ -29,7 +29,6 @@ export function drawRanking(release, words, state, pick) {
     const upper = release.cell(z, state.slot).upper / release.per(z, state.measure);
     return state.pinned < 0 && Number.isFinite(upper) ? upper : key(z);
   }), 1e-9);
-  const show = (/** @type {number} */ v) => (state.measure === "count" ? figures.count(v) : figures.about(v));
   byId("ranking-title").textContent = state.pinned < 0 ? words.ranking.title : words.ranking.title_change;
   byId("ranking").replaceChildren(...top.map((z) => {
     const cell = release.cell(z, state.slot);
@@ -45,7 +44,7 @@ export function drawRanking(release, words, state, pick) {
     }
     const number = state.pinned < 0
       ? countText(figures, cell, per)
-      : changeText(release.change(z, state.slot, state.pinned), show, per);
+      : changeText(release.change(z, state.slot, state.pinned), words, per);
     const doubt = state.pinned < 0 ? release.doubted(z, state.slot) : doubtful(release.change(z, state.slot, state.pinned));
     const button = make("button", { type: "button", class: `${z === state.chosen ? "chosen" : ""}${doubt ? " doubt" : ""}`, title: doubt ? (state.pinned < 0 ? words.map.uncertain_here : words.map.uncertain_change) : false },
       make("span", { class: "rank-name", dir: "auto" }, release.map.names[z]), make("span", { class: "rank-value" }, number), make("span", { class: "track" }, ...parts));

@@ -1,9 +1,9 @@
 import { byId, canvasById, inputById, isDark, make, readInks, showTip } from "./dom.js";
 import { blend, FADE } from "./colours.js";
 import { csv, fileName, geojson, save } from "./download.js";
-import { countText, estimateText } from "./estimate.js";
+import { changeText, countText, estimateText } from "./estimate.js";
 import { drawFacts } from "./facts.js";
-import { changeText, fill, numberOf } from "./format.js";
+import { fill, numberOf } from "./format.js";
 import { drawLegend } from "./legend.js";
 import { readLink, writeLink } from "./link.js";
 import { drawRanking, drawTable } from "./lists.js";
@@ -219,7 +219,8 @@ class Page {
       });
     }
     const zones = numberOf(words.number_of.places, release.zones, release.figures);
-    byId("uncertain-note").textContent = !release.uncertain ? words.map.unknown : doubt ? fill(words.map.uncertain_many, { n: release.figures.whole.format(scene.uncertain), zones }) : words.map.uncertain_none;
+    const [many, none] = even ? [words.map.uncertain_changes, words.map.uncertain_no_change] : [words.map.uncertain_many, words.map.uncertain_none];
+    byId("uncertain-note").textContent = !release.uncertain ? words.map.unknown : doubt ? fill(many, { n: release.figures.whole.format(scene.uncertain), zones }) : none;
     byId("map").setAttribute("aria-label", fill(words.map.aria, { day: release.clock.day(slot), hours: release.clock.hours(slot), zones }));
   }
 
@@ -264,13 +265,11 @@ class Page {
   compared() {
     const { release, pinned, chosen, words } = this;
     if (pinned < 0) return void (byId("compared").textContent = "");
-    const { clock, figures } = release;
+    const { clock } = release;
     const since = fill(words.compare.with, { time: `${clock.shortDay(pinned)}, ${clock.hours(pinned)}` });
     const change = release.change(chosen, this.slot, pinned);
     const name = chosen < 0 ? words.panel.city_title : release.map.names[chosen];
-    const { value, half } = change;
-    const all = `${value < 0 ? "" : "+"}${estimateText({ value, lower: value - half, upper: value + half }, words)}`;
-    byId("compared").textContent = `${since} · ${name}: ${chosen < 0 ? all : changeText(change, (v) => figures.count(v))}`;
+    byId("compared").textContent = `${since} · ${name}: ${changeText(change, words)}`;
   }
 
   /** @param {number} slot the hour to compare with, or -1 */
@@ -366,7 +365,7 @@ class Page {
     if (area && Number.isFinite(cell.count)) lines.push(make("div", {}, fill(words.map.per_km2, { n: figures.about(cell.count / area) })));
     if (this.pinned >= 0) {
       const change = release.change(zone, slot, this.pinned);
-      lines.push(make("div", {}, fill(words.map.change, { n: changeText(change, (v) => figures.count(v)), time: clock.short(this.pinned) })));
+      lines.push(make("div", {}, fill(words.map.change, { n: changeText(change, words), time: clock.short(this.pinned) })));
       if (release.uncertain && doubtful(change)) lines.push(make("div", { class: "tip-doubt" }, words.map.uncertain_change));
     } else if (release.doubted(zone, slot)) lines.push(make("div", { class: "tip-doubt" }, words.map.uncertain_here));
     lines.push(make("div", { class: "tip-more" }, `${clock.short(slot)}${release.facts.epsilon ? ` · ε ${release.facts.epsilon}` : ""}`));
