@@ -101,7 +101,8 @@ def test_the_table_has_both_numbers_and_everything_is_marked(out: Path) -> None:
     files = {path.name for path in out.iterdir() if path.is_file()}
     assert all(".internal." in name for name in files)
     pictures = {name for name in files if name.endswith(".png")}
-    assert len(pictures) == 11
+    assert len(pictures) == 12
+    assert '<img src="fig-2-cover' in (out / "paris.internal.html").read_text("utf-8")
     assert all(f"]({name})" in text for name in pictures)
 
 

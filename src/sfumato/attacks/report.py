@@ -20,7 +20,6 @@ from rich.table import Table as RichTable
 from sfumato.attacks.membership import Membership
 from sfumato.attacks.recovery.baselines import JUDGED_BY, KNOWN
 from sfumato.attacks.recovery.study import Outcome, Study
-from sfumato.attacks.traces.run import head
 from sfumato.errors import UsageError
 from sfumato.io.write import make_folder, write_atomically, write_bytes
 from sfumato.model.extras import optional
@@ -299,6 +298,8 @@ def show_pictures(page: Path, pictures: Iterable[Path], mode: int = 0o644) -> No
 def study_page(page: Path, pictures: Iterable[Path]) -> Path:
     """A study's Markdown page with its pictures, and beside it the same to open in a browser."""
     from markdown_it import MarkdownIt  # rich brings it
+
+    from sfumato.attacks.traces.run import head
 
     show_pictures(page, pictures)
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(page.read_text("utf-8"))

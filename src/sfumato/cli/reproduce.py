@@ -95,7 +95,7 @@ def frontier(
         study(settings, out, record, tell)
         finish(record, out, data, tell, figures=figures)
     if not quiet:
-        typer.echo(f"INTERNAL: {out / TABLE}")
+        typer.echo(f"INTERNAL: {(out / TABLE).with_suffix('.html')}")
 
 
 def _positive_numbers(text: str) -> tuple[float, ...]:
@@ -182,7 +182,7 @@ def paris(
         draw_all(stage, found, out)
     study_page(out / TABLE, sorted(out.glob("*.internal.png")))  # of earlier runs as well
     if not quiet:
-        typer.echo(f"INTERNAL: {out / TABLE}")
+        typer.echo(f"INTERNAL: {(out / TABLE).with_suffix('.html')}")
 
 
 def _epsilons(text: str) -> tuple[float, ...]:

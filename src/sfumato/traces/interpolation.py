@@ -63,7 +63,11 @@ def interpolate(reports: Traces, window_s: int) -> Traces:
     """Reports on the printed clock, with the movement inside windows drawn in."""
     if len(reports) == 0:
         return reports
-    head = printed_windows(reports, window_s)
+    return between_heads(reports, printed_windows(reports, window_s))
+
+
+def between_heads(reports: Traces, head: Ints) -> Traces:
+    """The same for any windows: `head` is the index of the first fix of each fix's window."""
     heads = np.unique(head)
     following = np.append(heads[1:], heads[-1])
     same = (reports.user[heads] == reports.user[following]) & (

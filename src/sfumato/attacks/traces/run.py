@@ -166,11 +166,7 @@ def classifier_table(results: dict[str, Any], beside: dict[str, float] | None = 
     """What the network recognises, the mean over classes first; `beside`: a paper's accuracies."""
     keys = ("balanced", "chance", "nearest", "accuracy", "majority")
     rows = [
-<<<<<<< HEAD
         [name, *(percent(row[key]) for key in keys), f"{row['steps']:,}"]
-=======
-        [name, *(percent(row[key]) for key in ("accuracy", "balanced", "nearest", "majority"))]
->>>>>>> docs25
         for name, row in results.items()
     ]
     columns = ["reports", "mean over classes", "chance", "nearest window, mean over classes"]

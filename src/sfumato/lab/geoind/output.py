@@ -206,7 +206,17 @@ def _gossip(result: dict[str, Any]) -> str:
         f"users (paper, Geolife: {percent(study.BASELINE)}; with windows of 2 and 10 minutes at "
         "1000 m about 50 % and 20 %).</p>"
     )
-    return text + table(["", *(f"{noise:g} m" for noise in spread["noises"])], rows)
+    late = [
+        [name, *("" if v is None else f"{v:.0f}" for v in values)]
+        for name, values in spread["latencies"].items()
+    ]
+    baseline = spread["latency"]
+    columns = ["", *(f"{noise:g} m" for noise in spread["noises"])]
+    more = (
+        "<p>Mean minutes from the first slot to an arrival, over pairs that are reached"
+        f"{'' if baseline is None else f'; without noise {baseline:.0f}'}:</p>"
+    )
+    return text + table(columns, rows) + more + table(columns, late)
 
 
 def _linking(result: dict[str, Any]) -> str:
