@@ -57,7 +57,13 @@ def test_the_study_on_a_geolife_folder(tmp_path: Path) -> None:
     rows = result["hotspots"]["rows"]
     assert rows[0]["plain"] > rows[1]["plain"]
     assert rows[1]["updated"] > rows[1]["plain"]
-    assert set(result["gossip"]["rates"]) == {"independent", "2 min", "5 min", "10 min", "5 min, own first fix"}
+    assert set(result["gossip"]["rates"]) == {
+        "independent",
+        "2 min",
+        "5 min",
+        "10 min",
+        "5 min, own first fix",
+    }
     page = (tmp_path / "out" / "geoind.internal.html").read_text()
     assert "INTERNAL" in page
     assert "19,696" in page
