@@ -201,6 +201,7 @@ PARTS = (
     "crowd",
     "taxis",
     "protected",
+    "protected-taxis",
     "readings",
     "schemes",
     "whole-map",
@@ -261,7 +262,7 @@ def recovery(
     found: dict[str, Any] = {"size": asdict(size), "cpu_s": {}}
     with Working(quiet, "crowd") as tell:
         for key, run in works(size, fleets, names, epsilon or [0.1, 0.3, 1.0], out, tell).items():
-            if key in parts or (key in fleets and "taxis" in parts):
+            if key.partition(":")[0] in parts or (key in fleets and "taxis" in parts):
                 tell(key, 0.0)
                 start = time.process_time()
                 found[key] = run()
@@ -293,10 +294,18 @@ def works(
         picture = out / f"recovery-{name}.png"
         return lambda: figures.taxi_fleet(size, facts[name], path, picture, tell)
 
+    def protected(name: str, path: Path) -> Callable[[], Any]:
+        return lambda: figures.printed_taxis(size, facts[name], path, budgets, out, tell)
+
     return {
         "crowd": lambda: figures.crowd(size, out, tell),
         **{name: fleet(name, path) for name, path in fleets.items() if path is not None},
         "protected": lambda: figures.printed(size, budgets, out, tell),
+        **{
+            f"protected-taxis:{name}": protected(name, path)
+            for name, path in fleets.items()
+            if path is not None
+        },
         "readings": lambda: figures.figure6(size, budgets, tell),
         "schemes": lambda: figures.schemes(size, names, budgets, figures.SIDE, tell),
         "whole-map": lambda: figures.schemes(size, names, budgets, None, tell),

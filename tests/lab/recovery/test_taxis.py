@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from sfumato.attacks.trajectories import Ground
+from sfumato.cli.main import app
 from sfumato.errors import InputError
 from sfumato.lab.recovery.points import (
     CABSPOTTING,
@@ -61,3 +64,29 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cabs.parquet").write_bytes(b"no taxis here")
     with pytest.raises(InputError):
         read_fleet(CABSPOTTING, tmp_path / "cabs.parquet")
+
+
+def test_taxis_of_a_made_folder_after_the_printed_schemes(tmp_path: Path) -> None:
+    """Figure 6b from files as T-Drive has them: a day, and one before it as the dynamic past."""
+    rng = np.random.default_rng(5)
+    folder = tmp_path / "taxis"
+    folder.mkdir()
+    for taxi in range(1, 13):
+        at = rng.uniform((116.2, 39.8), (116.6, 40.0))
+        lines = [
+            f"{taxi},2008-02-0{day} {hour:02d}:{minute:02d}:00,{at[0] + k / 900:.5f},{at[1]:.5f}"
+            for day in (3, 4)
+            for k, (hour, minute) in enumerate((h, m) for h in range(7, 15) for m in (5, 35))
+        ]
+        (folder / f"{taxi}.txt").write_text("\n".join(lines) + "\n")
+    options = ["--tdrive", str(folder), "--part", "protected-taxis", "--seeds", "1"]
+    options += ["--epsilon", "1", "--people", "12", "--out", str(tmp_path / "out"), "--quiet"]
+    done = CliRunner().invoke(app, ["reproduce", "recovery", *options])
+    assert done.exit_code == 0, done.output
+    rows = json.loads((tmp_path / "out" / "recovery.internal.json").read_text())
+    found = rows["protected-taxis:tdrive"]
+    assert {row["scheme"] for row in found} == {"dir-P", "th-P", "sta-HP", "dy-HP"}
+    assert all(0 <= row["greedy"] < 0.6 for row in found)
+    page = (tmp_path / "out" / "recovery.internal.html").read_text("utf-8")
+    assert "taxis of Beijing" in page
+    assert "recovery-protected-t-drive.png" in page

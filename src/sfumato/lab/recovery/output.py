@@ -6,6 +6,7 @@ again from a file.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,8 @@ Found = Mapping[str, Any]
 
 
 def percent(value: float) -> str:
-    return f"{100 * value:.1f} %"
+    """With one decimal; a dash where there is no figure."""
+    return "–" if math.isnan(value) else f"{100 * value:.1f} %"
 
 
 def as_markdown(found: Found) -> str:
@@ -27,6 +29,8 @@ def as_markdown(found: Found) -> str:
         "cabspotting": _taxis,
         "tdrive": _taxis,
         "protected": _protected,
+        "protected-taxis:cabspotting": _protected,
+        "protected-taxis:tdrive": _protected,
         "readings": _readings,
         "schemes": _protected,
         "whole-map": _protected,
@@ -47,6 +51,8 @@ TITLES = {
     "cabspotting": "Taxis of San Francisco, every starting hour",
     "tdrive": "Taxis of Beijing, every starting hour",
     "protected": "The schemes of Chen et al. as printed, 19 points, 8,010 cells",
+    "protected-taxis:cabspotting": "The same on taxis of San Francisco, 10 points from 8 on",
+    "protected-taxis:tdrive": "The same on taxis of Beijing, 10 points from 8 on",
     "readings": "Readings of their Figure 6",
     "schemes": "Schemes of this package, 19 points, 900 cells",
     "whole-map": "Schemes of this package, 19 points, 8,010 cells",
