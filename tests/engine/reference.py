@@ -32,11 +32,12 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from tests.engine.dialect import DUCKDB, Dialect, order_sql, seeds_sql
 
 from sfumato.engine import base
 from sfumato.engine.base import MASS_CEILING, TOTAL_UNITS, CountSource, WeightRule
 from sfumato.engine.local import DropLog, DropReason, place_finder
-from sfumato.engine.sampling import DUCKDB, STRIDE, Dialect, order_sql, seeds_sql
+from sfumato.engine.sampling import STRIDE
 from sfumato.io.events import rows_of
 from sfumato.io.files import open_connection
 from sfumato.io.values import BAD

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sfumato.engine import user_ids
 from sfumato.engine.local import LocalSource
 from sfumato.engine.user_ids import ByteIds, IntegerIds, ids_for
+from sfumato.io.values import validity
 from sfumato.model.counts import Counting
 from sfumato.model.events import UserEncoding
 
@@ -86,14 +87,22 @@ def test_ids_crafted_to_share_the_whole_hash_stay_two() -> None:
         a.to_bytes(8, "little") + b.to_bytes(8, "little")
         for a, b in zip(firsts, seconds, strict=True)
     ]
-    hashes = {
-        int(user_ids._hash_bytes(np.frombuffer(user, np.uint8), 0, 16, np.uint64(0)))
-        for user in users
-    }
-    assert len(hashes) == 1
     ids = ByteIds(UserEncoding.BINARY)
     ids._seed = np.uint64(0)
     assert codes_of(ids, pa.array(users * 2, pa.binary())) == [0, 1, 2] * 2
+    assert np.unique(ids._table[ids._table > 0] >> 32).size == 1
+
+
+def test_ids_that_differ_in_one_byte_of_any_place_stay_two() -> None:
+    """Of every length from none to beyond two words, and the same with other lengths in between."""
+    users = [bytes(length) for length in range(20)]
+    users += [
+        bytes(at) + b"\x01" + bytes(length - at - 1) for length in range(20) for at in range(length)
+    ]
+    ids = ByteIds(UserEncoding.BINARY)
+    assert codes_of(ids, pa.array(users * 2, pa.binary())) == 2 * list(range(len(users)))
+    unknown = pa.array([b"\x02", None, users[-1]], pa.binary())
+    assert ids.lookup(unknown, validity(unknown)).tolist() == [-1, -2, len(users) - 1]
 
 
 @pytest.mark.parametrize(

@@ -7,23 +7,23 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
+from tests.engine.dialect import DUCKDB, order_sql, seeds_sql
 
 from sfumato.engine import sampling
 from sfumato.engine.sampling import (
-    DUCKDB,
     HALF,
     PRIME,
     STRIDE,
     canonical_text,
-    order_sql,
     order_value,
     seeds,
-    seeds_sql,
+    seeds_of_ids,
 )
 from sfumato.model.counts import SampleBound
 from sfumato.model.events import UserEncoding
@@ -73,6 +73,22 @@ def test_the_sql_order_is_the_definition(users: list[Any], encoding: Any, kind: 
     sql = order_sql("item", f"{STRIDE} * (CAST(item AS BIGINT) + 1)", 1, rows, ("u", "item"))
     for user, item, turn in connection.execute(sql).fetchall():
         assert turn == order_value(seeds(KEYS[2], user)[0], item, STRIDE * (item + 1))
+
+
+@pytest.mark.parametrize(
+    ("users", "encoding", "kind"),
+    [
+        ([0, -1, 2**63 - 1, -(2**63), 7], UserEncoding.INTEGER, pa.int64()),
+        (["né", *("x" * k for k in range(200)), "7" * 4000], UserEncoding.TEXT, pa.string()),
+        ([bytes(range(k)) for k in range(140)], UserEncoding.BINARY, pa.large_binary()),
+    ],
+    ids=["integers", "texts", "bytes"],
+)
+def test_the_compiled_seeds_are_the_definition(users: list[Any], encoding: Any, kind: Any) -> None:
+    """Of every length around a block's, under keys of several lengths."""
+    for key in (*KEYS[:2], b"\x80" * 16, bytes(range(77))):
+        found = seeds_of_ids(pa.array(users, kind)[1:], encoding, key)
+        assert [tuple(row) for row in found.tolist()] == [seeds(key, user) for user in users[1:]]
 
 
 def test_canonical_texts() -> None:

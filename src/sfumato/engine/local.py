@@ -39,7 +39,6 @@ from sfumato.engine.sampling import STRIDE, sampled, seeds_of
 from sfumato.errors import InputError
 from sfumato.geography.locate import Locator
 from sfumato.io.events import expected_rows, rows_of, without_damaged
-from sfumato.io.files import open_connection
 from sfumato.io.formats import Damaged
 from sfumato.io.rows import Positions
 from sfumato.io.values import BAD, validity
@@ -343,21 +342,12 @@ class LocalSource(CountSource, Compiled):
         key = base.checked_key(key)
         limit = min(bound.slots, self._grid.slots)
         user = self._rows()[0].user
-        with open_connection(threads=self._threads, memory_limit=self._memory // 4) as connection:
 
-            def arguments(block: Block) -> tuple[Any, ...]:
-                seeds = seeds_of(
-                    block,
-                    user,
-                    key,
-                    bits=self._bits,
-                    limit=limit,
-                    threads=self._threads,
-                    connection=connection,
-                )
-                return limit, *seeds, STRIDE
+        def arguments(block: Block) -> tuple[Any, ...]:
+            seeds = seeds_of(block, user, key, bits=self._bits, limit=limit, threads=self._threads)
+            return limit, *seeds, STRIDE
 
-            values = self._count(self._shape, sampled, arguments)
+        values = self._count(self._shape, sampled, arguments)
         return base.sampled_counts(values, bound, self._grid)
 
     def answers(self, masks: Masks, measure: Measure, bound: int | WeightBound) -> Private[Counts]:

@@ -20,71 +20,33 @@ The order is pseudo-random, not cryptographic: what is secret and unpredictable 
 Privacy does not rest on it (the bound holds for every sample), unbiasedness does, and is
 tested for several keys, single slots, pairs of slots and the two steps together.
 
-It is written three times: in Python, as SQL, and compiled. The definition of a bounded count
-(`tests/engine/reference.py`) is one SQL text; a `Dialect` holds the few places where DuckDB and
-Spark spell the same thing differently, and nothing else does. Every expression is exact: integers
-below 2^63, or one correctly rounded IEEE operation. The compiled pass `sampled` takes users
-low..high of a block (offsets, sorted distinct cells), slots of a user being runs of equal
-`cell >> bits`; it checks the bound on what it counted and returns the number of users above it,
-which the caller turns into an error.
+It is written three times: in Python, compiled, and as SQL where the tests define a bounded count
+(`tests/engine/reference.py`). The compiled pass `sampled` takes users low..high of a block
+(offsets, sorted distinct cells), slots of a user being runs of equal `cell >> bits`; it checks the
+bound on what it counted and returns the number of users above it, which the caller turns into an
+error.
 
 Seeds are made for the users whose sample depends on an order, and for no one else. A user with one
 place in every slot and at most l slots is kept whole whatever the key, so most users of an ordinary
-week are never hashed. The others' seeds come from the definition's own SQL, vectorised; rows come
-back with their index because no order of rows is relied on.
+week are never hashed. The others' are hashed here, compiled (FIPS 180-4): what stands before every
+text is taken in once, which is the first of two blocks for most ids.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.engine.grouping import Block
 from sfumato.engine.partition import in_threads
-from sfumato.model.compiled import compiled
+from sfumato.io.rows import hex_digits
+from sfumato.io.values import bytes_of
+from sfumato.model.compiled import compiled, inlined
 from sfumato.model.events import UserEncoding
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """Templates with `{}` for the operands."""
-
-    name: str
-    divide: str
-    """Integer division of non-negative integers, rounded down."""
-    sha256_hex: str
-    """SHA-256 of a text's UTF-8 bytes as 64 lower-case hex digits."""
-    hex_to_integer: str
-    """15 hex digits as a 64-bit integer."""
-    binary_to_hex: str
-    """Bytes as lower-case hex digits."""
-    text: str
-    """Decimal text of an integer."""
-
-
-DUCKDB = Dialect(
-    name="duckdb",
-    divide="({} // {})",
-    sha256_hex="sha256({})",
-    hex_to_integer="CAST('0x' || {} AS BIGINT)",
-    binary_to_hex="lower(hex({}))",
-    text="CAST({} AS VARCHAR)",
-)
-SPARK = Dialect(
-    name="spark",
-    divide="({} div {})",
-    sha256_hex="sha2({}, 256)",
-    hex_to_integer="CAST(conv({}, 16, 10) AS BIGINT)",
-    binary_to_hex="lower(hex({}))",
-    text="CAST({} AS STRING)",
-)
-
 
 PRIME = (1 << 31) - 1
 HALF = 1 << 30
@@ -108,54 +70,6 @@ def order_value(seed: int, item: int, shift: int = 0) -> int:
     y = pow((a + 1) * (item + 1) + b, 5, PRIME)
     z = pow((b + 1) * y + a + shift, 5, PRIME)
     return ((a + 1) * z + b) % PRIME
-
-
-def canonical_sql(column: str, user: UserEncoding, dialect: Dialect) -> str:
-    """Canonical text of the id in `column`."""
-    if user is UserEncoding.INTEGER:
-        return dialect.text.format(column)
-    if user is UserEncoding.BINARY:
-        return dialect.binary_to_hex.format(column)
-    return column
-
-
-def seeds_sql(
-    key: bytes, user: UserEncoding, relation: str, keep: tuple[str, ...], dialect: Dialect
-) -> str:
-    """Select `keep` and the multipliers a1, b1, a2, b2 of user `u` from a relation."""
-    kept = ", ".join(keep)
-    text = canonical_sql("u", user, dialect)
-    digest = dialect.sha256_hex.format(f"'{key.hex()}:' || {text}")
-    first, second = (
-        dialect.hex_to_integer.format(f"substr(digest, {start}, 15)") for start in (1, 16)
-    )
-    halves = ", ".join(
-        f"{dialect.divide.format(seed, HALF)} AS a{step}, {seed} % {HALF} AS b{step}"
-        for step, seed in ((1, "seed1"), (2, "seed2"))
-    )
-    return (
-        f"SELECT {kept}, {halves} FROM ("
-        f"SELECT {kept}, {first} AS seed1, {second} AS seed2 FROM ("
-        f"SELECT {kept}, {digest} AS digest FROM {relation}) AS d) AS s"
-    )
-
-
-def order_sql(item: str, shift: str, step: int, relation: str, keep: tuple[str, ...]) -> str:
-    """Select `keep` and `turn`, the order of `item` in this step, from a relation."""
-    kept = ", ".join(dict.fromkeys((*keep, f"a{step}", f"b{step}")))
-    a, b = f"a{step}", f"b{step}"
-
-    def power(base: str, inner: str) -> str:
-        """y = x^5 by two squarings and a product, each reduced before the next."""
-        level = f"SELECT {kept}, {base} AS x1 FROM {inner}"
-        level = f"SELECT {kept}, x1, (x1 * x1) % {PRIME} AS x2 FROM ({level}) AS o1"
-        level = f"SELECT {kept}, x1, (x2 * x2) % {PRIME} AS x4 FROM ({level}) AS o2"
-        return f"SELECT {kept}, (x4 * x1) % {PRIME} AS y FROM ({level}) AS o3"
-
-    inner = power(f"(({a} + 1) * (CAST({item} AS BIGINT) + 1) + {b}) % {PRIME}", relation)
-    outer = power(f"(({b} + 1) * y + {a} + {shift}) % {PRIME}", f"({inner}) AS o4")
-    last = f"(({a} + 1) * y + {b}) % {PRIME} AS turn"
-    return f"SELECT {', '.join(keep)}, {last} FROM ({outer}) AS o5"
 
 
 Array = NDArray[Any]
@@ -279,42 +193,108 @@ def sampled(
     return above
 
 
-_BATCH = 1 << 20
+def _roots(count: int, power: int) -> NDArray[np.uint32]:
+    """First 32 bits behind the point of the roots of the first primes: SHA-256's constants."""
+    primes = [n for n in range(2, 312) if all(n % d for d in range(2, int(n**0.5) + 1))]
+    found = []
+    for prime in primes[:count]:
+        whole, root = prime << (32 * power), 0
+        for bit in reversed(range(36)):
+            if (root | 1 << bit) ** power <= whole:
+                root |= 1 << bit
+        found.append(root & 0xFFFFFFFF)
+    return np.array(found, np.uint32)
 
 
-def _hashed(
-    connection: duckdb.DuckDBPyConnection,
-    block: Block,
-    user: UserEncoding,
-    users: NDArray[np.int64],
-    key: bytes,
-) -> NDArray[np.int64]:
-    """The two seeds of each user, one row a user."""
-    seeds = np.zeros((users.size, 2), np.int64)
-    for start in range(0, users.size, _BATCH):
-        some = users[start : start + _BATCH]
-        index = np.arange(start, start + some.size, dtype=np.int64)
-        connection.register("needed", pa.table({"i": index, "u": block.ids(some)}))
-        sql = seeds_sql(key, user, "needed", ("i",), DUCKDB)
-        found = {
-            name: np.asarray(column, np.int64)
-            for name, column in connection.execute(sql).fetchnumpy().items()
-        }
-        for step in (1, 2):
-            seeds[found["i"], step - 1] = found[f"a{step}"] * HALF + found[f"b{step}"]
-        connection.unregister("needed")
+_FIRST, _ROUNDS = _roots(8, 2), _roots(64, 3)
+"""The state at the beginning, and a number for each round."""
+
+
+@inlined
+def _right(x: Int, by: Int) -> Int:
+    return np.uint32((x >> np.uint32(by)) | (x << np.uint32(32 - by)))
+
+
+@compiled
+def compress(state: Array, block: Array, rounds: Array, words: Array) -> None:
+    """Take 64 bytes into a state of SHA-256; `words` is room for 64."""
+    for t in range(16):
+        word = np.uint32(0)
+        for k in range(4):
+            word = np.uint32((word << np.uint32(8)) | block[4 * t + k])
+        words[t] = word
+    for t in range(16, 64):
+        x, y = words[t - 15], words[t - 2]
+        x = _right(x, 7) ^ _right(x, 18) ^ (x >> np.uint32(3))
+        y = _right(y, 17) ^ _right(y, 19) ^ (y >> np.uint32(10))
+        words[t] = np.uint32(words[t - 16] + x + words[t - 7] + y)
+    a, b, c, d = state[0], state[1], state[2], state[3]
+    e, f, g, h = state[4], state[5], state[6], state[7]
+    for t in range(64):
+        turned = _right(e, 6) ^ _right(e, 11) ^ _right(e, 25)
+        one = np.uint32(h + turned + ((e & f) ^ (~e & g)) + rounds[t] + words[t])
+        turned = _right(a, 2) ^ _right(a, 13) ^ _right(a, 22)
+        two = np.uint32(turned + ((a & b) ^ (a & c) ^ (b & c)))
+        h, g, f, e = g, f, e, np.uint32(d + one)
+        d, c, b, a = c, b, a, np.uint32(one + two)
+    for k, value in enumerate((a, b, c, d, e, f, g, h)):
+        state[k] = np.uint32(state[k] + value)
+
+
+@compiled
+def hash_seeds(
+    prefix: Array, offsets: Array, data: Array, first: Array, rounds: Array, out: Array
+) -> None:
+    """The two seeds of each text: the first 30 hex digits of SHA-256 of `prefix` and the text."""
+    begin = first.copy()
+    block = np.zeros(64, np.uint8)
+    words = np.empty(64, np.uint32)
+    whole = prefix.size // 64 * 64
+    for at in range(0, whole, 64):
+        compress(begin, prefix[at : at + 64], rounds, words)
+    rest = prefix.size - whole
+    state = np.empty(8, np.uint32)
+    for i in range(offsets.size - 1):
+        state[:] = begin
+        held = rest
+        block[:rest] = prefix[whole:]
+        for at in range(offsets[i], offsets[i + 1]):
+            block[held] = data[at]
+            held += 1
+            if held == 64:
+                compress(state, block, rounds, words)
+                held = 0
+        block[held] = 0x80
+        block[held + 1 :] = 0
+        if held >= 56:
+            compress(state, block, rounds, words)
+            block[:] = 0
+        bits = np.uint64(8) * np.uint64(prefix.size + offsets[i + 1] - offsets[i])
+        for k in range(8):
+            block[63 - k] = np.uint8(bits >> np.uint64(8 * k))
+        compress(state, block, rounds, words)
+        high = (np.int64(state[0]) << 32) | np.int64(state[1])
+        low = (np.int64(state[2]) << 32) | np.int64(state[3])
+        out[i, 0] = (high >> 4) & ((1 << 60) - 1)
+        out[i, 1] = ((high & 15) << 56) | ((low >> 8) & ((1 << 56) - 1))
+
+
+def seeds_of_ids(ids: Any, user: UserEncoding, key: bytes) -> NDArray[np.int64]:
+    """The two seeds of each id of an Arrow array."""
+    texts = ids
+    if user is UserEncoding.INTEGER:
+        texts = ids.cast(pa.string())
+    elif user is UserEncoding.BINARY:
+        texts = hex_digits(ids)
+    offsets, data = bytes_of(texts)
+    seeds = np.empty((len(ids), 2), np.int64)
+    prefix = np.frombuffer(f"{key.hex()}:".encode(), np.uint8)
+    hash_seeds(prefix, offsets, data, _FIRST, _ROUNDS, seeds)
     return seeds
 
 
 def seeds_of(
-    block: Block,
-    user: UserEncoding,
-    key: bytes,
-    *,
-    bits: int,
-    limit: int,
-    threads: int,
-    connection: duckdb.DuckDBPyConnection,
+    block: Block, user: UserEncoding, key: bytes, *, bits: int, limit: int, threads: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Where each user's seeds stand (-1: not needed), and the seeds."""
     needed = np.zeros(block.users, np.bool_)
@@ -327,4 +307,4 @@ def seeds_of(
     users = np.flatnonzero(needed)
     seed_at = np.full(block.users, -1, np.int32)
     seed_at[users] = np.arange(users.size, dtype=np.int32)
-    return seed_at, _hashed(connection, block, user, users, key)
+    return seed_at, seeds_of_ids(block.ids(users), user, key)

@@ -2,10 +2,14 @@
 
 Codes follow the order of arrival and mean nothing: no count and no sample depends on them.
 
-Open addressing with linear probing, ids compared whole. Two 64-bit words an entry. Integers: the id
-and its code plus one. Bytes: 31 bits of hash above the code plus one, then where the id's bytes are
-and how long. A hash only says where to look, so two ids are never merged. It is keyed per table,
-against ids crafted to meet in one place.
+Open addressing with linear probing, ids compared whole. An entry of integers is two 64-bit words,
+the id and its code plus one; of bytes one, 31 bits of hash above the code plus one: `starts` says
+where the bytes of a code are. A hash only says where to look, so two ids are never merged. It is
+keyed per table, against ids crafted to meet in one place.
+
+The loop over ids that are bytes calls no function that is given an array and has a branch: numba
+counts references to the array around each such call, by a locked instruction, which took longer
+than the work (docs/decisions/bounded-counting.md).
 """
 
 from __future__ import annotations
@@ -97,88 +101,17 @@ def _word(data: Array, at: Int) -> Int:
     return word
 
 
-@inlined
-def _tail(data: Array, at: Int, length: Int) -> Int:
-    """Fewer than eight bytes as one number, zeros above; one load where the array goes on."""
-    if at + 8 <= data.size:
-        return _word(data, at) & ((np.uint64(1) << np.uint64(8 * length)) - np.uint64(1))
-    word = np.uint64(0)
-    for j in range(length):
-        word |= np.uint64(data[at + j]) << np.uint64(8 * j)
-    return word
-
-
 @compiled
-def _hash_bytes(data: Array, start: Int, stop: Int, seed: Int) -> Int:
-    h = seed ^ (np.uint64(stop - start) * np.uint64(0x9E3779B97F4A7C15))
-    at = start
-    while at + 8 <= stop:
-        h = (h ^ _word(data, at)) * np.uint64(0x9FB21C651E98DF25)
-        h ^= h >> np.uint64(32)
-        at += 8
-    return _scramble(h ^ _tail(data, at, stop - at))
-
-
-@compiled
-def _same(arena: Array, begin: Int, data: Array, start: Int, length: Int) -> bool:
-    done = 0
-    while done + 8 <= length:
-        if _word(arena, begin + done) != _word(data, start + done):
-            return False
-        done += 8
-    rest = length - done
-    return bool(_tail(arena, begin + done, rest) == _tail(data, start + done, rest))
-
-
-@compiled
-def find_bytes(table: Array, arena: Array, data: Array, start: Int, stop: Int, hashed: Int) -> Int:
-    """Code of the id data[start:stop] or -1 minus the free entry where it belongs."""
-    mask = np.int64(table.size // 2 - 1)
-    length = stop - start
-    tag = np.int64(hashed >> np.uint64(33))
-    at = np.int64(hashed & np.uint64(mask))
-    while True:
-        entry = table[2 * at]
-        if entry == 0:
-            return -1 - at
-        where = table[2 * at + 1]
-        length_there = where & ((1 << LENGTH_BITS) - 1)
-        if (
-            (entry >> 32) == tag
-            and length_there == length
-            and _same(arena, where >> LENGTH_BITS, data, start, length)
-        ):
-            return (entry & 0xFFFFFFFF) - 1
-        at = (at + 1) & mask
-
-
-@compiled
-def enter_bytes(starts: Array, count: Int, arena: Array, table: Array, seed: Int) -> None:
-    """Enter the ids arena[starts[c]:starts[c + 1]], all different, under their index."""
-    mask = np.int64(table.size // 2 - 1)
-    for code in range(count):
-        begin, end = starts[code], starts[code + 1]
-        hashed = _hash_bytes(arena, begin, end, seed)
-        at = np.int64(hashed & np.uint64(mask))
-        while table[2 * at] != 0:
-            at = (at + 1) & mask
-        table[2 * at] = (np.int64(hashed >> np.uint64(33)) << 32) | (code + 1)
-        table[2 * at + 1] = (begin << LENGTH_BITS) | (end - begin)
-
-
-@compiled
-def find_texts(
-    offsets: Array, data: Array, valid: Array, table: Array, arena: Array, seed: Int, out: Array
-) -> None:
-    """Codes of a column of texts, -1 for unknown ones, MISSING where not valid."""
-    for i in range(offsets.size - 1):
-        if valid.size and not valid[i]:
-            out[i] = MISSING
+def enter_again(before: Array, table: Array) -> None:
+    """Put the entries of a table of bytes into a larger one, which is empty."""
+    mask = np.int64(table.size - 1)
+    for k in range(before.size):
+        if before[k] == 0:
             continue
-        start, stop = np.int64(offsets[i]), np.int64(offsets[i + 1])
-        hashed = _hash_bytes(data, start, stop, seed)
-        found = find_bytes(table, arena, data, start, stop, hashed)
-        out[i] = found if found >= 0 else -1
+        at = (before[k] >> 32) & mask
+        while table[at] != 0:
+            at = (at + 1) & mask
+        table[at] = before[k]
 
 
 @compiled
@@ -221,63 +154,91 @@ def code_texts(
     starts: Array,
     count: Int,
     seed: Int,
+    enter: bool,
     codes: Array,
     packed: Array,
 ) -> tuple[int, int]:
     """As `code_integers` for ids that are bytes; `arena` has room for the whole batch.
 
-    Rows go through in short runs, each step for the whole run: hash, first entry, compare.
-    The reads of a step do not wait for each other, which is most of the time saved.
+    Unless `enter`, nothing is entered, and -1 is the code of ids that are not known.
+    Rows go through in short runs, each step for the whole run: hash, first entry, where its bytes
+    are, compare. The reads of a step do not wait for each other, which saves most of the time.
     """
-    mask = np.uint64(table.size // 2 - 1)
+    one = np.uintp(1)
+    mask = np.uint64(table.size - 1)
     row = np.empty(RUN, np.int64)
     hashes = np.empty(RUN, np.uint64)
-    entries = np.empty(RUN, np.int64)
-    wheres = np.empty(RUN, np.int64)
+    likely = np.empty(RUN, np.int64)
+    touched = np.uint8(0)
     rows = 0
     i = 0
     while i < offsets.size - 1:
         size = 0
         while i < offsets.size - 1 and size < RUN:
             if cells[i] >= 0:
+                start, stop = np.int64(offsets[i]), np.int64(offsets[i + 1])
+                h = seed ^ (np.uint64(stop - start) * np.uint64(0x9E3779B97F4A7C15))
+                at = start
+                while at + 8 <= stop:
+                    h = (h ^ _word(data, at)) * np.uint64(0x9FB21C651E98DF25)
+                    h ^= h >> np.uint64(32)
+                    at += 8
+                if at < stop and stop - start >= 8:
+                    h ^= _word(data, stop - 8)  # some of them for the second time
+                elif at < stop:
+                    word = np.uint64(0)
+                    for j in range(at, stop):
+                        word = (word << np.uint64(8)) | np.uint64(data[np.uintp(j)])
+                    h ^= word
+                hashes[size] = _scramble(h) & np.uint64(0x7FFFFFFF)
                 row[size] = i
-                hashes[size] = _hash_bytes(
-                    data, np.int64(offsets[i]), np.int64(offsets[i + 1]), seed
-                )
+                packed[rows + size] = cells[i]
                 size += 1
             i += 1
         for n in range(size):
-            at = np.int64(hashes[n] & mask)
-            entries[n] = table[2 * at]
-            wheres[n] = table[2 * at + 1]
+            likely[n] = table[np.uintp(hashes[n] & mask)] & 0xFFFFFFFF
         for n in range(size):
-            start, stop = np.int64(offsets[row[n]]), np.int64(offsets[row[n] + 1])
-            found = (entries[n] & 0xFFFFFFFF) - 1
-            if (
-                entries[n] >> 32 != np.int64(hashes[n] >> np.uint64(33))
-                or wheres[n] & ((1 << LENGTH_BITS) - 1) != stop - start
-                or not _same(arena, wheres[n] >> LENGTH_BITS, data, start, stop - start)
-            ):
-                found = -1
-            codes[rows + n] = found
-            packed[rows + n] = cells[row[n]]
+            likely[n] = starts[np.uintp(max(likely[n] - 1, 0))]
         for n in range(size):
-            if codes[rows + n] >= 0:
-                continue
-            start, stop = np.int64(offsets[row[n]]), np.int64(offsets[row[n] + 1])
-            found = find_bytes(table, arena, data, start, stop, hashes[n])
-            if found < 0:
-                at = -1 - found
+            touched ^= arena[np.uintp(likely[n])]
+        for n in range(size):
+            start = np.int64(offsets[row[n]])
+            length = np.int64(offsets[row[n] + 1]) - start
+            tag = np.int64(hashes[n])
+            entry = np.uintp(hashes[n] & mask)
+            found = np.int64(-1)
+            while table[entry] != 0:
+                code = np.uintp((table[entry] & 0xFFFFFFFF) - 1)
+                if table[entry] >> 32 == tag and starts[code + one] - starts[code] == length:
+                    begin = starts[code]
+                    apart = np.uint64(0)
+                    done = np.int64(0)
+                    while done + 8 <= length:
+                        apart |= _word(arena, begin + done) ^ _word(data, start + done)
+                        done += 8
+                    if done < length and length >= 8:
+                        last = length - 8
+                        apart |= _word(arena, begin + last) ^ _word(data, start + last)
+                    elif done < length:
+                        for j in range(length):
+                            apart |= np.uint64(
+                                arena[np.uintp(begin + j)] ^ data[np.uintp(start + j)]
+                            )
+                    if apart == 0:
+                        found = np.int64(code)
+                        break
+                entry = np.uintp((np.uint64(entry) + np.uint64(1)) & mask)
+            if found < 0 and enter:
                 begin = starts[count]
-                for j in range(stop - start):
-                    arena[begin + j] = data[start + j]
-                table[2 * at] = (np.int64(hashes[n] >> np.uint64(33)) << 32) | (count + 1)
-                table[2 * at + 1] = (begin << LENGTH_BITS) | (stop - start)
-                starts[count + 1] = begin + stop - start
-                found = count
+                for j in range(length):
+                    arena[np.uintp(begin + j)] = data[np.uintp(start + j)]
+                table[entry] = (tag << 32) | (count + 1)
+                starts[count + 1] = begin + length
+                found = np.int64(count)
                 count += 1
             codes[rows + n] = found
         rows += size
+    packed[rows:] = touched  # else the compiler leaves out what was only touched
     return rows, count
 
 
@@ -293,11 +254,10 @@ def _capacity(entries: int) -> int:
 
 
 def _grown(array: NDArray[Any], needed: int) -> NDArray[Any]:
-    if needed <= array.size:
-        return array
-    larger = np.zeros(max(needed, array.size + array.size // 2), array.dtype)
-    larger[: array.size] = array
-    return larger
+    """With room for so many. Moved, not copied, where the system can."""
+    if needed > array.size:
+        array.resize(max(needed, array.size * 5 // 4), refcheck=False)
+    return array
 
 
 class IntegerIds:
@@ -351,27 +311,42 @@ class ByteIds:
     def __init__(self, encoding: UserEncoding) -> None:
         self.encoding = encoding
         self._seed = np.uint64(secrets.randbits(64))
-        self._table = np.zeros(2 * _FIRST, np.int64)
+        self._table = np.zeros(_FIRST, np.int64)
         self._starts = np.zeros(_FIRST + 1, np.int64)
         self._arena = np.zeros(1 << 16, np.uint8)
         self.count = 0
 
     def _make_room(self, more: int, more_bytes: int) -> None:
         self._starts = _grown(self._starts, self.count + more + 1)
-        self._arena = _grown(self._arena, int(self._starts[self.count]) + more_bytes)
+        # One byte more than is needed: an empty id at the end is looked at, too.
+        self._arena = _grown(self._arena, int(self._starts[self.count]) + more_bytes + 1)
         size = _capacity(self.count + more)
-        if 2 * size > self._table.size:
-            self._table = np.zeros(2 * size, np.int64)
-            enter_bytes(self._starts, self.count, self._arena, self._table, self._seed)
+        if size > self._table.size:
+            before, self._table = self._table, np.zeros(size, np.int64)
+            enter_again(before, self._table)
 
     def encode(self, column: Any, cells: NDArray[np.int64], packed: NDArray[Any]) -> NDArray[Any]:
         """Codes of the rows whose cell is not negative; their cells go to `packed`."""
+        offsets, _ = bytes_of(column)
+        self._make_room(cells.size, int(offsets[-1] - offsets[0]))
+        return self._code(column, cells, packed, True)
+
+    def lookup(self, column: Any, valid: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """Codes of a column, -1 where unknown; nothing is entered."""
+        found = np.full(len(column), MISSING, np.int32)
+        there = valid if valid.size else np.ones(len(column), np.bool_)
+        cells = np.where(there, np.int32(0), np.int32(-1))
+        found[there] = self._code(column, cells, np.empty_like(cells), False)
+        return found
+
+    def _code(
+        self, column: Any, cells: NDArray[Any], packed: NDArray[Any], enter: bool
+    ) -> NDArray[Any]:
         offsets, data = bytes_of(column)
         kept = np.diff(offsets)[cells >= 0]
         # The reader has dropped longer ids (`sfumato.io.rows`), so this is a fault of the program.
         assert int(kept.max(initial=0)) < 1 << LENGTH_BITS
         codes = np.empty(cells.size, np.int32)
-        self._make_room(cells.size, int(offsets[-1] - offsets[0]))
         rows, self.count = code_texts(
             offsets,
             data,
@@ -381,17 +356,11 @@ class ByteIds:
             self._starts,
             self.count,
             self._seed,
+            enter,
             codes,
             packed,
         )
         return codes[:rows]
-
-    def lookup(self, column: Any, valid: NDArray[np.bool_]) -> NDArray[np.int32]:
-        """Codes of a column, -1 where unknown; nothing is entered."""
-        offsets, data = bytes_of(column)
-        found = np.empty(len(column), np.int32)
-        find_texts(offsets, data, valid, self._table, self._arena, self._seed, found)
-        return found
 
     def of(self, codes: NDArray[np.int64]) -> Any:
         """The ids of codes, as an Arrow array."""

@@ -167,7 +167,7 @@ class RowRules:
         if self._held is UserEncoding.BINARY:
             return _short(column)
         if self.reading.user is UserEncoding.BINARY:
-            return _hex(column)
+            return hex_digits(_short(column))
         return names_of(column)
 
     def _place(self, column: Any) -> Any:
@@ -348,9 +348,8 @@ def _short(column: Any) -> Any:
     return without_rows(column, np.diff(ends) > LONGEST_BINARY)
 
 
-def _hex(column: Any) -> Any:
+def hex_digits(column: Any) -> Any:
     """Bytes as lower-case hex digits: their canonical text."""
-    column = _short(column)
     ends, data = bytes_of(column)
     first, last = int(ends[0]), int(ends[-1])
     digits = np.frombuffer(bytes(data[first:last]).hex().encode(), np.uint8)

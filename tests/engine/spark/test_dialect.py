@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.engine.dialect import SPARK
 from tests.engine.reference import Definition
 
 from sfumato.engine.base import TOTAL_UNITS, WeightRule
 from sfumato.engine.local import LocalSource
-from sfumato.engine.sampling import SPARK
 from sfumato.model.counts import Counting, SampleBound, WeightBound
 from sfumato.model.events import UserEncoding
 from sfumato.model.source import NORM_UNITS

@@ -18,7 +18,6 @@ task saw bucket b. So a bucket seen in two tasks is found by the driver in the s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +30,6 @@ from sfumato.engine.base import BoundBroken
 from sfumato.engine.grouping import Block, Grouping
 from sfumato.engine.sampling import STRIDE, sampled, seeds_of
 from sfumato.engine.spark.rows import TALLIES, add_tallies
-from sfumato.io.files import open_connection
 from sfumato.io.values import numbers
 from sfumato.model.events import UserEncoding
 
@@ -183,7 +181,6 @@ _KERNELS: dict[str, Callable[..., int]] = {
     "exact": kernels.exact,
 }
 _OUT = 1 << 16
-_HASHING = 256 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -206,33 +203,21 @@ def counted(batches: Iterator[Any], question: Question, user: UserEncoding) -> I
     total = np.zeros(question.shape, np.int64)
     buckets: list[NDArray[np.int64]] = []
     above = 0
-    with ExitStack() as stack:
-        connection: Any = None
-        if question.kernel == "sampled":  # the only one that hashes
-            connection = stack.enter_context(open_connection(threads=1, memory_limit=_HASHING))
-        for batch in batches:
-            for row in range(batch.num_rows):
-                if batch.column("buckets")[row].is_valid:
-                    raw = batch.column("buckets")[row].as_buffer()
-                    buckets.append(np.frombuffer(raw, np.int64))
-                    continue
-                block, bits = unpacked(batch, row, user)
-                rows = (block.cells, block.offsets, bits)
-                if question.kernel == "sampled":
-                    limit, key = question.arguments
-                    seeds = seeds_of(
-                        block,
-                        user,
-                        key,
-                        bits=bits,
-                        limit=limit,
-                        threads=1,
-                        connection=connection,
-                    )
-                    above += sampled(rows, 0, block.users, limit, *seeds, STRIDE, total)
-                else:
-                    kernel = _KERNELS[question.kernel]
-                    above += kernel(rows, 0, block.users, *question.arguments, total)
+    for batch in batches:
+        for row in range(batch.num_rows):
+            if batch.column("buckets")[row].is_valid:
+                raw = batch.column("buckets")[row].as_buffer()
+                buckets.append(np.frombuffer(raw, np.int64))
+                continue
+            block, bits = unpacked(batch, row, user)
+            rows = (block.cells, block.offsets, bits)
+            if question.kernel == "sampled":
+                limit, key = question.arguments
+                seeds = seeds_of(block, user, key, bits=bits, limit=limit, threads=1)
+                above += sampled(rows, 0, block.users, limit, *seeds, STRIDE, total)
+            else:
+                kernel = _KERNELS[question.kernel]
+                above += kernel(rows, 0, block.users, *question.arguments, total)
     if above:
         raise BoundBroken
     flat = total.ravel()
