@@ -197,9 +197,11 @@ class CityProfile:
         for one in self.fits:
             share = one.scale * one.level**2
             means.append(one.level * now.shape(one.wave) + share * (cross @ one.solved))
-            variance = share * own - np.square(share) * np.sum(
-                (cross @ one.inverse) * cross, axis=1
-            )
+            shape, told = self.times.shape(one.wave), cross @ one.inverse
+            variance = share * own - np.square(share) * np.sum(told * cross, axis=1)
+            # The level is fitted, too: what its error leaves of a sum (universal kriging).
+            apart = now.shape(one.wave) - share * (told @ shape)
+            variance += np.square(apart) / float(shape @ one.inverse @ shape)
             variances.append(np.maximum(variance, 0.0) + one.chance * one.level)
         return np.array(means), np.array(variances)
 
