@@ -158,7 +158,7 @@ def judged(feed: Feed, epsilon: float, draws: int, scheme: str) -> dict[str, obj
         rows[scheme].append(errors(counts, np.array(medians)))
         sums += sum(float(one.values.sum()) for one in made) / float(truth.sum())
         for one, row, total in zip(made, counts, truth, strict=True):
-            if one.total is None or one.lower is None or one.upper is None:
+            if one.total is None:
                 continue
             stated += 1
             held_sums += one.total.lower <= total <= one.total.upper
@@ -166,6 +166,8 @@ def judged(feed: Feed, epsilon: float, draws: int, scheme: str) -> dict[str, obj
             if one.total.value > 0 and sd < FIRM * one.total.value:
                 firm += 1
                 within += abs(one.total.value - total) <= 0.05 * total
+            if one.lower is None or one.upper is None:
+                continue
             which = np.digitize(one.values, BINS)
             inside = (row >= one.lower) & (row <= one.upper)
             held += np.bincount(which, inside, held.size)

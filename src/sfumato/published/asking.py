@@ -74,7 +74,7 @@ def estimates(
             Estimate(one[0], *(one[1:] if two is None else (two[0] / k, two[1] / k)), level)
             for one, two, k in zip(found, printed, by.tolist(), strict=True)
         ]
-    level = release.manifest.scheme.interval_coverage
+    level = release.manifest.scheme.coverage_of_sums
     value = ((a @ release.values) * b).sum(axis=1) / by
     each = zip(*(np.broadcast_to(one, (rows, one.shape[1])) for one in (a, b)), strict=True)
     ends = [_stated(release, *pair) if level else None for pair in each]

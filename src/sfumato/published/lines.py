@@ -48,19 +48,19 @@ class Numbers:
         That is a single count, the sum of a slot (of streams), the sum of everything.
         """
         value = float(places @ self.values @ slots)
-        coverage = facts.scheme.interval_coverage
+        coverage, of_sums = facts.scheme.interval_coverage, facts.scheme.coverage_of_sums
         whole = bool((places == 1).all())
         everything = whole and (slots == 1).all() and self.grid.slots == facts.grid.slots
         if everything and facts.total is not None:  # not where the last slots alone were read
             total = facts.total
             return Estimate(value, total.lower, total.upper, total.coverage)
         slot, place = np.flatnonzero(slots), np.flatnonzero(places)
-        if coverage and slot.size == 1 and slots[slot[0]] == 1:
+        if of_sums and slot.size == 1 and slots[slot[0]] == 1:
             if whole and self.total is not None:
                 low, high = self.total[slot[0]].tolist()
-                return Estimate(value, low, high, coverage)
+                return Estimate(value, low, high, of_sums)
             alone = place.size == 1 and places[place[0]] == 1
-            if alone and self.lower is not None and self.upper is not None:
+            if coverage and alone and self.lower is not None and self.upper is not None:
                 at = (place[0], slot[0])
                 return Estimate(value, float(self.lower[at]), float(self.upper[at]), coverage)
         return Estimate(value)

@@ -233,12 +233,23 @@ class SchemeFacts(_Part):
         default=False,
         description="True where the table has a median beside each count; absent otherwise.",
     )
+    sum_coverage: float = Field(
+        default=0.0,
+        description="Share of cases in which the interval of a slot's sum is meant to hold it, "
+        "where single counts have none; absent otherwise.",
+    )
 
     @model_serializer(mode="wrap")
     def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Manifests of tables without a median stay as they always were."""
         data: dict[str, Any] = handler(self)
-        return data if self.median else {k: v for k, v in data.items() if k != "median"}
+        absent = {name for name in ("median", "sum_coverage") if not getattr(self, name)}
+        return {k: v for k, v in data.items() if k not in absent}
+
+    @property
+    def coverage_of_sums(self) -> float:
+        """That of the sums of a stream's slots; 0 where these have no interval."""
+        return self.sum_coverage or self.interval_coverage
 
 
 class TotalFacts(_Part):

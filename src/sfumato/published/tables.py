@@ -194,7 +194,8 @@ def readme(manifest: Manifest, files: Iterable[str], promise: str | None = None)
     present = sorted({*files, "README.txt", "manifest.json"})
     columns = ", median" if manifest.scheme.median else ""
     columns += ", lower, upper" if manifest.scheme.interval_coverage else ""
-    total = "; total, the sum and the ends of its interval" if "lower" in columns else ""
+    sums = manifest.scheme.coverage_of_sums
+    total = "; total, the sum and the ends of its interval" if sums else ""
     ends = ", lower, upper" if total and manifest.kind == "stream" else ""
     known = _FILES | (_OF_STREAMS if manifest.kind == "stream" else {})
     listed = [
@@ -353,6 +354,13 @@ def _interval(manifest: Manifest) -> str:
             f"None are stated. The noise that was added has a known size ({noise(manifest)}), but "
             "counts are further off than that: by what the limit on each person's share left out "
             "and by what the method did to the numbers."
+        )
+    if manifest.scheme.sum_coverage:
+        return (
+            f"Each slot's sum has one, which is meant to hold it in "
+            f"{manifest.scheme.sum_coverage:.0%} of cases: in {CITY_TABLE}, and under total in "
+            "stream.ndjson. Single counts have none: too little is known of them. Do not rank "
+            "places by them."
         )
     if not manifest.scheme.interval_coverage:
         return (

@@ -255,7 +255,7 @@ class Outputs:
                 upper=numbers.upper,
                 csv=csv_of(manifest),
             )
-            if manifest.scheme.interval_coverage:
+            if manifest.scheme.coverage_of_sums:
                 none = np.full((numbers.grid.slots, 2), np.nan)
                 total = none if numbers.total is None else numbers.total
                 write_city_table(self.folder, numbers.grid, numbers.values, total)
@@ -374,7 +374,7 @@ def final_names(manifest: Manifest, places: Places | None, keeps: bool) -> set[s
     grown = {PLACES, README, STATEMENT, LINES, TABLE, "index.html"}
     text = csv_of(manifest)
     grown |= set() if text is None else {text}
-    city = {CITY_TABLE} if manifest.scheme.interval_coverage else set()
+    city = {CITY_TABLE} if manifest.scheme.coverage_of_sums else set()
     measured = {MEASUREMENTS} if keeps else set()
     stated = manifest.posterior is not None and manifest.posterior.stated
     sums = {POSTERIOR} if stated else set()

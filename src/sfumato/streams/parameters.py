@@ -85,6 +85,9 @@ def _share(field: str, meaning: str, other: float) -> Setting:
     return Setting(field, Kind.NUMBER, meaning, other, 0.001, 0.999)
 
 
+_COUNTS = Setting(
+    *("counts", Kind.FLAG, "counts that add up beside the medians, and intervals of sums", False)
+)
 _NOISE = {
     "noise": Setting(
         "noise", Kind.NOISE, "kind of noise; best is the one of smaller variance", "gaussian"
@@ -165,6 +168,7 @@ PARAMETERS: Mapping[str, Mapping[str, Setting]] = MappingProxyType(
             ),
             "memory": Setting("memory", Kind.WHOLE, "snapshots that are kept", 16, 8, 1024),
             "whole": Setting("whole", Kind.FLAG, "medians in whole people, not means", False),
+            "counts": _COUNTS,
             **_NOISE,
         },
         "smoother": {
@@ -187,6 +191,7 @@ PARAMETERS: Mapping[str, Mapping[str, Setting]] = MappingProxyType(
                 unset="from epsilon and the expected people a cell",
             ),
             "whole": Setting("whole", Kind.FLAG, "medians in whole people, not means", False),
+            "counts": _COUNTS,
             **_NOISE,
         },
         "zeros": {},

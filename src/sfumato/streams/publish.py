@@ -36,7 +36,7 @@ from sfumato.streams.kafka import Topic, TopicFeed, client_settings, is_topic
 from sfumato.streams.live import StreamRequest
 from sfumato.streams.output import Consistency
 from sfumato.streams.public_inputs import holidays_in, read_public_inputs
-from sfumato.streams.registry import default_name, stream_scheme
+from sfumato.streams.registry import as_begun, default_name, stream_scheme
 from sfumato.streams.run import Runner, Stream, Told
 from sfumato.streams.slots import Dropped
 from sfumato.streams.spreading import BEFORE_NOISE, splits
@@ -212,7 +212,7 @@ def stream(
     )
     folder = folder_to_fill(out)
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    before, begun = _begun_with(book, dataset, name or folder.name)
+    before, begun, settings = _begun_with(book, dataset, name or folder.name)
     if said.spreads and border is None and begun is not None:
         said = replace(said, border=str(begun.get("border", FIRST)))
     # Towers without a cell stay: streams of the first version counted them, and go on.
@@ -245,7 +245,7 @@ def stream(
     coming = pipe or follow or topic is not None or events is None
     # Defaults change; a stream goes on with the one it was begun with.
     chosen = scheme or before or default_name(facts, finished=not coming)
-    recipe = stream_scheme(chosen, parameter)
+    recipe = stream_scheme(chosen, as_begun(chosen, parameter, settings))
     beside = read_public_inputs(
         recipe,
         measured,
@@ -292,8 +292,8 @@ def stream(
     if events is None:
         return run.pushed()
     if topic is not None:
-        settings = client_settings(kafka_config)
-        feed = TopicFeed(topic, reading, slots, request.delay_seconds, settings=settings)
+        client = client_settings(kafka_config)
+        feed = TopicFeed(topic, reading, slots, request.delay_seconds, settings=client)
         if book.book().find(dataset, request.name) is None:
             feed.open()  # a stream is bound to its topic, so that it is there comes first
         return run.followed(topic=feed)
@@ -313,12 +313,14 @@ def _binary(events: Any) -> BinaryIO:
 
 def _begun_with(
     book: Ledger, dataset: str, name: str
-) -> tuple[str | None, Mapping[str, str] | None]:
-    """Scheme of the stream begun under this name, and how it reads events; none if none was."""
+) -> tuple[str | None, Mapping[str, str] | None, Mapping[str, str] | None]:
+    """Scheme of the stream begun under this name, how it reads events and what settings came
+    after the scheme's frozen spelling; none if none was."""
     known = book.book().find(dataset, name)
     if known is None or "stream" not in known.claim.config:
-        return None, None
-    return str(known.claim.config["stream"]), dict(known.claim.config["reading"])
+        return None, None, None
+    config = known.claim.config
+    return str(config["stream"]), dict(config["reading"]), dict(config.get("parameters", {}))
 
 
 def _consistency(said: Consistency | str) -> Consistency:

@@ -48,9 +48,9 @@ _FEW_WINDOWS = 5
 
 _SCHEMES: dict[str, Callable[[], StreamScheme]] = {
     "comb": Comb,
-    "rhythm": Rhythm,
+    "rhythm": lambda: Rhythm(counts=True),
     "smoother": Smoother,
-    "profile": Profile,
+    "profile": lambda: Profile(counts=True),
     "zeros": Zeros,
     "sample": Sample,
     "mean": Mean,
@@ -74,6 +74,8 @@ _SCHEMES: dict[str, Callable[[], StreamScheme]] = {
 }
 
 NAMES = tuple(_SCHEMES)
+LATER: dict[str, tuple[str, object]] = {"rhythm": ("counts", False), "profile": ("counts", False)}
+"""Parameters whose default is another one now: what a stream has that was begun without them."""
 
 
 def stream_scheme(name: str, parameters: Mapping[str, object] | None = None) -> StreamScheme:
@@ -85,6 +87,22 @@ def stream_scheme(name: str, parameters: Mapping[str, object] | None = None) -> 
     if name not in _SCHEMES:
         raise UsageError(f"There is no scheme {name!r}.", remedy=f"Choose from {', '.join(NAMES)}.")
     return with_parameters(_SCHEMES[name](), name, parameters)
+
+
+def as_begun(
+    name: str, given: Mapping[str, object] | None, begun: Mapping[str, str] | None
+) -> Mapping[str, object] | None:
+    """The parameters given, and those of a stream that was begun before their default changed.
+
+    Args:
+        name: The scheme's.
+        given: Parameter to value, as asked for now.
+        begun: What the reservation holds of settings that came later; none for a new stream.
+    """
+    later, old = LATER.get(name, ("", None))
+    if begun is None or not later or later in begun:
+        return given
+    return {later: old, **(given or {})}
 
 
 def default_name(facts: StreamFacts, finished: bool) -> str:

@@ -304,6 +304,8 @@ class StreamPlan:
     """Probability of the intervals that every publication carries; 0 where none are stated."""
     median: bool = False
     """Whether every publication carries a median."""
+    sums: float = 0.0
+    """Probability of the interval of every slot's sum, where single counts have none."""
     keeps: bool = False
     """Whether what was measured is kept for later streams (`Keeping`)."""
     joint: bool = False

@@ -110,7 +110,14 @@ def spread_over_zones(made: Publication, overlay: Overlay) -> Publication:
         total=None,
     )
     if made.lower is None or made.upper is None:
-        return found
+        whole, inside = float(made.values.sum()), float(values.sum())
+        kept = inside / whole if whole > 0 else 1.0
+        total = made.total
+        if total is not None:
+            low, high = (kept * end for end in total.ends)
+            total = replace(total, value=inside, lower=low, upper=high)
+        median = None if made.median is None else overlay.to_zones(made.median)
+        return replace(found, median=median, total=total)
     below, above = np.maximum(made.values - made.lower, 0), np.maximum(made.upper - made.values, 0)
     together = [0.0, 0.0]
     total = made.total

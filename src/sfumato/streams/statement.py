@@ -64,6 +64,12 @@ _NO_SUMS = {
 }
 
 
+_SLOTS_ALONE = (
+    "Of single places too little is known for an interval: of a few people, or of one day. Sums of "
+    "whole slots have the intervals that are printed with them."
+)
+
+
 def stream_manifest(
     asked: StreamRequest, reservation: Reservation, files: Mapping[str, str]
 ) -> Manifest:
@@ -102,6 +108,7 @@ def stream_manifest(
             parameters={**in_force(asked.scheme), "slots in a window": facts.window},
             interval_coverage=plan.coverage,
             median=plan.median,
+            sum_coverage=plan.sums,
         ),
         public_inputs={
             "expected_users": facts.expected_users,
@@ -124,6 +131,8 @@ def stream_manifest(
 def _why_not(plan: StreamPlan) -> str:
     if plan.joint:
         return ""
+    if plan.sums:
+        return _SLOTS_ALONE
     return (plan.coverage and plan.no_joint) or _NO_SUMS[bool(plan.coverage)]
 
 
@@ -147,6 +156,11 @@ def stream_statement(asked: StreamRequest, manifest: Manifest) -> str:
             " lower and upper are meant to hold the count in "
             f"{percent(manifest.scheme.interval_coverage)} of cases, and so are the ends of total, "
             "the slot's sum."
+        )
+    elif manifest.scheme.sum_coverage:
+        exactness += (
+            f" The ends of total, the slot's sum, are meant to hold it in "
+            f"{manifest.scheme.sum_coverage:.0%} of cases; single counts have no interval."
         )
     figures = "stream.json holds, and manifest.json when the last slot is out,"
     return statement(manifest, how=how, exactness=exactness, figures=figures)

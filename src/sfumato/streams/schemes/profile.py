@@ -6,7 +6,8 @@ are divided into k groups (k follows from public facts), the mean of each is mea
 every slot is published as the posterior mean of its group given all groups (empirical Bayes:
 the groups' covariance over the busiest cells is what their second moments leave beyond the
 noise, and cells are shrunk towards their surroundings). Where the groups do not differ by
-more than noise they are pooled by that; with k = 1 it is `mean`, shrunk.
+more than noise they are pooled by that; with k = 1 it is `mean`, shrunk. With `counts` the medians
+stand beside counts that add up to the window's totals (`rhythm.sums`).
 
 Claim: one unit adds at most n to the sum over n slots of a group (L1, and L2 if all fall into
 one cell), so 1 to its mean: k groups cost what k snapshots do. Laplace noise of scale
@@ -15,6 +16,7 @@ k/epsilon on a mean, or Gaussian noise of variance k/(2 rho), whichever is small
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +28,7 @@ from sfumato.model.counts import Counts
 from sfumato.model.private import Private
 from sfumato.privacy.events import UnitKind
 from sfumato.privacy.wall import Wall
+from sfumato.published.estimate import Estimate
 from sfumato.streams.facts import StreamFacts, begins_window, window_end
 from sfumato.streams.scheme import (
     Meter,
@@ -41,6 +44,8 @@ from sfumato.streams.scheme import (
 )
 from sfumato.streams.schemes.rhythm.levels import busiest, cell_scale, median_counts, spatial_prior
 from sfumato.streams.schemes.rhythm.shrinkage import level_correction
+from sfumato.streams.schemes.rhythm.sums import COVERAGE, added_up
+from sfumato.streams.schemes.smoother.posterior import Seen, timeline, window_totals
 
 _PER_SIGNAL = 0.125
 """Groups for every expected person a cell at epsilon 1."""
@@ -58,13 +63,21 @@ def groups(facts: StreamFacts) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """`parts` of the day; None lets public facts decide. `whole` rounds to whole people."""
+    """`parts` of the day; None lets public facts decide. `whole` rounds to whole people.
+
+    `counts` that add up stand beside medians in new streams; those begun before have none.
+    """
 
     parts: int | None = None
     whole: bool = True
     noise: NoiseKind = NoiseKind.BEST
     name: str = "profile"
     finished: bool = True
+    counts: bool = False
+
+    @property
+    def adds_up(self) -> bool:
+        return self.counts and self.whole
 
     def most(self, facts: StreamFacts) -> int:
         if facts.unit.kind is UnitKind.W_EVENT:
@@ -82,7 +95,9 @@ class Profile:
             f"The means of {most} parts of the day over a finished window, with {noise.kind} "
             f"noise, sd {noise.sd:.3g}; shrunk as far as they do not stand out."
         )
-        return StreamPlan(self.name, (noise.account("part", most, facts.l1, facts.l2),), (line,))
+        sums = COVERAGE if self.adds_up and facts.expected_users is not None else 0.0
+        account = noise.account("part", most, facts.l1, facts.l2)
+        return StreamPlan(self.name, (account,), (line,), median=self.adds_up, sums=sums)
 
     def publisher(self, facts: StreamFacts) -> Publisher:
         return _Profile(facts, self)
@@ -96,6 +111,10 @@ class _Profile(Repeating):
         self._whole = scheme.whole
         self._made = np.zeros((self._k, facts.cells))
         self._before = -1
+        self._adds_up = scheme.adds_up
+        self._first, self._mean, self._spread = 0, np.zeros(facts.cells), 0.0
+        self._totals = np.zeros((0, 3))
+        """Each slot's total and its ends in the window that begins at `_first`."""
 
     def _parts(self, first: int, stop: int) -> NDArray[np.int64]:
         """Which part of the day each slot is in."""
@@ -114,6 +133,22 @@ class _Profile(Repeating):
         self._made[seen] = median_counts(estimate, spread) if self._whole else estimate
         self.last_sd = sd
         self._before = -1
+        if self._adds_up:
+            self._add_up(np.array(rows), [parts == part for part in seen], variance, first)
+
+    def _add_up(
+        self, rows: Values, inside: list[NDArray[np.bool_]], variance: float, first: int
+    ) -> None:
+        """The totals of all slots of the window, from the sums of its parts."""
+        facts = self.facts
+        times, node = timeline(facts, first, first + inside[0].size)
+        size = times.at.size
+        shares = np.array([np.bincount(node[part], minlength=size) / part.sum() for part in inside])
+        people = facts.expected_users
+        seen = Seen(times, shares, rows, np.full(len(rows), variance))
+        found = window_totals(seen, math.inf if people is None else float(people))
+        self._totals = np.stack(found, axis=1)[node]
+        self._first, self._mean, self._spread = first, rows.mean(axis=0), variance / len(rows)
 
     def _measured(
         self, whole: Private[Counts], chosen: NDArray[np.bool_], label: str, wall: Wall
@@ -143,15 +178,29 @@ class _Profile(Repeating):
         part = int(self._parts(slot, slot + 1)[0])
         fresh = part != self._before or begins_window(self.facts, slot)
         self._before = part
-        return Publication(self._made[part], fresh, self.last_sd, self.tainted)
+        found = Publication(self._made[part], fresh, self.last_sd, self.tainted)
+        if not self._adds_up:
+            return found
+        total, low, high = self._totals[slot - self._first].tolist()
+        counts = added_up(found.values, total, self._mean, self._spread, self.facts)
+        stated = None
+        if self.facts.expected_users is not None:
+            stated = Estimate(float(counts.sum()), low, high, COVERAGE)
+        return replace(found, values=counts, median=found.values, total=stated)
 
     def state(self) -> State:
         more: dict[str, Any] = {"made": self._made, "before": self._before}
+        if self._adds_up:
+            more |= {"totals": self._totals, "mean": self._mean}
+            more |= {"first": self._first, "spread": self._spread}
         return {**super().state(), **more}
 
     def restore(self, state: State) -> None:
         super().restore(state)
         self._made, self._before = state["made"], int(state["before"])
+        if self._adds_up:
+            self._totals, self._mean = state["totals"], state["mean"]
+            self._first, self._spread = int(state["first"]), float(state["spread"])
 
 
 def shrunk(

@@ -13,6 +13,11 @@ BINS = (1.0, 5.0, 20.0, 100.0)
 """Means between which errors are calibrated together."""
 _SURER = 0.05
 """Share by which a variance must be below its mean for a law with fewer chances than Poisson's."""
+_LEAST, _NEAR, _FEW = 0.02, 0.5, 1.0
+"""Share of its level that a count is at least taken to be, and the mean below which ends of
+intervals do not rest on that: where noise draws a count of full cells below zero, somebody may well
+be there. In crowds of 130,000 the intervals of cells below .2 held 45 % (docs/decisions/streams.md,
+"Nearly empty between full")."""
 _MANY, _FAR = 60.0, 400
 """Mean from which the steps of a count no longer matter, and the longest walk over whole counts."""
 
@@ -66,9 +71,9 @@ def summaries(
     means, variances = np.zeros(cells), np.zeros(cells)
     ends = np.zeros((3, cells))
     mean, variance, share = np.zeros(size), np.zeros(size), np.zeros(size)
-    mass, shape, ratio, lift = np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size)
+    lift, wide = np.zeros(size), np.zeros(size)
     for c in range(cells):
-        used = 0
+        used, cut = 0, False
         total, first, second, lifted = 0.0, 0.0, 0.0, 0.0
         for k in range(size):
             if chance[c, k] <= 0.0:
@@ -76,7 +81,13 @@ def summaries(
             value = levels[k] * now[c]
             for v in range(vectors):
                 value += weights[k, v] * (seen[c, v] - levels[k] * before[c, v])
-            value = max(value, 0.02 * levels[k], 1e-9)
+            least = max(_LEAST * levels[k], 1e-9)
+            wide[used] = value
+            sd = math.sqrt(spread[k])
+            if value < max(least, _NEAR * sd):
+                cut = True
+                wide[used] = max(_not_negative(value, sd), least)
+            value = max(value, least)
             mean[used], variance[used], share[used] = value, spread[k], chance[c, k]
             lift[used] = 1 + more[k]
             lifted += chance[c, k] * lift[used]
@@ -99,40 +110,65 @@ def summaries(
             for q, z in enumerate((-1.6449, 0.0, 1.6449)):
                 ends[q, c] = max(round(middle + sd * (z + skew * (z * z - 1) / 3)), 0.0)
             continue
-        for k in range(used):
-            # Chances of successive counts are as ratio * n + shape to n + 1: negative binomials,
-            # or binomials where those who stay make counts surer than chance would (Panjer 1981).
-            excess = factor * variance[k] - mean[k]
-            if surer and excess < -_SURER * mean[k]:
-                most = max(math.ceil(-mean[k] * mean[k] / excess), math.ceil(mean[k] + 1e-9))
-                there = mean[k] / most
-                ratio[k] = -there / (1 - there)
-                shape[k] = -most * ratio[k]
-            else:
-                excess = max(excess, 1e-3 * mean[k])
-                ratio[k] = excess / (mean[k] + excess)
-                shape[k] = mean[k] * mean[k] / excess * ratio[k]
-            mass[k] = share[k] / total * math.exp(shape[k] / ratio[k] * math.log1p(-ratio[k]))
-        reached, above, n = 0.0, 0.0, 0
-        low, half, high = -1, -1, -1
-        while n < _FAR and (half < 0 or high < 0):
-            here, up, step = 0.0, 0.0, 1.0 / (n + 1)
-            for k in range(used):
-                here += mass[k]
-                up += mass[k] * lift[k]
-                mass[k] *= max(ratio[k] * n + shape[k], 0.0) * step
-            above += up * total / lifted
-            # An end lies on a whole number: the one whose middle is nearer to the level.
-            if low < 0 and reached + 0.5 * here >= 0.05:
-                low = n
-            if half < 0 and above >= 0.5:
-                half = n
-            if high < 0 and reached + 0.5 * here >= 0.95:
-                high = max(n - 1, 0)
-            reached += here
-            n += 1
-        half = n if half < 0 else half
+        share[:used] /= total
+        lift[:used] *= total / lifted
+        of_each = (share[:used], factor * variance[:used], lift[:used], surer)
+        low, half, high = _quantiles(mean[:used], *of_each)
+        if cut and middle < _FEW:
+            low, _, high = _quantiles(wide[:used], *of_each)
         ends[1, c] = half
         ends[0, c] = min(low, half)
-        ends[2, c] = max(n if high < 0 else high, half)
+        ends[2, c] = max(high, half)
     return means, variances, ends[1], ends[0], ends[2]
+
+
+@compiled
+def _not_negative(mean: float, sd: float) -> float:
+    """The mean of a Gaussian number that cannot be negative."""
+    at = mean / max(sd, 1e-9)
+    if at < -5.0:
+        return sd / -at
+    density = math.exp(-0.5 * at * at) / math.sqrt(2 * math.pi)
+    return sd * (at + density / (0.5 * math.erfc(-at / math.sqrt(2.0))))
+
+
+@compiled
+def _quantiles(
+    mean: Values, share: Values, variance: Values, lift: Values, surer: bool
+) -> tuple[int, int, int]:
+    """5 %, the lifted median and 95 % of a mixture of counts with these means and variances."""
+    used = mean.shape[0]
+    mass, shape, ratio = np.zeros(used), np.zeros(used), np.zeros(used)
+    for k in range(used):
+        # Chances of successive counts are as ratio * n + shape to n + 1: negative binomials,
+        # or binomials where those who stay make counts surer than chance would (Panjer 1981).
+        excess = variance[k] - mean[k]
+        if surer and excess < -_SURER * mean[k]:
+            most = max(math.ceil(-mean[k] * mean[k] / excess), math.ceil(mean[k] + 1e-9))
+            there = mean[k] / most
+            ratio[k] = -there / (1 - there)
+            shape[k] = -most * ratio[k]
+        else:
+            excess = max(excess, 1e-3 * mean[k])
+            ratio[k] = excess / (mean[k] + excess)
+            shape[k] = mean[k] * mean[k] / excess * ratio[k]
+        mass[k] = share[k] * math.exp(shape[k] / ratio[k] * math.log1p(-ratio[k]))
+    reached, above, n = 0.0, 0.0, 0
+    low, half, high = -1, -1, -1
+    while n < _FAR and (half < 0 or high < 0):
+        here, up, step = 0.0, 0.0, 1.0 / (n + 1)
+        for k in range(used):
+            here += mass[k]
+            up += mass[k] * lift[k]
+            mass[k] *= max(ratio[k] * n + shape[k], 0.0) * step
+        above += up
+        # An end lies on a whole number: the one whose middle is nearer to the level.
+        if low < 0 and reached + 0.5 * here >= 0.05:
+            low = n
+        if half < 0 and above >= 0.5:
+            half = n
+        if high < 0 and reached + 0.5 * here >= 0.95:
+            high = max(n - 1, 0)
+        reached += here
+        n += 1
+    return low, n if half < 0 else half, n if high < 0 else high

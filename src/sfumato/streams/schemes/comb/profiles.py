@@ -44,7 +44,7 @@ _WAVES, _PEAK = (0.0, 0.2), 0.75
 """Sizes of the public wave that compete, and when it is highest."""
 SCALES = (0.01, 0.1, 0.3, 1.0, 3.0)
 """Multiples of the kernel that compete."""
-_SCALES = (1e-5, 0.001, *SCALES)
+LIVE_SCALES = (1e-5, 0.001, *SCALES)
 """Those of live cities: totals that hardly change are among them."""
 _COMPLETE, _NEAR = 0.3, 0.03
 """How likely a city is one in which everybody is always counted (no wave, the least kernel), and
@@ -167,9 +167,9 @@ class CityProfile:
         """From the vectors' sums, the variance of their noise, and the people expected."""
         kernel = relative_kernel(times, times)
         fits = tuple(
-            _judged(kernel, times.shape(wave), sums, noise, (wave, scale, chance), people)
+            judged(kernel, times.shape(wave), sums, noise, (wave, scale, chance), people)
             for wave in _WAVES
-            for scale in _SCALES
+            for scale in LIVE_SCALES
             for chance in CHANCES
         )
         logs = np.array([one.fit for one in fits])
@@ -197,9 +197,11 @@ class CityProfile:
         for one in self.fits:
             share = one.scale * one.level**2
             means.append(one.level * now.shape(one.wave) + share * (cross @ one.solved))
-            variance = share * own - np.square(share) * np.sum(
-                (cross @ one.inverse) * cross, axis=1
-            )
+            shape, told = self.times.shape(one.wave), cross @ one.inverse
+            variance = share * own - np.square(share) * np.sum(told * cross, axis=1)
+            # The level is fitted, too: what its error leaves of a sum (universal kriging).
+            apart = now.shape(one.wave) - share * (told @ shape)
+            variance += np.square(apart) / float(shape @ one.inverse @ shape)
             variances.append(np.maximum(variance, 0.0) + one.chance * one.level)
         return np.array(means), np.array(variances)
 
@@ -215,21 +217,27 @@ class CityProfile:
 
         A variance would be that of its unlikeliest part. `wider` multiplies variances.
         """
-        means, variances = (part[:, 0] for part in self._parts(now))
-        sds = np.sqrt(np.maximum(variances * wider, 1e-9))
-        ends = []
-        for share in (0.05, 0.95):
-            low, high = float((means - 5 * sds).min()), float((means + 5 * sds).max())
-            for _ in range(_HALVINGS):
-                middle = (low + high) / 2
-                below = float(self.weights @ ndtr((middle - means) / sds)) < share
-                low, high = (middle, high) if below else (low, middle)
-            ends.append((low + high) / 2)
-        return max(ends[0], 0.0), ends[1]
+        means, variances = self._parts(now)
+        low, high = between(self.weights, means, wider * variances)
+        return float(low[0]), float(high[0])
 
     def relative(self, now: Times) -> Values:
         """The total as a multiple of a day's mean."""
         return np.maximum(self.total(now)[0] / max(self.level, 1e-9), LEAST)
+
+
+def between(weights: Values, means: Values, variances: Values) -> tuple[Values, Values]:
+    """5 % and 95 % of averages of Gaussian totals (fit x time), which are not negative."""
+    sds = np.sqrt(np.maximum(variances, 1e-9))
+    ends = []
+    for share in (0.05, 0.95):
+        low, high = (means - 5 * sds).min(axis=0), (means + 5 * sds).max(axis=0)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            below = weights @ ndtr((middle - means) / sds) < share
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        ends.append((low + high) / 2)
+    return np.maximum(ends[0], 0.0), np.asarray(ends[1])
 
 
 def fitted(
@@ -255,7 +263,7 @@ def fitted(
     return Fit(level, scale, chance, solved, inverse, -0.5 * (float(apart @ solved) + logdet))
 
 
-def _judged(
+def judged(
     kernel: Values,
     shape: Values,
     sums: Values,
@@ -268,13 +276,13 @@ def _judged(
     one = fitted(kernel, shape, sums, noise, scale, chance, _MORE * people)
     # The level is fitted as well, which a single sum allows to any kernel (Harville 1974).
     fit = one.fit - 0.5 * math.log(float(shape @ one.inverse @ shape))
-    fit += _expected(one.level / people, wave == 0 and scale == _SCALES[0])
+    fit += _expected(one.level / people, wave == 0 and scale == LIVE_SCALES[0])
     return replace(one, fit=fit, wave=wave)
 
 
 def _expected(share: float, steady: bool) -> float:
     """Log of how likely a level is before anything is seen, as a share of the people expected."""
-    some = (1 - _COMPLETE) / (len(_WAVES) * len(_SCALES)) / _MORE
+    some = (1 - _COMPLETE) / (len(_WAVES) * len(LIVE_SCALES)) / _MORE
     if steady:
         some += _COMPLETE * math.exp(-0.5 * ((share - 1) / _NEAR) ** 2) / (_NEAR * _ROOT)
     return math.log(some)

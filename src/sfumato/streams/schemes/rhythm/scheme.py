@@ -7,7 +7,9 @@ follows from epsilon and the expected people per cell), at hours that change
 from day to day, and every slot is estimated from the last 64 snapshots: by a Gaussian process
 over days and hours whose covariance is learned as the days go by (`gaussian_process`),
 around what the surroundings of a cell say, with levels by the empirical-Bayes law of levels
-(`levels`, `shrinkage`). What is published is the median of the count.
+(`levels`, `shrinkage`). What is published is the median of each count and, with `counts`, a
+count that adds up, with an interval for every slot's sum where it is public how many people are
+expected (`sums`).
 
 It falls back by itself: where snapshots cannot carry hourly detail the likelihood says so and
 the answer is flat; where they cannot carry a cell's level it is that of cells like it; and
@@ -26,7 +28,7 @@ and n share no factor with the length of a day, so over the days all phases have
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,6 +36,7 @@ import numpy as np
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
 from sfumato.privacy.wall import Wall
+from sfumato.published.estimate import Estimate
 from sfumato.streams.facts import StreamFacts, due
 from sfumato.streams.scheme import (
     Meter,
@@ -58,6 +61,7 @@ from sfumato.streams.schemes.rhythm.gaussian_process import (
 )
 from sfumato.streams.schemes.rhythm.levels import busiest, cell_scale, median_counts, spatial_prior
 from sfumato.streams.schemes.rhythm.shrinkage import LevelCorrection, level_correction
+from sfumato.streams.schemes.rhythm.sums import COVERAGE, LiveTotal, added_up
 
 _PER_ROOT, _PER_PERSON = 0.7, 0.035
 """Samples a window at epsilon 1 and one expected person a cell; see `samples`.
@@ -94,7 +98,10 @@ _FITS = 6
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """`snapshots` a window; None lets public facts decide. `whole` rounds to whole people."""
+    """`snapshots` a window; None lets public facts decide. `whole` rounds to whole people.
+
+    `counts` that add up stand beside medians in new streams; those begun before have none.
+    """
 
     snapshots: int | None = None
     whole: bool = True
@@ -104,7 +111,12 @@ class Rhythm:
     memory: int = 64
     """Snapshots that are kept: a bound on memory and on the cost of a slot
     (docs/benchmarks/stream.md)."""
+    counts: bool = False
     reads: ClassVar[tuple[str, ...]] = ("holidays",)
+
+    @property
+    def adds_up(self) -> bool:
+        return self.counts and self.whole
 
     def most(self, facts: StreamFacts) -> int:
         return min(self.snapshots or samples(facts), facts.window)
@@ -116,9 +128,9 @@ class Rhythm:
             f"{most} of {facts.window} slots a window are measured with {noise.kind} noise, "
             f"sd {noise.sd:.3g}; all are estimated from the last {self.memory} snapshots."
         )
-        return StreamPlan(
-            self.name, (noise.account("snapshot", most, facts.l1, facts.l2),), (line,)
-        )
+        sums = COVERAGE if self.adds_up and facts.expected_users is not None else 0.0
+        account = noise.account("snapshot", most, facts.l1, facts.l2)
+        return StreamPlan(self.name, (account,), (line,), median=self.adds_up, sums=sums)
 
     def publisher(self, facts: StreamFacts) -> Publisher:
         return _Rhythm(facts, self)
@@ -131,6 +143,7 @@ class _Rhythm(Repeating):
         self._noise = noise_of(facts, scheme.noise, self._k)
         self._whole = scheme.whole
         self._memory = scheme.memory
+        self._total = LiveTotal(facts, scheme.memory) if scheme.adds_up else None
         none = np.zeros(0, dtype=np.int64)
         self._times = Times(none, none, none.astype(bool), facts.calendar.longest_day)
         self._seen = np.zeros((0, facts.cells))
@@ -156,7 +169,19 @@ class _Rhythm(Repeating):
             if not self._begins_later(slot, float(noisy.sum())):
                 self._learn(slot, noisy)
         values, sd = self._estimate(slot)
-        return Publication(values, fresh, sd, self.tainted)
+        found = Publication(values, fresh, sd, self.tainted)
+        return found if self._total is None else self._adding(found, self._total.at(slot))
+
+    def _adding(self, found: Publication, total: Estimate) -> Publication:
+        """The same with counts beside the medians."""
+        facts, seen = self.facts, self._seen
+        mean = seen.mean(axis=0) if len(seen) else found.values
+        variance = self._noise.variance / max(len(seen), 1)
+        counts = added_up(found.values, total.value, mean, variance, facts)
+        stated = None
+        if facts.expected_users is not None:
+            stated = replace(total, value=float(counts.sum()))
+        return replace(found, values=counts, median=found.values, total=stated)
 
     def _begins_later(self, slot: int, total: float) -> bool:
         """Whether the feed has not begun: on the first day, nobody where many are expected.
@@ -177,6 +202,8 @@ class _Rhythm(Repeating):
         keep = slice(-self._memory, None)
         self._times = Times(times.day[keep], times.phase[keep], times.free[keep], times.length)
         self._seen = np.concatenate((self._seen, noisy[None]))[keep]
+        if self._total is not None:
+            self._total.learn(slot, float(noisy.sum()), self._noise.variance * noisy.size)
         count, variance = self._seen.shape[0], self._noise.variance
         mean = self._seen.mean(axis=0)
         facts = self.facts
@@ -242,6 +269,8 @@ class _Rhythm(Repeating):
         }
         if self._covariance is not None:
             more["covariance"] = self._covariance
+        if self._total is not None:
+            more |= self._total.state()
         if self._kernel is not None:
             kernel = self._kernel
             more["kernel"] = [
@@ -259,6 +288,8 @@ class _Rhythm(Repeating):
         self._times = Times(state["day"], state["phase"], state["free"], length)
         self._seen, self._prior, self._level = state["seen"], state["prior"], state["level"]
         self._since = int(state["since"])
+        if self._total is not None:
+            self._total.restore(state)
         if "kernel" in state:
             self._kernel = Kernel(*(float(part) for part in state["kernel"]))
             self._covariance = state["covariance"]

@@ -56,10 +56,9 @@ from sfumato.streams.scheme import (
     Values,
     noise_of,
 )
-from sfumato.streams.schemes.comb.profiles import Times
 from sfumato.streams.schemes.comb.scheme import DENSE
 from sfumato.streams.schemes.smoother.joint import joint_of
-from sfumato.streams.schemes.smoother.posterior import PartCells, Seen
+from sfumato.streams.schemes.smoother.posterior import PartCells, Seen, timeline
 
 _GOLDEN = 0.618
 """Share of a part's distance by which parts move from window to window."""
@@ -73,8 +72,6 @@ _CROWD, _FLEET, _BETWEEN = 1.6, 20.0, 4.0
 """D over the mean people a cell: in crowds, in fleets, and what is taken where nothing tells."""
 _PER_SHARE = 75.0
 """What the share of people beyond adds to that: .18 to .21 in fleets with 15 to 19, 0 in crowds."""
-_NODES = 720
-"""Times that a posterior tells apart; slots of longer or finer histories share them."""
 _COVERAGE, _REACH = 0.9, 1.6449
 _MORE = 1.5
 """Times the publicly expected people that there may be."""
@@ -88,6 +85,10 @@ _NO_SUMS = (
     "enough, and of more windows not all that was measured is remembered. "
     "Single counts and sums of whole slots have the intervals that are printed with them."
 )
+_SIGNAL = 2.0
+"""Expected people a cell, times epsilon, from which on single counts of one window have intervals.
+Those of one day of ten fleets held 57 to 78 % above five people at 1.2, and 84 to 87 % at 2.9
+(docs/benchmarks/finished.md): with so few parts nothing shows how much counts vary."""
 _FACTORS = (0.7, 1.4)
 """How far counts are scaled to the city's total."""
 Mask = NDArray[np.bool_]
@@ -131,9 +132,14 @@ class Smoother:
     def ahead(self, facts: StreamFacts) -> int:
         return min(self.reach, facts.windows - 1)
 
-    def states_intervals(self, facts: StreamFacts) -> bool:
-        """By public facts alone: never by what was seen."""
+    def states_totals(self, facts: StreamFacts) -> bool:
+        """Whether slots' sums have intervals, by public facts alone: never by what was seen."""
         return (facts.expected_users or 0) >= DENSE * facts.cells
+
+    def states_intervals(self, facts: StreamFacts) -> bool:
+        """Whether single counts have, too."""
+        enough = facts.windows > 1 or facts.epsilon * _mean(facts) >= _SIGNAL
+        return enough and self.states_totals(facts)
 
     def states_sums(self, facts: StreamFacts) -> bool:
         """Where every slot is read from all windows, and these are enough: by public facts."""
@@ -147,21 +153,23 @@ class Smoother:
         if self.surveys(facts):
             few, many = parts_for(_CROWD, facts), parts_for(_FLEET, facts)
             chosen = f", or {few} to {many} by {self.survey:.3g} of the first window's budget,"
+        of = "" if self.states_intervals(facts) else " of sums"
         line = (
             f"The means of {most} parts of every finished window{chosen} with {noise.kind} noise, "
             f"sd {noise.sd:.3g} for each of {most}; all slots are estimated from the parts "
             f"of {self.reach} windows before and after, "
-            + ("with 90 % intervals." if self.states_intervals(facts) else "without intervals.")
+            + (f"with 90 % intervals{of}." if self.states_totals(facts) else "without intervals.")
         )
         account = replace(
             noise.account("part", most, facts.l1, facts.l2, 2 * facts.window),
             ahead=self.ahead(facts),
         )
         stated = _COVERAGE if self.states_intervals(facts) else 0.0
+        alone = _COVERAGE if self.states_totals(facts) and not stated else 0.0
         sums = self.states_sums(facts)
         why = _NO_SUMS.format(_FEWEST, self.reach + 1, _LEAST_EPSILON)
         return StreamPlan(
-            self.name, (account,), (line,), stated, median=True, joint=sums, no_joint=why
+            self.name, (account,), (line,), stated, True, alone, joint=sums, no_joint=why
         )
 
     def publisher(self, facts: StreamFacts) -> Publisher:
@@ -199,6 +207,7 @@ class _Smoother(Repeating):
         super().__init__(facts)
         self._scheme, self._kind = scheme, scheme.kind(facts)
         self._k, self._stated = scheme.most(facts), scheme.states_intervals(facts)
+        self._sums = scheme.states_totals(facts)
         self.ahead = scheme.ahead(facts)
         self._seen = np.zeros((0, facts.cells))
         self._noise = np.zeros(0)
@@ -272,10 +281,11 @@ class _Smoother(Repeating):
         values = np.clip(total / max(float(made.mean.sum()), 1e-9), *_FACTORS) * made.mean
         sd, reach = float(np.sqrt(made.variance.mean())), _REACH * math.sqrt(spread)
         found = Publication(values, fresh, sd, self.tainted, made.median)
-        if not self._stated:
+        if not self._sums:
             return found
         whole = Estimate(float(values.sum()), max(total - reach, 0.0), total + reach, _COVERAGE)
-        return replace(found, lower=made.lower, upper=made.upper, total=whole)
+        found = replace(found, total=whole)
+        return replace(found, lower=made.lower, upper=made.upper) if self._stated else found
 
     def joint(self) -> Joint:
         """How errors of all slots hang together; of a history that is read as a whole."""
@@ -295,22 +305,12 @@ class _Smoother(Repeating):
 
     def _read(self) -> PartCells:
         """The posterior, and at which of its times each slot is from the first window on."""
-        facts, calendar = self.facts, self.facts.calendar
-        begin = int(self._first[0])
-        slots = np.arange(begin, window_end(facts, int(self._first[-1])))
-        length = calendar.longest_day
-        joined = -(-slots.size // _NODES)
-        key = calendar.day[slots] * length + calendar.phase[slots] // joined
-        _, first, self._node, size = np.unique(
-            key, return_index=True, return_inverse=True, return_counts=True
-        )
-        phase = np.bincount(self._node, calendar.phase[slots]) / size / length
-        day = calendar.day[slots[first]].astype(np.float64)
-        times = Times(day + phase, phase, calendar.free[slots[first]], np.ones(first.size))
-        shares = np.zeros((self._noise.size, first.size))
+        facts, begin = self.facts, int(self._first[0])
+        times, self._node = timeline(facts, begin, window_end(facts, int(self._first[-1])))
+        shares = np.zeros((self._noise.size, times.at.size))
         for row, (at, inside) in enumerate(zip(self._first, self._inside, strict=True)):
             nodes = self._node[np.flatnonzero(inside) + int(at) - begin]
-            shares[row] = np.bincount(nodes, minlength=first.size) / nodes.size
+            shares[row] = np.bincount(nodes, minlength=times.at.size) / nodes.size
         seen = Seen(times, shares, self._seen, self._noise)
         people = facts.expected_users
         ceiling = _MORE * (people or 4 * facts.cells)
