@@ -220,7 +220,7 @@ def _profile(trips: Trips, box: Box) -> _Profile:
         _spans(trips.x, trips.y, trips.starts),
         (key[order], often[order]),
         np.bincount(once, minlength=_COVER**2),
-        np.bincount(fine, weight, minlength=_DENSITY**2),
+        np.bincount(fine, weight, minlength=_DENSITY**2).astype(np.float64),
     )
 
 
