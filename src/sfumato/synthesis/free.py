@@ -27,13 +27,12 @@ from sfumato.published.manifest import MANIFEST_NAME, Manifest, read_manifest
 from sfumato.published.release import Release
 from sfumato.synthesis.folder import made_facts, write_people
 from sfumato.synthesis.method import (
-    DEFAULT,
     Cube,
     Method,
     SynthFacts,
-    method_named,
     settings_of,
 )
+from sfumato.synthesis.registry import DEFAULT, method_named
 from sfumato.synthesis.request import SynthRequest, checked_seed, made_people, whole_days
 
 

@@ -1,4 +1,4 @@
-"""The contract of a method of synthesis, and the registry of methods.
+"""The contract of a method of synthesis: what it declares, plans, measures and generates.
 
 A method *declares* what it reads, its unit, its parameters with their ranges and the extra that it
 needs. It *plans* its measurements from public facts alone: label, sensitivity, share of the budget;
@@ -8,7 +8,7 @@ and public facts alone, chunk after chunk, with a public seed that has nothing t
 the same numbers and the same seed give the same people, so that everything after `measure` is
 post-processing and can be done again at no cost.
 
-Adding a method is a file of its own and a line of `METHODS`.
+Adding a method is a file of its own and a line of `registry`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -28,7 +27,6 @@ from numpy.typing import NDArray
 from sfumato.density.scheme import Parameter, Plan, PlannedMeasurement, PublicFacts
 from sfumato.errors import UsageError
 from sfumato.model.counts import Counts
-from sfumato.model.extras import line_for, missing
 from sfumato.model.places import Places
 from sfumato.model.private import Private
 from sfumato.model.traces import Box
@@ -276,39 +274,6 @@ def people_stream(seed: int, *path: int | str) -> np.random.Generator:
     """Random numbers for made-up people: by the public seed and where they are used."""
     words = [int.from_bytes(str(part).encode()[:8], "little") for part in path]
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, *words])))
-
-
-DEFAULT = "weeks"
-_HOMES = {
-    "weeks": "sfumato.synthesis.weeks:Weeks",
-}
-"""Methods by name and where they are: loaded when one is asked for."""
-
-
-def methods() -> list[str]:
-    """The names of all methods."""
-    return sorted(_HOMES)
-
-
-def method_named(name: str) -> Method:
-    """The method of that name.
-
-    Raises:
-        UsageError: There is none, or it needs an extra that is not installed.
-    """
-    if name not in _HOMES:
-        raise UsageError(
-            f"There is no method {name!r}.", remedy=f"Choose from {', '.join(methods())}."
-        )
-    module, _, called = _HOMES[name].partition(":")
-    found: Method = getattr(import_module(module), called)()
-    extra = found.declares.extra
-    if extra and missing(extra):
-        raise UsageError(
-            f"The method {name} needs {', '.join(missing(extra))}, which is not installed.",
-            remedy=f"Install it with {line_for(extra)}.",
-        )
-    return found
 
 
 def settings_of(method: Method, given: Mapping[str, Parameter]) -> dict[str, Parameter]:

@@ -35,7 +35,8 @@ from sfumato.published.manifest import MANIFEST_NAME, read_manifest
 from sfumato.published.release import Release
 from sfumato.synthesis.folder import synthetic_manifest, write_people
 from sfumato.synthesis.free import people_of_release
-from sfumato.synthesis.method import DEFAULT, Reads, method_named
+from sfumato.synthesis.method import Reads
+from sfumato.synthesis.registry import DEFAULT, method_named
 from sfumato.synthesis.request import SynthRequest, synth_request
 from sfumato.traces.bounds import TraceSource
 

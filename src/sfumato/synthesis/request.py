@@ -27,14 +27,13 @@ from sfumato.privacy.ledger import Claim
 from sfumato.published.about import About
 from sfumato.published.release import Release, as_release, vouched
 from sfumato.synthesis.method import (
-    DEFAULT,
     Cube,
     Method,
     Reads,
     SynthFacts,
-    method_named,
     settings_of,
 )
+from sfumato.synthesis.registry import DEFAULT, method_named
 
 MOST_MADE = 100_000_000
 """People of one call: more than any city has, and days of work."""
