@@ -46,7 +46,13 @@ import numpy as np
 
 from sfumato.errors import BudgetRefused, UsageError
 from sfumato.model.rounding import rounded_up
-from sfumato.privacy.events import USER_PERIOD, PrivacyEvent, Unit, UnitKind
+from sfumato.privacy.events import (
+    USER_PERIOD,
+    ApproximateEvent,
+    PrivacyEvent,
+    Unit,
+    UnitKind,
+)
 from sfumato.privacy.ledger.accounts import Account, Item, View, accounts_of
 from sfumato.privacy.ledger.claims import Cap, Claim
 from sfumato.privacy.ledger.nesting import Ints
@@ -405,6 +411,11 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
         remedy = f"With {want} in its `want` it would still fit, at delta {claim.delta:g}."
     elif fit > 0:
         remedy = f"At delta {claim.delta:g}, `epsilon={fit:.3g}` would still fit."
+    elif any(isinstance(event, ApproximateEvent) for event in planned) and limit.spent.releases:
+        remedy = (
+            "A trained network has an (epsilon, delta) and no rho: it is taken off a cap before "
+            "anything else is charged there, and this people's account has begun."
+        )
     elif not math.isfinite(asked.epsilon) and delta == 0:
         remedy = (
             "The cap has delta 0, and this noise (Gaussian) has no finite epsilon at delta 0: no "
