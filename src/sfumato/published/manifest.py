@@ -393,7 +393,9 @@ class Manifest(_Part):
             scheme = data.get("scheme")
             name = scheme.get("name") if isinstance(scheme, dict) else getattr(scheme, "name", "")
             prefix = str(name).partition("/")[0]
-            return data | {"kind": prefix if prefix in ("stream", "traces", "synthetic") else "density"}
+            return data | {
+                "kind": prefix if prefix in ("stream", "traces", "synthetic") else "density"
+            }
         return data
 
 
