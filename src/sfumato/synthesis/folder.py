@@ -229,6 +229,7 @@ def made_facts(
             "expected_users": facts.public.expected_users,
             "people": facts.people,
             "seed": facts.seed,
+            **({} if facts.box is None else {"region": _region(facts.box)}),
         },
         "software": {"sfumato": version("sfumato")},
         "files": dict(files),
@@ -272,6 +273,11 @@ def own_measurements(asked: SynthRequest, noisy: Noisy) -> list[Measured]:
 
 def _renamed(measured: Measured, before: str) -> Measured:
     return measured.model_copy(update={"label": f"{before}{measured.label}"})
+
+
+def _region(box: Box) -> str:
+    """As `--region` takes it."""
+    return ",".join(f"{side:g}" for side in box.bounds)
 
 
 def _digest(box: Box) -> str:
