@@ -39,6 +39,7 @@ from sfumato.cli.options import (
     Region,
     ReleaseName,
     RepairZones,
+    Seed,
     Slot,
     SparkConf,
     TimeUnit,

@@ -98,15 +98,13 @@ def lives(
     day: Array,
     gains: Array,
     offsets: Array,
+    regions: Int,
     out: Array,
 ) -> Int:
     """Each user's blocks, each times its gain."""
     cells, starts, bits = rows
     mask = (np.int64(1) << bits) - 1
     places = region.size
-    regions = np.int64(0)
-    for k in range(places):
-        regions = max(regions, region[k] + 1)
     nights = np.zeros(places, np.int64)
     works = np.zeros(places, np.int64)
     visits = np.zeros(places, np.int64)
@@ -199,9 +197,9 @@ def lives(
         spread = (size * square - x * x - y * y) // (size * size)
         far = min(_class_of(spread, radii), GYRATION - 1)
         out[offsets[5] + coarse * GYRATION + far] += gains[5]
-        alike = np.int64(LIKENESS - 1)
+        alike = LIKENESS - 1
         if pairs > 0:
-            alike = min(likeness * (LIKENESS - 1) // (pairs * _FIXED), LIKENESS - 2)
+            alike = min(int(likeness) * (LIKENESS - 1) // (pairs * _FIXED), LIKENESS - 2)
         out[offsets[6] + coarse * LIKENESS + alike] += gains[6]
         out[offsets[7] + coarse * VARIETY + min(count, VARIETY) - 1] += gains[7]
         for k in range(4, 8):
@@ -222,7 +220,7 @@ def lives(
         added += _put(roles, gains[8], offsets[8], out)
         added += _put(errands, gains[9], offsets[9], out)
         added += _put(moves, gains[10], offsets[10], out)
-        above += added > np.float64(LIFE_UNITS) ** 2
+        above += int(added > np.float64(LIFE_UNITS) ** 2)
         for k in range(count):
             place = touched[k]
             nights[place] = works[place] = visits[place] = 0

@@ -109,10 +109,8 @@ class LifeQuestion:
     """Of each slot: days since the first."""
     gains: Ints
     """Of each block, in order."""
-
-    @property
-    def regions(self) -> int:
-        return int(self.region.max()) + 1
+    regions: int
+    """How many there are, of which counted places may miss some."""
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -158,6 +156,7 @@ class LifeQuestion:
             self.day,
             self.gains,
             self.offsets,
+            self.regions,
         )
 
     def blocks(self, vector: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
@@ -172,14 +171,40 @@ class LifeQuestion:
         return found
 
 
+def span_of(*centres: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Least coordinates of all places, and the longer side of their box."""
+    low = np.min([some.min(axis=0) for some in centres], axis=0)
+    high = np.max([some.max(axis=0) for some in centres], axis=0)
+    return float(low[0]), float(low[1]), max(float((high - low).max()), 1.0)
+
+
+def whole_coordinates(
+    centres: NDArray[np.float64], span: tuple[float, float, float]
+) -> NDArray[np.float64]:
+    """Coordinates from 0 to `EXTENT`, not yet rounded."""
+    found: NDArray[np.float64] = (centres - np.array(span[:2])) * ((EXTENT - 1) / span[2])
+    return np.clip(found, 0, EXTENT)
+
+
 def life_question(
     grid: TimeGrid,
     centres: NDArray[np.float64],
     region: Ints,
     part: Ints,
+    span: tuple[float, float, float] | None = None,
+    regions: int | None = None,
     shares: Mapping[str, float] = SHARES,
 ) -> LifeQuestion:
     """The question for counted places at `centres` (metres) and the slots of a grid.
+
+    Args:
+        grid: The slots.
+        centres: Place x 2, on a plane.
+        region: Of each place.
+        part: Of each place, below `PARTS`.
+        span: Least coordinates, and the longer side of all places; default: of these ones.
+        regions: How many there are; default: as many as these places lie in.
+        shares: Of rho, by block.
 
     Raises:
         UsageError: Shares that sum to more than one, or are not those of the blocks.
@@ -189,9 +214,7 @@ def life_question(
     gains = np.array([math.floor(LIFE_UNITS * math.sqrt(s)) for s in shares.values()], np.int64)
     if int((gains * gains).sum()) > LIFE_UNITS**2:
         raise UsageError("The shares of a life's blocks sum to at most 1.")
-    low = centres.min(axis=0)
-    span = max(float((centres.max(axis=0) - low).max()), 1.0)
-    at = np.rint((centres - low) * ((EXTENT - 1) / span)).astype(np.int64)
+    at = np.rint(whole_coordinates(centres, span or span_of(centres))).astype(np.int64)
     steps = np.arange(1, LENGTHS - 1) / (LENGTHS - 1)
     edges = np.concatenate([[0], np.floor((steps**2 * 1.2 * EXTENT) ** 2)]).astype(np.int64)
     radii = np.floor((np.arange(1, GYRATION) / GYRATION * EXTENT * 0.5) ** 2).astype(np.int64)
@@ -211,4 +234,5 @@ def life_question(
         (clock + 24 * (weekday >= 5)).astype(np.int64),
         np.array([(start.date() - first).days for start in starts], np.int64),
         gains,
+        int(region.max()) + 1 if regions is None else regions,
     )

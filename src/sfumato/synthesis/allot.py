@@ -14,7 +14,6 @@ below or above their share.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,31 +22,10 @@ from numpy.typing import NDArray
 from sfumato.model.compiled import compiled
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Array = NDArray[Any]
 
-NIGHT, OFFICE, REST = 0, 1, 2
-HOME, WORK, ELSEWHERE = 0, 1, 2
 _TINY = 1e-3
 """Weight of people who have all their visits: they come last, and there is always somebody."""
-
-
-@dataclass(slots=True, eq=False)
-class Folk:
-    """Made-up people: where they live and work (-1: nowhere), and how many visits they want."""
-
-    home: Ints
-    work: Ints
-    anchor: Ints
-    wanted: Floats
-    left: Floats
-    """Of the visits wanted, those not yet dealt."""
-    kinds: Floats
-    """How many other places a person has."""
-    nights: Ints
-    """Nights at home that were dealt …"""
-    shifts: Ints
-    """… and office hours at work."""
 
 
 def grouped(place: Ints, places: int) -> tuple[Ints, Ints]:
@@ -150,7 +128,6 @@ def deal_roles(
     role: int,
     offsets: Array,
     members: Array,
-    home: Array,
     work: Array,
     wanted: Array,
     left: Array,

@@ -106,12 +106,12 @@ def activities(found: Population, standing: Ints, total: int, seed: int) -> Floa
         inside = random.random(who.size) ** 1.3
         value = np.floor(np.exp2(level) * (1 + inside))
         wanted[who] = value[random.permutation(who.size)]
-    return wanted * (total / max(wanted.sum(), 1.0))
+    return np.asarray(wanted * (total / max(wanted.sum(), 1.0)), dtype=np.float64)
 
 
 def dealt(
     found: Population, question: LifeQuestion, at: Floats, people: int, seed: int
-) -> tuple[Ints, Ints, Ints]:
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
     """Person, place and slot of every visit."""
     roles = whole_roles(found.roles)
     places = roles.shape[0]
@@ -130,7 +130,7 @@ def dealt(
     period = question.period
     words = random.integers(1, 1 << 62, 8)
     n = 0
-    people_at = (home, work, wanted, left, nights, shifts)
+    people_at = (work, wanted, left, nights, shifts)
     works_elsewhere = np.where(work == home, -1, work)
     n = deal_roles(
         np.ascontiguousarray(roles[:, :, 1]), period, 1, *grouped(works_elsewhere, places),
@@ -146,9 +146,7 @@ def dealt(
     rest = roles.sum(axis=2) - spread
     many = np.log2(np.maximum(wanted, 1)).astype(np.int64)
     coarse = np.clip(many - 1, 0, COARSE - 1)
-    kinds = np.maximum(
-        found.variety[coarse] - (home >= 0) - ((work >= 0) & (work != home)), 1.0
-    )
+    kinds = np.maximum(found.variety[coarse] - (home >= 0) - ((work >= 0) & (work != home)), 1.0)
     offsets, members = grouped(anchor, places)
     for now in range(3):
         able = np.ones(people, np.bool_)
@@ -223,10 +221,9 @@ def _times(user: Ints, slot: Ints, edges: Ints, luck: Floats, time: Ints) -> Non
 
 
 def made_chunks(
-    found: Population, table: Floats, question: LifeQuestion, at: Floats, facts: SynthFacts
+    found: Population, question: LifeQuestion, at: Floats, facts: SynthFacts
 ) -> Iterator[Chunk]:
     """Records of all people, some at a time, in order of person and time."""
-    del table
     user, place, slot = dealt(found, question, at, facts.people, facts.seed)
     slots = question.period.size
     order = np.argsort(user.astype(np.int64) * slots + slot, kind="stable")

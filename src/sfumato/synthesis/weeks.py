@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from sfumato.density.registry import scheme_named
 from sfumato.density.scheme import Plan, PlannedMeasurement, PublicFacts
 from sfumato.errors import UsageError
-from sfumato.model.lives import LIFE_UNITS, PARTS, LifeQuestion, life_question
+from sfumato.model.lives import LIFE_UNITS, LifeQuestion, life_question
 from sfumato.privacy.accounting import gaussian_mu
 from sfumato.privacy.wall import Wall
 from sfumato.synthesis.fit import fit
@@ -42,15 +42,13 @@ from sfumato.synthesis.method import (
     measured_blocks,
 )
 from sfumato.synthesis.people import made_chunks
-from sfumato.synthesis.regions import region_of_places
+from sfumato.synthesis.regions import ground_of
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 LIVES, DENSITY = "lives", "density"
 MOST_PLACES = 3000
 """Released places: home-work pairs are a table of all of them, twice."""
-REGIONS = 40
 
 
 class Weeks:
@@ -105,26 +103,15 @@ class Weeks:
         expected = facts.public.expected_users
         if expected is not None and expected != facts.people:
             table = table * (facts.people / expected)
-        question = asked(facts)
-        region, part, at, shares = placed(facts, question)
+        question, ground = asked(facts), ground_of(facts)
         sd, blocks = 0.0, {}
         if LIVES in noisy:
             table_plan = () if facts.cube is not None else self._table_plan(facts).measurements
             sd = self._lives(facts, table_plan).sd * LIFE_UNITS
             blocks = question.blocks(noisy[LIVES] * LIFE_UNITS)
-        found = fit(
-            question,
-            blocks,
-            sd,
-            table,
-            (question.period, question.hour),
-            at,
-            region,
-            part,
-            shares,
-            float(table.sum()) / facts.people,
-        )
-        yield from made_chunks(found, table, question, at, facts)
+        mean = float(table.sum()) / facts.people
+        found = fit(question, ground, blocks, sd, table, mean)
+        yield from made_chunks(found, question, ground.at, facts)
 
     def released(self, noisy: Noisy, facts: SynthFacts) -> Figures:
         """The table; moves by length, of people whose many moves count less."""
@@ -177,29 +164,12 @@ def _part(epsilon: float, delta: float, share: float) -> float:
 
 def asked(facts: SynthFacts) -> LifeQuestion:
     """The question about the counted places, from public geometry."""
-    public = facts.public
-    assert public.layout is not None
-    layout = public.zone_layout or public.layout
-    region, part = region_of_places(layout, REGIONS), region_of_places(layout, PARTS)
-    if public.overlay is not None:
-        main = np.asarray(public.overlay.shares.argmax(axis=1)).ravel()
-        region, part = region[main], part[main]
-        # Regions without a tower of their own would have no row: numbers go to the last all the
-        # same, since the largest decides how many there are.
-        region = np.concatenate([region[:-1], [region_of_places(layout, REGIONS).max()]])
-    return life_question(public.grid, public.layout.centres, region, part)
-
-
-def placed(
-    facts: SynthFacts, question: LifeQuestion
-) -> tuple[Ints, Ints, Floats, Floats | None]:
-    """Region, part and coordinates of released places, and how counted ones lie in them."""
-    public = facts.public
-    assert public.layout is not None
-    layout = public.zone_layout or public.layout
-    low = public.layout.centres.min(axis=0)
-    span = max(float((public.layout.centres.max(axis=0) - low).max()), 1.0)
-    at = (layout.centres - low) * ((4096 - 1) / span)
-    del question
-    shares = None if public.overlay is None else np.asarray(public.overlay.shares.todense())
-    return region_of_places(layout, REGIONS), region_of_places(layout, PARTS), at, shares
+    ground = ground_of(facts)
+    return life_question(
+        facts.public.grid,
+        ground.counted,
+        ground.region[ground.main],
+        ground.part[ground.main],
+        ground.span,
+        ground.regions,
+    )
