@@ -16,6 +16,7 @@ from sfumato.city import CityPlan, write_city
 from sfumato.errors import UsageError
 from sfumato.geography.places import PlaceOptions
 from sfumato.model.time_grid import period_of
+from sfumato.published.manifest import GridFacts
 from sfumato.synthesis.evaluate import PAGE, SUMMARY, evaluate_synthetic
 
 GRID = period_of("2007-09-10", "2007-09-17", "1h", "Europe/Paris")
@@ -27,7 +28,11 @@ def folder_of(table: pa.Table, folder: Path, released: SimpleNamespace, **inputs
     pq.write_table(table, folder / "events.parquet")
     privacy = SimpleNamespace(epsilon=1.0, delta=1e-6)
     manifest = SimpleNamespace(
-        released=released, public_inputs=inputs, privacy=privacy, differential_privacy=True
+        released=released,
+        public_inputs=inputs,
+        privacy=privacy,
+        differential_privacy=True,
+        grid=GridFacts.of(GRID),
     )
     return SimpleNamespace(
         kind="synthetic", grid=GRID, folder=folder, label=folder.name, manifest=manifest
@@ -118,6 +123,6 @@ def test_trips_are_judged(tmp_path: Path) -> None:
 def test_tables_of_counts_are_not_judged_with_people(tmp_path: Path) -> None:
     region = SimpleNamespace(kind="region", sha256="")
     made = folder_of(made_trips(9, 1), tmp_path / "made", region, region="2.2,48.7,2.5,49.0")
-    counts = SimpleNamespace(kind="density", grid=GRID)
+    counts = SimpleNamespace(kind="density", manifest=made.manifest)  # type: ignore[attr-defined]
     with pytest.raises(UsageError, match="one at a time"):
         evaluate_synthetic([made, counts], made_trips(9, 2), places=PlaceOptions())  # type: ignore[list-item]

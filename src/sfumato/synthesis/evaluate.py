@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from sfumato.io.write import folder_to_fill, make_folder, write_bytes
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid
-from sfumato.model.traces import Box, Traces, run_starts
+from sfumato.model.traces import MICROSECONDS, Box, Traces, run_starts
 from sfumato.published.manifest import MANIFEST_NAME
 from sfumato.published.release import Release
 from sfumato.reports.internal import head, table
@@ -113,9 +114,9 @@ def evaluate_synthetic(
             remedy="Evaluate them one at a time.",
         )
     first = published[0]
-    if any(one.grid.fingerprint() != first.grid.fingerprint() for one in published):
+    if any(one.manifest.grid.sha256 != first.manifest.grid.sha256 for one in published):
         raise UsageError("What is compared must be about the same period.")
-    reading = _Read(column, events_tz or tz or first.grid.tz, time_unit, format)
+    reading = _Read(column, events_tz or tz or first.manifest.grid.tz, time_unit, format)
     tell("reading events", -1.0)
     on_places = first.manifest.released.kind != "region"
     found = (_people if on_places else _trips)(
@@ -218,10 +219,12 @@ def _trips(
     first = published[0]
     box = Box.parse(str(first.manifest.public_inputs["region"]))
     plane = Plane((box.west + box.east) / 2, (box.south + box.north) / 2)
+    ends = (first.manifest.grid.start, first.manifest.grid.end)
+    period = [int(datetime.fromisoformat(end).timestamp() * MICROSECONDS) for end in ends]
 
     def read(source: object) -> Trips:
         found, _ = read_traces(source, gap_s=_GAP_S, **reading.said())
-        return trips_on_plane(found.between(*first.grid.period).within(*box.bounds), plane)
+        return trips_on_plane(found.between(*period).within(*box.bounds), plane)
 
     true = read(events)
     outside = None if held_back is None else read(held_back)

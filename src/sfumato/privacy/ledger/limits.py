@@ -404,6 +404,11 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
             "sfumato ledger show. What is reserved can be finished; for anything new the cap must "
             "be raised, on the record, with sfumato ledger init or `Ledger.set_cap`."
         )
+    elif any(isinstance(event, ApproximateEvent) for event in planned) and limit.spent.releases:
+        remedy = (
+            "A trained network has an (epsilon, delta) and no rho: it is taken off a cap before "
+            "anything else is charged to it, and here something was."
+        )
     elif fit is None:
         remedy = "Ask for less, or less often."
     elif fit > 0 and claim.config.get("kind") == "question":
@@ -411,11 +416,6 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
         remedy = f"With {want} in its `want` it would still fit, at delta {claim.delta:g}."
     elif fit > 0:
         remedy = f"At delta {claim.delta:g}, `epsilon={fit:.3g}` would still fit."
-    elif any(isinstance(event, ApproximateEvent) for event in planned) and limit.spent.releases:
-        remedy = (
-            "A trained network has an (epsilon, delta) and no rho: it is taken off a cap before "
-            "anything else is charged there, and this people's account has begun."
-        )
     elif not math.isfinite(asked.epsilon) and delta == 0:
         remedy = (
             "The cap has delta 0, and this noise (Gaussian) has no finite epsilon at delta 0: no "
