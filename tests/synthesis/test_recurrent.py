@@ -61,6 +61,7 @@ def log_loss(net: Network, data: Sequences, at: np.ndarray) -> float:
     return total
 
 
+@pytest.mark.privacy
 def test_gradients_are_those_of_the_loss_and_a_persons_trips_add_up() -> None:
     net = Network(4, hidden=3)
     data = some([[0, 1, 6, 11], [5], [15, 10, 9, 8, 4, 0]], [2, 1])

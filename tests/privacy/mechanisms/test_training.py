@@ -153,6 +153,8 @@ def test_the_epsilon_of_a_run_against_known_ones() -> None:
     found = sampled_epsilon(1 - 1e-9, 5.0, 1, 1e-6, cells=1, units=UNITS)
     assert gaussian_delta(1 / 5.0, found) <= 1e-6 * (1 + 1e-3)
     assert gaussian_delta(1 / 5.0, found * 0.97) > 1e-6
+    four = sampled_epsilon(1 - 1e-9, 10.0, 4, 1e-6, cells=1, units=UNITS)
+    assert four == pytest.approx(found, rel=0.03)  # four steps of half as much
     rare = sampled_epsilon(0.01, 5.0, 1, 1e-6, cells=1, units=UNITS)
     assert rare < found / 20
     assert sampled_epsilon(0.01, 5.0, 100, 1e-6, cells=1, units=UNITS) > 5 * rare
