@@ -39,6 +39,7 @@ from sfumato.cli.options import (
     Region,
     ReleaseName,
     RepairZones,
+    Seed,
     Slot,
     SparkConf,
     TimeUnit,
@@ -93,7 +94,7 @@ def synth(
             help="How many to make up; default: --expected-users.", rich_help_panel=OUTPUT
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the people: public.", rich_help_panel=OUTPUT)] = 0,
+    seed: Seed = 0,
     expected_users: MaybeExpectedUsers = None,
     parameter: Parameters = None,
     slot: Slot = "1h",

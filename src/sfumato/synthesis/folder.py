@@ -28,6 +28,7 @@ from sfumato.io.write import (
     write_places,
     write_places_parquet,
 )
+from sfumato.model.lives import EXTENT
 from sfumato.model.places import PlaceKind
 from sfumato.model.traces import Box
 from sfumato.people.folder import source_facts
@@ -48,12 +49,10 @@ from sfumato.published.manifest import (
 )
 from sfumato.published.tables import long_table
 from sfumato.synthesis.method import LENGTHS_KM, Chunk, Figures, Noisy, SynthFacts
-from sfumato.synthesis.regions import length_class, own_point, points_inside, region_of_places
+from sfumato.synthesis.regions import ground_of, length_class, own_point, points_inside
 from sfumato.synthesis.request import SynthRequest
 
 EVENTS = "events.parquet"
-REGIONS = 40
-"""Of the page's table of moves."""
 _GROUP = 1 << 20
 """Rows of a group of the Parquet file."""
 Ints = NDArray[np.int64]
@@ -78,12 +77,10 @@ class Writer:
         if places is not None:
             self._ids = released_ids(facts)
             self._density = np.zeros((self._ids.size, grid.slots), np.int64)
-            layout = facts.public.zone_layout or facts.public.layout
-            assert layout is not None
-            self._centres = layout.centres
-            self._region = region_of_places(layout, REGIONS)
-            size = int(self._region.max()) + 1
-            self._flows = np.zeros((size, size), np.int64)
+            ground = ground_of(facts)
+            self._metres = ground.at * (ground.span[2] / EXTENT)
+            self._region = ground.region
+            self._flows = np.zeros((ground.regions, ground.regions), np.int64)
             if places.kind is not PlaceKind.TOWERS:
                 self._points = points_inside(places, facts.seed)
         self._lengths = np.zeros(len(LENGTHS_KM) + 1, np.int64)
@@ -144,7 +141,7 @@ class Writer:
         size = self._flows.shape[0]
         pairs = self._region[start] * size + self._region[end]
         self._flows += np.bincount(pairs, minlength=size * size).reshape(size, size)
-        length = np.hypot(*(self._centres[start] - self._centres[end]).T)
+        length = np.hypot(*(self._metres[start] - self._metres[end]).T)
         self._lengths += np.bincount(length_class(length), minlength=self._lengths.size)
 
 
@@ -229,6 +226,7 @@ def made_facts(
             "expected_users": facts.public.expected_users,
             "people": facts.people,
             "seed": facts.seed,
+            **({} if facts.box is None else {"region": _region(facts.box)}),
         },
         "software": {"sfumato": version("sfumato")},
         "files": dict(files),
@@ -272,6 +270,11 @@ def own_measurements(asked: SynthRequest, noisy: Noisy) -> list[Measured]:
 
 def _renamed(measured: Measured, before: str) -> Measured:
     return measured.model_copy(update={"label": f"{before}{measured.label}"})
+
+
+def _region(box: Box) -> str:
+    """As `--region` takes it."""
+    return ",".join(f"{side:g}" for side in box.bounds)
 
 
 def _digest(box: Box) -> str:

@@ -123,6 +123,8 @@ class SynthFacts:
     """The method's parameters, each checked, defaults filled in."""
     places: Places | None = None
     """Where made-up events are put: towers by name, zones and cells by points inside."""
+    counted: Places | None = None
+    """Where true events are counted, where that is elsewhere: towers that are spread over zones."""
     box: Box | None = None
     """The public region of traces."""
     cube: Cube | None = None

@@ -5,13 +5,17 @@ All of it is computed from the places alone, so nothing here knows a person.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from sfumato.geography.overlay import Layout
+from sfumato.geography.overlay import centres
+from sfumato.geography.projection import Projection
+from sfumato.model.lives import PARTS, span_of, whole_coordinates
 from sfumato.model.places import PlaceKind, Places
-from sfumato.synthesis.method import LENGTHS_KM, people_stream
+from sfumato.synthesis.method import LENGTHS_KM, SynthFacts, people_stream
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -46,20 +50,63 @@ def split_regions(centres: Floats, weights: Floats, count: int) -> Ints:
     return found
 
 
-def region_of_places(layout: Layout, count: int) -> Ints:
-    """Regions of as many places each, by where they are."""
-    return split_regions(layout.centres, np.ones(layout.centres.shape[0]), count)
-
-
 def length_class(metres: Floats) -> Ints:
     """The class of each length."""
     return np.searchsorted(np.array(LENGTHS_KM) * 1000.0, metres, side="left").astype(np.int64)
 
 
-def distances(centres: Floats) -> Floats:
-    """Metres between all places."""
-    apart: Floats = np.hypot(*(centres[:, None, :] - centres[None, :, :]).transpose(2, 0, 1))
-    return apart
+REGIONS = 40
+"""Of home-work pairs: 1,681 cells, of which 200,000 people fill most."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ground:
+    """Public geometry of counted and of released places, on one plane."""
+
+    counted: Floats
+    """Centres of counted places, metres."""
+    main: Ints
+    """The released place that most of each counted one lies in."""
+    shares: Floats | None
+    """Counted x released, where these differ."""
+    at: Floats
+    """Released places in the coordinates of a life's question."""
+    region: Ints
+    part: Ints
+    """Of released places."""
+    span: tuple[float, float, float]
+    regions: int
+
+
+def ground_of(facts: SynthFacts) -> Ground:
+    """Where places are, from the lists of places alone. A tower that moved stands where it first
+    stood."""
+    assert facts.places is not None
+    places, counted = facts.places, facts.counted or facts.places
+    plane = Projection.around(places)
+    ids, first, row = np.unique(places.ids, return_index=True, return_inverse=True)
+    released, before = centres(places, plane)[first], centres(counted, plane)
+    before = np.where(np.isfinite(before), before, released.mean(axis=0))
+    shares = None
+    main = row.astype(np.int64)
+    if facts.public.overlay is not None:
+        shares = np.asarray(facts.public.overlay.shares.todense(), dtype=np.float64)
+        main = shares.argmax(axis=1).astype(np.int64)
+    elif ids.size != len(places):
+        shares = (row[:, None] == np.arange(ids.size)[None, :]).astype(np.float64)
+    span = span_of(released)
+    ones = np.ones(ids.size)
+    region = split_regions(released, ones, REGIONS)
+    return Ground(
+        before,
+        main,
+        shares,
+        whole_coordinates(released, span),
+        region,
+        split_regions(released, ones, PARTS),
+        span,
+        int(region.max()) + 1,
+    )
 
 
 def points_inside(places: Places, seed: int) -> tuple[Floats, Floats]:

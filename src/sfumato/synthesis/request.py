@@ -199,7 +199,9 @@ def synth_request(
     )
     base = None if on is None else table_to_match(on, opened.released, grid)
     cube = None if base is None else Cube(np.maximum(base.values, 0), float(base.values.sum()))
-    facts = SynthFacts(public, wanted, sown, settings, opened.released, cube=cube)
+    facts = SynthFacts(
+        public, wanted, sown, settings, opened.released, counted=opened.counted, cube=cube
+    )
     return SynthRequest(facts, found, dataset, name, opened.counted, about, base)
 
 
