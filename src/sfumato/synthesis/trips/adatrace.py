@@ -10,9 +10,10 @@ the filters against attacks read raw data, which its epsilon does not cover. Her
 splits follow from noisy densities, classes of length are fixed, and there are no filters.
 
 *Claim.* Unit: one trajectory. Neighbours: add or remove one. Sensitivity: a trip spreads a weight
-of 2^16 evenly, rounded down, over the top cells it visits and over its moves, so each of these tables
-moves by at most 2^16 in L1 and in L2; it has one cell in the tables of ends, of lengths and of the
-clock: 1. Cost: one Gaussian event each; shares of rho as AdaTrace's of epsilon, .05, .35, .50, .10.
+of 2^16 evenly, rounded down, over the top cells it visits and over its moves, so each of these
+tables moves by at most 2^16 in L1 and in L2; it has one cell in the tables of ends, of lengths and
+of the clock: 1. Cost: one Gaussian event each; shares of rho as AdaTrace's of epsilon: .05, .35,
+.50, .10.
 """
 
 from __future__ import annotations
