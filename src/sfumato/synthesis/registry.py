@@ -8,6 +8,7 @@ from types import MappingProxyType
 from sfumato.errors import UsageError
 from sfumato.model.extras import line_for, missing
 from sfumato.synthesis.method import Method
+from sfumato.synthesis.trips.adatrace import AdaTrace
 from sfumato.synthesis.trips.fit import Fit
 from sfumato.synthesis.trips.recurrent import Recurrent
 from sfumato.synthesis.trips.trees import Dpt, NGrams, Prefix
@@ -15,7 +16,10 @@ from sfumato.synthesis.weeks import Weeks
 
 DEFAULT = "weeks"
 METHODS: Mapping[str, Method] = MappingProxyType(
-    {method.name: method for method in (Weeks(), Fit(), NGrams(), Prefix(), Dpt(), Recurrent())}
+    {
+        method.name: method
+        for method in (Weeks(), Fit(), AdaTrace(), NGrams(), Prefix(), Dpt(), Recurrent())
+    }
 )
 
 
