@@ -139,8 +139,32 @@ class MetricEvent:
         _positive(self.epsilon_per_metre, "An epsilon per metre")
 
 
+@dataclass(frozen=True, slots=True)
+class ApproximateEvent:
+    """Anything with a proof of (epsilon, delta)-DP and no useful rho, named in `mechanism`.
+
+    Training with subsampling, say: zero-concentrated DP knows no amplification by sampling.
+    """
+
+    kind: ClassVar[str] = "approximate"
+    epsilon: float
+    delta: float
+    mechanism: str
+
+    def __post_init__(self) -> None:
+        _positive(self.epsilon, "An epsilon")
+        if not 0 < self.delta < 1:
+            raise UsageError("The delta of an event lies between 0 and 1.")
+
+
 PrivacyEvent = (
-    GaussianEvent | LaplaceEvent | BoundedRangeEvent | PureEvent | ConcentratedEvent | MetricEvent
+    GaussianEvent
+    | LaplaceEvent
+    | BoundedRangeEvent
+    | PureEvent
+    | ConcentratedEvent
+    | MetricEvent
+    | ApproximateEvent
 )
 _KINDS: dict[str, type[PrivacyEvent]] = {
     cls.kind: cls
@@ -151,6 +175,7 @@ _KINDS: dict[str, type[PrivacyEvent]] = {
         PureEvent,
         ConcentratedEvent,
         MetricEvent,
+        ApproximateEvent,
     )
 }
 
@@ -188,6 +213,8 @@ class UnitKind(StrEnum):
     """One record."""
     W_EVENT = "w-event"
     """What one user did within a window of time, wherever it lies."""
+    TRAJECTORY = "trajectory"
+    """One trip of one user: the fixes between two pauses, or as the source cuts them."""
     POINT = "point"
     """One location, with a loss per metre of distance between two locations."""
 
@@ -279,6 +306,8 @@ class Unit:
                 return f"adding or removing what one user did on one day{of}"
             case UnitKind.EVENT:
                 return "adding or removing one record"
+            case UnitKind.TRAJECTORY:
+                return "adding or removing one trip of one user"
             case UnitKind.W_EVENT if self.span_s is not None:
                 return f"adding or removing what one user did within any {_length(self.span_s)}"
             case UnitKind.W_EVENT:

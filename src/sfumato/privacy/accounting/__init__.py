@@ -6,6 +6,7 @@ from sfumato.privacy.accounting.compose import (
     event_epsilon,
     event_rho,
     guarantee,
+    taken_off,
     total_epsilon,
     total_per_metre,
     total_rho,
@@ -22,6 +23,7 @@ from sfumato.privacy.accounting.gaussian import (
     gaussian_mu,
     variation,
 )
+from sfumato.privacy.accounting.sampled import sampled_epsilon, sampled_sigma
 
 __all__ = [
     "Guarantee",
@@ -35,6 +37,9 @@ __all__ = [
     "gaussian_log_delta",
     "gaussian_mu",
     "guarantee",
+    "sampled_epsilon",
+    "sampled_sigma",
+    "taken_off",
     "total_epsilon",
     "total_per_metre",
     "total_rho",

@@ -46,7 +46,13 @@ import numpy as np
 
 from sfumato.errors import BudgetRefused, UsageError
 from sfumato.model.rounding import rounded_up
-from sfumato.privacy.events import USER_PERIOD, PrivacyEvent, Unit, UnitKind
+from sfumato.privacy.events import (
+    USER_PERIOD,
+    ApproximateEvent,
+    PrivacyEvent,
+    Unit,
+    UnitKind,
+)
 from sfumato.privacy.ledger.accounts import Account, Item, View, accounts_of
 from sfumato.privacy.ledger.claims import Cap, Claim
 from sfumato.privacy.ledger.nesting import Ints
@@ -126,7 +132,7 @@ def loss_of(unit: Unit, tally: Tally, delta: float) -> Loss:
             found = Loss(
                 account.unit,
                 spend,
-                None if whole else where,
+                None if whole or unit.kind is UnitKind.TRAJECTORY else where,
                 tally.unbounded(account),
                 _whole(tally, delta) if whole else None,
             )
@@ -397,6 +403,11 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
             "What was charged before passes this cap by the way charges are counted now: see "
             "sfumato ledger show. What is reserved can be finished; for anything new the cap must "
             "be raised, on the record, with sfumato ledger init or `Ledger.set_cap`."
+        )
+    elif any(isinstance(event, ApproximateEvent) for event in planned) and limit.spent.releases:
+        remedy = (
+            "A trained network has an (epsilon, delta) and no rho: it is taken off a cap before "
+            "anything else is charged to it, and here something was."
         )
     elif fit is None:
         remedy = "Ask for less, or less often."
