@@ -20,7 +20,7 @@ from sfumato.cli.main import app
 from sfumato.published.manifest import json_schema
 
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields|Examples?|Note):$", re.MULTILINE)
-_ITEM = re.compile(r"^ {4}([\w*. ]+): ", re.MULTILINE)
+_ITEM = re.compile(r"^ {4}([\w*][\w*. ]*): ", re.MULTILINE)
 
 
 def pages() -> dict[str, str]:

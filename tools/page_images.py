@@ -1,7 +1,9 @@
-"""Pictures of the pages for the documentation: python tools/page_images.py RELEASE OUT.
+"""Pictures of pages for the documentation: python tools/page_images.py docs/images.
 
-RELEASE is a release folder. Light, dark, a selection with its sum, phone width, print and, from
-made-up numbers, the internal page are taken in headless Chromium and kept small.
+A city of 120,000 people who do not exist is made and released (zones at epsilon 0.3, towers at 1).
+Light, doubt at night, dark, a selection with its sum, tablet, phone, print, towers and, from
+made-up numbers, the internal page are taken in headless Chromium and kept small; and the attack on
+the traces of 60 people who walk to work and back.
 """
 
 from __future__ import annotations
@@ -18,10 +20,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
+import sfumato
+from sfumato.attacks.traces.run import attack_traces, draw
+from sfumato.city import CityPlan, write_city
+from sfumato.model.traces import MICROSECONDS, Traces, make_traces
+from sfumato.privacy.ledger import Cap
 from sfumato.reports.internal import write_internal_page
-from sfumato.reports.page import write_page
 
 TESTS = Path(__file__).resolve().parents[1] / "tests" / "reports"
 
@@ -85,41 +92,91 @@ def outlined(browser: Any) -> None:
     browser.js("window.scrollTo(0, document.getElementById('map-box').offsetTop - 50)")
 
 
-def main(release: Path, out: Path) -> None:
+def released(home: Path) -> tuple[Path, Path]:
+    """Pages of two releases about one city: by zone, and by tower."""
+    write_city(CityPlan(users=120_000, towers=500, zones=450, seed=3), home)
+    ledger = sfumato.Ledger(home / "ledger.sqlite")
+    ledger.initialise()
+    ledger.add_dataset("example subscribers", Cap(epsilon=9, delta=1e-6))
+    asked: dict[str, Any] = {"start": "2007-09-10", "end": "2007-09-17", "tz": "Europe/Paris"}
+    asked |= {"dataset": "example subscribers", "expected_users": 120_000, "delta": 1e-6}
+    asked |= {"ledger": ledger, "towers": home / "towers.csv", "publisher": "Example Statistics"}
+    asked |= {"licence": "CC-BY-4.0", "contact": "data@example.org"}
+    events, zones = home / "events.parquet", home / "zones.geojson"
+    by_zone = sfumato.release(
+        events, zones=zones, epsilon=0.3, out=home / "week-37",
+        title="Example City, week 37", **asked,
+    )  # fmt: skip
+    by_tower = sfumato.release(
+        events, epsilon=1, out=home / "towers-37", title="Example City, towers", **asked
+    )
+    return by_zone.folder / "index.html", by_tower.folder / "index.html"
+
+
+def walkers(people: int = 60, days: int = 4, seed: int = 5) -> Traces:
+    """A fix a minute on the way from home to work and back, along the axes of a town."""
+    draw = np.random.default_rng(seed)
+    rows = []
+    for one in range(people):
+        home, work = np.array([2.35, 48.85]) + draw.uniform(-0.02, 0.02, (2, 2))
+        corners = np.array([home, (work[0], home[1]), work])
+        for day, hour in ((d, h) for d in range(days) for h in (8, 17)):
+            way = corners if hour == 8 else corners[::-1]
+            at = np.linspace(0, 2, 40)
+            lon, lat = (np.interp(at, [0, 1, 2], way[:, k]) for k in (0, 1))
+            seconds = 1_710_000_000 + 86_400 * day + 3600 * hour + 60 * np.arange(40)
+            rows.append((np.full(40, one), seconds, lon, lat))
+    user, seconds, lon, lat = (np.concatenate(column) for column in zip(*rows, strict=True))
+    names = np.array([f"p{k}" for k in range(people)], dtype=object)
+    traces, _ = make_traces(user, names, seconds * MICROSECONDS, lon, lat, gap_s=600)
+    return traces
+
+
+def main(out: Path) -> None:
     browsing = helper("browsing")
     reason = browsing.missing()
     if reason:
         raise SystemExit(f"There is no picture to take: {reason}.")
     out.mkdir(parents=True, exist_ok=True)
+    (out / "attack-traces.png").write_bytes(draw(attack_traces(walkers(), 100.0)))
     with tempfile.TemporaryDirectory() as home:
-        page = write_page(release, Path(home) / "page.html")
+        page, towers = released(Path(home) / "city")
         inside = write_internal_page(
             helper("test_internal").evaluation("Example City, two releases", 240, 7), home
         )
         browser = browsing.Browser(Path(home))
+        press = "document.getElementById('{}').click();".format
+        noon = "sfumato.page.go(36); sfumato.page.choose(sfumato.page.release.busiest(36));"
+        shots = {
+            "page-light": (page, 1400, 1000, noon),
+            "page-doubt": (page, 1400, 1000, "sfumato.page.go(28)"),
+            "page-dark": (
+                page, 1400, 1000,
+                noon + press("theme") + press("uncertain") +
+                "sfumato.page.go(30); sfumato.page.pin(27)",
+            ),
+            "page-tablet": (page, 820, 1180, noon + "sfumato.page.pin(30)"),
+            "page-phone": (page, 390, 1500, noon),
+            "page-towers": (towers, 1400, 1000, noon),
+            "page-internal": (inside, 1400, 1700, "return 0"),
+        }  # fmt: skip
         try:
-            browser.open(page, 1400, 1000)
-            browser.js("sfumato.page.go(36); sfumato.page.choose(sfumato.page.release.busiest(36))")
-            keep(browser, out / "page-light.png")
-            browser.js("document.getElementById('theme').click()")
-            browser.js("sfumato.page.pin(27); document.getElementById('uncertain').click()")
-            keep(browser, out / "page-dark.png")
-            browser.js("sfumato.page.pin(-1); document.getElementById('uncertain').click()")
-            browser.js("document.getElementById('theme').click()")
+            for name, (shown, width, height, code) in shots.items():
+                browser.open(shown, width, height)
+                browser.size(width, height, mobile=width < 500)
+                browser.js(code)
+                keep(browser, out / f"{name}.png")
+            browser.open(page, 1400, 1150)
+            browser.js("sfumato.page.go(36)")
             outlined(browser)
             keep(browser, out / "page-sum.png")
-            browser.open(page, 1400, 1000)
-            browser.js("sfumato.page.go(36); sfumato.page.choose(sfumato.page.release.busiest(36))")
-            browser.size(390, 1500, mobile=True)
-            keep(browser, out / "page-phone.png")
-            browser.size(1280, 900)
+            browser.open(page, 1280, 900)
+            browser.js(noon)
             browser.settle()
             paper(browser, out / "page-print.png")
-            browser.open(inside, 1400, 1700)
-            keep(browser, out / "page-internal.png")
         finally:
             browser.close()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]))

@@ -17,4 +17,5 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#1f5673", "color-brand-content": "#1f5673"},
     "dark_css_variables": {"color-brand-primary": "#8ec5e2", "color-brand-content": "#8ec5e2"},
 }
+smartquotes_action = "qe"  # quotation marks and dots; not dashes: --out is no –out
 highlight_language = "none"  # indented blocks are output; fences name their language

@@ -41,6 +41,7 @@ from sfumato.streams.publish import stream
 from sfumato.streams.run import Stream
 
 DATASET = "demo city"
+TITLE = "A city that does not exist"
 START, END, TZ = date(2007, 9, 10), date(2007, 9, 17), "Europe/Paris"
 _LEAST_USERS = 1_000
 _MORNING = 9
@@ -189,6 +190,7 @@ class _Way:
             delta=self._delta,
             expected_users=self._users,
             scheme="bayes",
+            title=f"{TITLE}, a week",
             out=self._folder / "release",
             **self._places,
             **self._paid,
@@ -231,6 +233,7 @@ class _Way:
             delta=self._delta,
             expected_users=self._users,
             resume=True,
+            title=f"{TITLE}, Monday as it happens",
             **self._places,
             **self._paid,
         ) as publisher:

@@ -240,7 +240,7 @@ def _tell(made: Release, ledger: str) -> None:
     if note := take_note(made.manifest):
         typer.echo(note)
     if made.manifest.total is not None:
-        typer.echo(f"Counts are {made.manifest.total.words()}.")
+        typer.echo(f"All counts together: {made.manifest.total.words()}.")
     typer.echo(f"Charged to {ledger}.")
     typer.echo(
         f"This release: epsilon {rounded_up(privacy.epsilon, 4)} at delta "

@@ -187,6 +187,11 @@ class BorderLoss:
         }
 
 
+def _spaced(length: str) -> str:
+    """3km as 3 km; a word stays."""
+    return re.sub(r"(?<=\d)(?=[a-z])", " ", length)
+
+
 def border_lines(facts: Facts) -> list[str]:
     """What `BorderLoss.facts` mean, in sentences; none where there is nothing of the kind."""
     if "border_lost_share" not in facts:
@@ -194,7 +199,7 @@ def border_lines(facts: Facts) -> list[str]:
     share, outside = float(facts["border_lost_share"] or 0), int(facts["towers_outside"] or 0)
     said = (
         f"{facts['towers_in_zones']} towers stand in the zones and {outside} beyond (border "
-        f"{facts['border']})."
+        f"{_spaced(str(facts['border']))})."
     )
     if share == 0:
         said += " All visits at those in the zones count there, also of people just outside."

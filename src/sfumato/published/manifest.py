@@ -22,7 +22,6 @@ from pydantic import (
 )
 
 from sfumato.model.folded import FoldedGrid
-from sfumato.model.rounding import percent
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.about import About
 
@@ -262,10 +261,9 @@ class TotalFacts(_Part):
     coverage: float = Field(description="Share of cases in which the true sum lies in between.")
 
     def words(self) -> str:
-        return (
-            f"{self.value:,.0f} in all; in {percent(self.coverage)} of cases the true sum is "
-            f"between {self.lower:,.0f} and {self.upper:,.0f}"
-        )
+        from sfumato.published.estimate import Estimate  # which loads more than a manifest needs
+
+        return str(Estimate(self.value, self.lower, self.upper, self.coverage))
 
 
 class PosteriorFacts(_Part):

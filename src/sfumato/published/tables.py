@@ -377,7 +377,7 @@ def _interval(manifest: Manifest) -> str:
         "before you rank places. The interval of a sum or a difference is not the sum of "
         "intervals, because errors of neighbouring places and hours hang together."
         + (f" That of each slot's sum is in {CITY_TABLE}." if manifest.kind == "stream" else "")
-        + ("" if manifest.total is None else f" The counts are {manifest.total.words()}.")
+        + ("" if manifest.total is None else f" All counts together are {manifest.total.words()}.")
     )
 
 

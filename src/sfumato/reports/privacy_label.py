@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from sfumato.model.rounding import rounded_up
 from sfumato.model.time_grid import MICROSECONDS, zone
+from sfumato.published.estimate import Estimate
 
 Words = dict[str, Any]
 
@@ -126,10 +127,9 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
     if coverage is not None:
         row("interval", fill(label["interval_value"], percent=figure(100 * coverage)))
     total = {key: _number(value) for key, value in _part(manifest, "total").items()}
-    if total.get("value") is not None:
-        said = {key: f"{value or 0:,.0f}" for key, value in total.items()}
-        percent = figure(100 * (total.get("coverage") or 0.0))
-        row("total", fill(label["total_value"], **said, percent=percent))
+    ends = [total.get(key) for key in ("lower", "upper", "coverage")]
+    value = total.get("value")
+    row("total", None if value is None else str(Estimate(value, *ends)))
     row("median", label["median_value"] if scheme.get("median") else None)
     row("date", str(release.get("reserved_at") or "")[:10] or None)
     software = manifest.get("software")

@@ -66,6 +66,8 @@ _LINES = {"true": ("#222222", "-"), "published": ("#b3261e", ":"), "guess": ("#1
 def draw(results: dict[str, Any]) -> bytes:
     """One person's fixes, the error of each guess, and how many are recognised."""
     figure = canvas((13.0, 4.4))
+    from matplotlib import ticker  # canvas said where it is not there
+
     track, errors, linked = figure.subplots(1, 3, width_ratios=[4, 4, 3])
     for name, (colour, style) in _LINES.items():
         x, y = results["shown"][name]
@@ -79,6 +81,9 @@ def draw(results: dict[str, Any]) -> bytes:
         errors.plot(found, list(held), mark, ms=9, mew=2, color="#5f7d95", label=key)
     errors.axvline(results["noise_m"], color="black", lw=1, label="expected noise")
     errors.set(xscale="log", xlabel="error, m", title="Where people were")
+    errors.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+    errors.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    errors.xaxis.set_minor_formatter(ticker.NullFormatter())
     errors.invert_yaxis()
     errors.tick_params(axis="y", labelsize=7)
     errors.legend(frameon=False, fontsize=8)
