@@ -179,13 +179,21 @@ class Advantage:
 
 
 def advantage(scores: Floats, asked: Questions) -> Advantage:
-    """Of one adversary's scores; a score that is not a number says nothing: the lowest."""
+    """Of one adversary's scores."""
+    return pooled([(decided(scores, asked), asked.answer)])
+
+
+def decided(scores: Floats, asked: Questions) -> NDArray[np.bool_]:
+    """Yes or no; each half by the threshold that served best on the other half.
+
+    A score that is not a number says nothing: it is the lowest.
+    """
     scores = np.where(np.isnan(scores), -np.inf, scores)
     yes = np.zeros(len(asked), np.bool_)
     for half in (False, True):
         learn, judge = asked.half == half, asked.half != half
         yes[judge] = scores[judge] >= _threshold(scores[learn], asked.answer[learn])
-    return pooled([(yes, asked.answer)])
+    return yes
 
 
 def pooled(told: Sequence[tuple[NDArray[np.bool_], NDArray[np.bool_]]]) -> Advantage:

@@ -1,0 +1,380 @@
+"""The thesis: perturbing the density itself wins. Every approach on one table.
+
+The 2,000 ranges of `sfumato.lab.queries` (discs of 0.5 to 3 km, 1 to 48 hours) are answered by
+
+1. *anonymised answers*: exact under an auditor that decides from the questions alone, and
+   perturbed one by one or as a batch;
+2. *anonymised records*: Never Walk Alone, k^m-anonymity on (place, time) items, made-up people;
+3. *anonymised density*: suppression below k, `paris`, `bayes`.
+
+Where there is noise, it has one epsilon for a whole record. Beside the error of each stands what
+the question of `sfumato.attacks.anonymised.visited` gets from it: for people in the data, and for
+people who are not.
+
+Records of the second approach are made for positions on a clock or for sets: they do not say how
+many visits there were. So that this does not decide the comparison, the exact number of visits in
+every hour is given to both (which neither would publish), and their densities are scaled to it.
+Suppressed counts are taken for 0. A refused answer is an error of 1.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.attacks.anonymised.groups import as_floats
+from sfumato.attacks.anonymised.records import density_of_items, from_items
+from sfumato.attacks.anonymised.visited import (
+    Advantage,
+    Floats,
+    Ints,
+    Questions,
+    Visited,
+    allowed,
+    decided,
+    density_of_paths,
+    draw_questions,
+    from_answers,
+    from_table,
+    from_traces,
+    pooled,
+)
+from sfumato.lab.chapter.towns import Town
+from sfumato.lab.queries.errors import (
+    BATCH,
+    CLIPPED,
+    SMALL_CLIP,
+    Answers,
+    Setting,
+    Told,
+    answered_by,
+)
+from sfumato.lab.queries.ground import LEAST
+from sfumato.model.compiled import compiled
+from sfumato.queries.pricing import HALF_WIDTH
+from sfumato.queries.question import Question
+from sfumato.syntactic.auditor import Auditor, Rule
+from sfumato.syntactic.hierarchy import Times, halved, items_tree
+from sfumato.syntactic.k_anonymity import Rows
+from sfumato.syntactic.km import global_km
+from sfumato.syntactic.never_walk_alone import cluster_paths, translate
+from sfumato.syntactic.published import Areas, Items
+from sfumato.syntactic.truth import Visits
+
+EVERYBODY, POINTS = "knows everybody else", "knows 4 points"
+K, TUBE_M, M = 5, 2_000.0, 2
+"""Of suppression, Never Walk Alone (the chapter's tube) and k^m."""
+AUDIT_LEAST = 20
+"""Pairs of place and slot of the smallest region whose count may follow from answers."""
+ANSWERS, RECORDS, DENSITY = "1 answers", "2 records", "3 density"
+AUDITED, NWA, KM = "audited, exact", f"Never Walk Alone, k {K}", f"k^m, k {K}, m {M}"
+INDEPENDENT, TOGETHER = "perturbed one by one", "perturbed as a batch"
+SUPPRESSED, PARIS, BAYES = f"suppression below {K}", "paris", "bayes"
+Score = tuple[str, Callable[[Questions, Visited, bool], Floats]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Published:
+    """Answers to the ranges (NaN: refused), and how each adversary scores questions."""
+
+    answers: Floats
+    scores: Sequence[Score]
+    remark: str = ""
+
+
+@dataclass(eq=False)
+class Stand:
+    """A town, the ranges, and what all methods share."""
+
+    town: Town
+    questions: list[Question]
+    known: Answers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.known = _Clipped(self.town, self.questions)
+
+    @property
+    def hours(self) -> Floats:
+        """Visits of every slot."""
+        return np.asarray(self.town.inside.counts().sum(axis=0), np.float64)
+
+    def by_table(self, table: Floats, least: int | None = None) -> Score:
+        """Who knows everybody else reads a density."""
+        held = self.town.inside
+        return EVERYBODY, lambda asked, _, inside: from_table(
+            table, held, asked, inside=inside, least=least
+        )
+
+    def sums(self, table: Floats) -> Floats:
+        """Answers from a density."""
+        return np.asarray(self.known.rows.sums(table), np.float64)
+
+    def scaled(self, table: Floats) -> Floats:
+        """A density with the exact number of visits in every hour."""
+        return np.asarray(table * (self.hours / np.maximum(table.sum(axis=0), 1e-9)))
+
+
+class _Clipped(Answers):
+    """Counted in one pass: each person at most so many times in each range."""
+
+    def __init__(self, town: Town, questions: Sequence[Question]) -> None:
+        super().__init__(town.ground, questions)
+        self._town = town
+
+    def clipped(self, clip: int) -> NDArray[np.int64]:
+        if clip not in self._clipped:
+            held, rows = self._town.inside, self.rows
+            of_place = rows.places.tocsc()
+            member = np.ascontiguousarray(rows.slots.astype(np.bool_))
+            self._clipped[clip] = _clipped_sums(
+                *(held.starts, held.place, held.slot),
+                *(of_place.indptr.astype(np.int64), of_place.indices.astype(np.int64)),
+                *(member, np.minimum(clip, rows.slot_counts).astype(np.int64)),
+            )
+        return self._clipped[clip]
+
+
+@compiled
+def _clipped_sums(
+    starts: Ints,
+    place: Ints,
+    slot: Ints,
+    first: Ints,
+    ranges: Ints,
+    member: NDArray[np.bool_],
+    clip: Ints,
+) -> Ints:
+    found = np.zeros(clip.size, np.int64)
+    own, touched = np.zeros(clip.size, np.int64), np.empty(clip.size, np.int64)
+    for person in range(starts.size - 1):
+        many = 0
+        for at in range(starts[person], starts[person + 1]):
+            for one in range(first[place[at]], first[place[at] + 1]):
+                number = ranges[one]
+                if member[number, slot[at]]:
+                    if own[number] == 0:
+                        touched[many] = number
+                        many += 1
+                    own[number] += 1
+        for one in range(many):
+            found[touched[one]] += min(own[touched[one]], clip[touched[one]])
+            own[touched[one]] = 0
+    return found
+
+
+def audited(stand: Stand) -> Published:
+    """Exact, or refused from the questions alone; one after the other."""
+    held = stand.town.inside
+    truth = Visits(held.user, held.place, held.slot)
+    frame = stand.town.ground.frame
+    auditor = Auditor(frame, truth, rule=Rule.SIMULATABLE, least=AUDIT_LEAST)
+    told = [auditor.answer(question) for question in stand.questions]
+    answers = np.array([np.nan if one is None else one for one in told], np.float64)
+    return _of_answers(stand, answers, stand.known.truth, np.zeros(answers.size), None)
+
+
+def perturbed(stand: Stand, method: str, setting: Setting) -> Published:
+    """Noise on every answer, from one epsilon for all."""
+    told: Told = answered_by(method, setting, stand.known, len(stand.questions))
+    assert told.ends is not None
+    assert told.bounded is not None
+    sd = (told.ends[1] - told.ends[0]) / (2 * HALF_WIDTH)
+    clip = SMALL_CLIP if method == CLIPPED else None
+    return _of_answers(stand, told.values, told.bounded, sd, clip)
+
+
+def _of_answers(
+    stand: Stand, answers: Floats, exact: Floats, sd: Floats, clip: int | None
+) -> Published:
+    rows, held = stand.known.rows, stand.town.inside
+
+    def score(asked: Questions, _: Visited, inside: bool) -> Floats:
+        return from_answers(answers, exact, sd, rows, held, asked, clip=clip, inside=inside)
+
+    refused = int(np.isnan(answers).sum())
+    return Published(answers, [(EVERYBODY, score)], f"{refused} refused" if refused else "")
+
+
+def never_walk_alone(stand: Stand, seed: int) -> Published:
+    """Positions on the clock, clustered and moved; who is in the trash is left out."""
+    from sfumato.syntactic.people import on_clock
+
+    town = stand.town
+    clock = on_clock(town.held, town.centres, town.slots)
+    found = cluster_paths(clock.at, K, seed=seed)
+    moved, metres = translate(clock.at, found.cluster, found.clusters, TUBE_M)
+    table = stand.scaled(density_of_paths(moved, town.centres))
+    scale = TUBE_M / 4  # half of what a point may be from its cluster's middle
+    near = partial(from_traces, moved, town.centres, scale_m=scale)
+    left_out = 1 - len(moved) / len(town.held)
+    remark = (
+        f"{left_out:.1%} left out, {clock.interpolated:.0%} interpolated, moved {metres:,.0f} m"
+    )
+    scores = [(POINTS, lambda asked, *_: near(asked)), stand.by_table(table)]
+    return Published(stand.sums(table), scores, remark)
+
+
+def km(stand: Stand) -> Published:
+    """Sets of (place, time) items, generalised for everybody alike."""
+    town = stand.town
+    held, slots = town.held, town.slots
+    items = items_tree(halved(town.centres, town.places.ids.tolist()), Times.of(town.ground.grid))
+    rows = Rows.of(held.person, held.place.astype(np.int64) * slots + held.slot, len(held))
+    space = halved(town.centres, town.places.ids.tolist())
+    told = rows.mapped(global_km(rows, K, M, items.tree))
+    nodes, area = np.unique(items.area[told.items], return_inverse=True)
+    covers = Areas.of([""] * nodes.size, *space.cover_pairs(nodes))
+    published = Items(
+        told.offsets,
+        area.astype(np.int32),
+        items.first[told.items].astype(np.int32),
+        items.last[told.items].astype(np.int32),
+        covers,
+    )
+    table = stand.scaled(density_of_items(published, *town.ground.shape))
+    size = np.diff(covers.offsets)[area]
+    hours = items.last[told.items] - items.first[told.items] + 1
+    remark = f"an item covers {np.median(size):.0f} places and {np.median(hours):.0f} h"
+    fit = partial(from_items, published, town.inside.places)
+    scores = [(POINTS, lambda asked, *_: fit(asked)), stand.by_table(table)]
+    return Published(stand.sums(table), scores, remark)
+
+
+def suppressed(stand: Stand) -> Published:
+    """Counts of at least k."""
+    counts = stand.town.inside.counts()
+    hidden = np.where(counts < K, -1, counts)
+    table = np.maximum(hidden, 0).astype(np.float64)
+    share = float((hidden < 0).mean())
+    score = stand.by_table(as_floats(hidden), K)
+    return Published(stand.sums(table), [score], f"{share:.0%} of counts left out")
+
+
+def cube(stand: Stand, scheme: str, setting: Setting) -> Published:
+    """A density through the wall."""
+    table = setting.cube(scheme)
+    return Published(stand.sums(table), [stand.by_table(table)])
+
+
+FREE: Mapping[str, tuple[str, Callable[[Stand], Published]]] = {
+    AUDITED: (ANSWERS, audited),
+    NWA: (RECORDS, partial(never_walk_alone, seed=1)),
+    KM: (RECORDS, km),
+    SUPPRESSED: (DENSITY, suppressed),
+}
+"""Without an epsilon."""
+PAID: Mapping[str, tuple[str, Callable[[Stand, Setting], Published]]] = {
+    INDEPENDENT: (ANSWERS, lambda stand, setting: perturbed(stand, CLIPPED, setting)),
+    TOGETHER: (ANSWERS, lambda stand, setting: perturbed(stand, BATCH, setting)),
+    PARIS: (DENSITY, lambda stand, setting: cube(stand, "paris", setting)),
+    BAYES: (DENSITY, lambda stand, setting: cube(stand, "bayes", setting)),
+}
+METHODS = (*FREE, *PAID)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One method on one town: error, and what the question gets from it."""
+
+    town: str
+    approach: str
+    method: str
+    epsilon: float | None
+    draws: int
+    mre: float
+    mre_low: float
+    mre_high: float
+    inside: dict[str, Advantage]
+    """By adversary, of people in the data."""
+    outside: dict[str, Advantage]
+    """Of people who are not."""
+    allowed: float | None
+    remark: str
+    cpu: float
+
+    @property
+    def worst(self) -> Advantage:
+        """Of the stronger adversary."""
+        return max(self.inside.values(), key=lambda one: one.value)
+
+
+def range_error(found: Floats, truth: Floats) -> float:
+    """Mean relative error of ranges with a few visits; a refusal is an error of 1."""
+    many = truth >= LEAST
+    error = np.abs(np.where(np.isnan(found), 0.0, found) - truth)[many] / truth[many]
+    return float(np.where(np.isnan(found[many]), 1.0, error).mean())
+
+
+def thesis_rows(
+    town: Town,
+    *,
+    ranges: int,
+    epsilons: Sequence[float],
+    draws: int,
+    targets: int,
+    seed: int,
+    methods: Sequence[str] = METHODS,
+    tell: Callable[[str, float], None] = lambda _what, _share: None,
+) -> Iterator[Row]:
+    """Every method; where there is noise, at every epsilon in every draw."""
+    stand = Stand(town, town.ground.ranges(ranges, seed))
+    truth = stand.known.truth
+    asked = [
+        (draw_questions(town.inside, targets, seed=seed + d), draw_questions(
+            town.outside, targets, seed=seed + d))
+        for d in range(draws)
+    ]  # fmt: skip
+    wanted: list[tuple[str, str, float | None]] = [
+        *((name, FREE[name][0], None) for name in methods if name in FREE),
+        *((name, PAID[name][0], e) for name in methods if name in PAID for e in epsilons),
+    ]
+    for number, (name, approach, epsilon) in enumerate(wanted):
+        tell(f"{town.name}: {name}", number / len(wanted))
+        start = time.process_time()
+        errors, told, remark = [], _Told(), ""
+        for draw in range(draws if epsilon is not None else 1):
+            if epsilon is None:
+                made = FREE[name][1](stand)
+            else:
+                setting = Setting(town.ground, stand.questions, epsilon, 1_000 * seed + draw)
+                made = PAID[name][1](stand, setting)
+            errors.append(range_error(made.answers, truth))
+            remark = made.remark
+            told.add(made, asked[draw], town)
+        yield Row(
+            town.name,
+            approach,
+            name,
+            epsilon,
+            len(errors),
+            float(np.mean(errors)),
+            min(errors),
+            max(errors),
+            told.advantages(True),
+            told.advantages(False),
+            None if epsilon is None else allowed(epsilon, town.ground.delta),
+            remark,
+            time.process_time() - start,
+        )
+
+
+class _Told:
+    """What adversaries said in all draws."""
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[str, bool], list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]] = {}
+
+    def add(self, made: Published, asked: tuple[Questions, Questions], town: Town) -> None:
+        for name, score in made.scores:
+            for inside, questions in zip((True, False), asked, strict=True):
+                of = town.inside if inside else town.outside
+                yes = decided(score(questions, of, inside), questions)
+                self._said.setdefault((name, inside), []).append((yes, questions.answer))
+
+    def advantages(self, inside: bool) -> dict[str, Advantage]:
+        return {name: pooled(said) for (name, of), said in self._said.items() if of == inside}
