@@ -110,9 +110,9 @@ def cluster_paths(
     corner = at.min(axis=(0, 1)), at.max(axis=(0, 1))
     diagonal = float(np.hypot(*(corner[1] - corner[0]).astype(np.float64)))
     tried = np.unique(np.linspace(0, len(parts) - 1, TRIED).astype(int))
-    radius = _radius(
-        [squared_distances(rows[parts[one]]) for one in tried], first[tried], k, trash, diagonal
-    )
+    known = [squared_distances(rows[parts[one]]) for one in tried]
+    radius = smallest_radius(known, first[tried], k, trash, max(FIRST * diagonal, 1.0))
+    del known
     while True:
         cluster, clusters = _all_parts(rows, parts, first, k, radius, threads, progress)
         if (cluster < 0).sum() <= trash * len(at):
@@ -120,15 +120,24 @@ def cluster_paths(
         radius *= RELAX
 
 
-def _radius(known: list[Squares], first: Ints, k: int, trash: float, diagonal_m: float) -> float:
-    """A radius that leaves few enough people of these parts in the trash."""
+def smallest_radius(
+    known: list[Squares], first: Ints, k: int, trash: float, radius: float
+) -> float:
+    """A radius that leaves few enough people of these parts in the trash.
+
+    Args:
+        known: Squared distances of all pairs of each part.
+        first: The first pivot of each.
+        k: Fewest in a cluster.
+        trash: Largest share in none.
+        radius: Where to begin.
+    """
     people = sum(len(one) for one in known)
 
     def enough(radius_m: float) -> bool:
-        labels = [_greedy(one, k, radius_m**2, at)[0] for one, at in zip(known, first, strict=True)]
+        labels = [greedy(one, k, radius_m**2, at)[0] for one, at in zip(known, first, strict=True)]
         return bool(sum(int((label < 0).sum()) for label in labels) <= trash * people)
 
-    radius = max(FIRST * diagonal_m, 1.0)
     while not enough(radius):
         radius *= GROWTH
     low = radius / GROWTH
@@ -150,7 +159,7 @@ def _all_parts(
     """The clusters of every part, numbered through."""
 
     def one(number: int) -> tuple[Ints, int]:
-        return _greedy(squared_distances(rows[parts[number]]), k, radius**2, first[number])
+        return greedy(squared_distances(rows[parts[number]]), k, radius**2, first[number])
 
     cluster = np.full(len(rows), -1, np.int64)
     clusters = 0
@@ -203,7 +212,7 @@ def partition(rows: Metres, block: int, k: int) -> list[Ints]:
 
 
 @compiled
-def _greedy(squares: Squares, k: int, limit: float, first: int) -> tuple[Ints, int]:
+def greedy(squares: Squares, k: int, limit: float, first: int) -> tuple[Ints, int]:
     """Clusters of one part from all pairs' squared distances; -1 is the trash."""
     people = squares.shape[0]
     label = np.full(people, -1, np.int64)

@@ -363,15 +363,14 @@ def write_internal(
     return own
 
 
-def read_anonymised(folder: str | os.PathLike[str]) -> Published:
-    """A folder that `anonymise` wrote; every file is checked against its digest.
+def read_manifest(where: Path) -> dict[str, Any]:
+    """The manifest of a folder that `anonymise` wrote.
 
     Raises:
-        InputError: It is no such folder, or was altered.
+        InputError: It is no such folder.
     """
-    where = Path(folder)
     try:
-        manifest = json.loads((where / MANIFEST_NAME).read_text("utf-8"))
+        manifest: dict[str, Any] = json.loads((where / MANIFEST_NAME).read_text("utf-8"))
         right = manifest["kind"] == KIND and manifest["table"] in TABLES
     except (OSError, ValueError, KeyError, TypeError):
         right = False
@@ -381,6 +380,17 @@ def read_anonymised(folder: str | os.PathLike[str]) -> Published:
             file=str(where),
             remedy="Give a folder that `sfumato anonymise` wrote.",
         )
+    return manifest
+
+
+def read_anonymised(folder: str | os.PathLike[str]) -> Published:
+    """A folder that `anonymise` wrote; every file is checked against its digest.
+
+    Raises:
+        InputError: It is no such folder, or was altered.
+    """
+    where = Path(folder)
+    manifest = read_manifest(where)
     for name, digest in manifest["files"].items():
         if not (where / name).is_file() or _digest(where / name) != digest:
             raise InputError(
