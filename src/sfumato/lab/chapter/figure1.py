@@ -145,13 +145,14 @@ class Walked:
     def density_error(self) -> tuple[float, float, float]:
         """Of points by 500 m square: half the L1 distance of shares, the MRE and what is lost.
 
-        The MRE is of squares with ten points or more before.
+        The MRE is of squares with ten points or more before, or of the busiest where there are
+        none.
         """
         before, after = (self._squares(points) for points in (self.trips.at, self.after))
         keys = sorted(before | after)
         a = np.array([before.get(key, 0) for key in keys], float)
         b = np.array([after.get(key, 0) for key in keys], float)
-        busy = a >= 10
+        busy = a >= min(10, a.max())
         apart = 0.5 * np.abs(a / a.sum() - b / b.sum()).sum()
         lost = float((b[busy] == 0).mean())
         return float(apart), float((np.abs(b - a)[busy] / a[busy]).mean()), lost

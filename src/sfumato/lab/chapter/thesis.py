@@ -2,9 +2,10 @@
 
 The 2,000 ranges of `sfumato.lab.queries` (discs of 0.5 to 3 km, 1 to 48 hours) are answered by
 
-1. *anonymised answers*: exact under an auditor that decides from the questions alone, and
-   perturbed one by one or as a batch;
-2. *anonymised records*: Never Walk Alone, k^m-anonymity on (place, time) items, made-up people;
+1. *anonymised answers*: exact where enough people are in a range, or under an auditor that
+   decides from the questions alone; and perturbed one by one or as a batch;
+2. *anonymised records*: Never Walk Alone, k^m-anonymity on (place, time) items for everybody alike
+   and in parts, k-anonymity by generalisation;
 3. *anonymised density*: suppression below k, `paris`, `bayes`.
 
 Where there is noise, it has one epsilon for a whole record. Beside the error of each stands what
@@ -59,20 +60,25 @@ from sfumato.model.compiled import compiled
 from sfumato.queries.pricing import HALF_WIDTH
 from sfumato.queries.question import Question
 from sfumato.syntactic.auditor import Auditor, Rule
-from sfumato.syntactic.hierarchy import Times, halved, items_tree
-from sfumato.syntactic.k_anonymity import Rows
-from sfumato.syntactic.km import global_km
-from sfumato.syntactic.never_walk_alone import cluster_paths, translate
-from sfumato.syntactic.published import Areas, Items
+from sfumato.syntactic.hierarchy import halved
+from sfumato.syntactic.methods import Task
+from sfumato.syntactic.people import plane_of
+from sfumato.syntactic.published import Items, Paths
+from sfumato.syntactic.registry import METHODS as REGISTRY
+from sfumato.syntactic.registry import settings_of
 from sfumato.syntactic.truth import Visits
 
 EVERYBODY, POINTS = "knows everybody else", "knows 4 points"
 K, TUBE_M, M = 5, 2_000.0, 2
 """Of suppression, Never Walk Alone (the chapter's tube) and k^m."""
-AUDIT_LEAST = 20
-"""Pairs of place and slot of the smallest region whose count may follow from answers."""
+AUDIT_LEAST, AUDIT_MOST = 20, 120
+"""Pairs of place and slot of the smallest region whose count may follow from answers; and how many
+discs are audited. The row space of discs that lie anyhow grows quickly: 100 of them take 0.04
+CPU-seconds, 150 take 2, 200 more than a minute (300 towers). Later ones are refused."""
 ANSWERS, RECORDS, DENSITY = "1 answers", "2 records", "3 density"
-AUDITED, NWA, KM = "audited, exact", f"Never Walk Alone, k {K}", f"k^m, k {K}, m {M}"
+THRESHOLD, AUDITED = f"exact, {K} people or more", "audited, exact"
+NWA, KM, KM_LOCAL = f"Never Walk Alone, k {K}", f"k^m, k {K}, m {M}", f"k^m in parts, k {K}, m {M}"
+K_ANONYMOUS = f"k-anonymity by generalisation, k {K}"
 INDEPENDENT, TOGETHER = "perturbed one by one", "perturbed as a batch"
 SUPPRESSED, PARIS, BAYES = f"suppression below {K}", "paris", "bayes"
 Score = tuple[str, Callable[[Questions, Visited, bool], Floats]]
@@ -167,14 +173,24 @@ def _clipped_sums(
     return found
 
 
+def threshold(stand: Stand) -> Published:
+    """Exact where k different people are in the range: an auditor of support alone."""
+    held = stand.town.inside
+    truth = Visits(held.user, held.place, held.slot)
+    people = truth.people(stand.questions, stand.town.ground.frame, K)
+    answers = np.where(people >= K, stand.known.truth, np.nan)
+    return _of_answers(stand, answers, stand.known.truth, np.zeros(answers.size), None)
+
+
 def audited(stand: Stand) -> Published:
-    """Exact, or refused from the questions alone; one after the other."""
+    """Exact, or refused from the questions alone; one after the other, as far as it can go."""
     held = stand.town.inside
     truth = Visits(held.user, held.place, held.slot)
     frame = stand.town.ground.frame
     auditor = Auditor(frame, truth, rule=Rule.SIMULATABLE, least=AUDIT_LEAST)
-    told = [auditor.answer(question) for question in stand.questions]
-    answers = np.array([np.nan if one is None else one for one in told], np.float64)
+    told = [auditor.answer(question) for question in stand.questions[:AUDIT_MOST]]
+    answers = np.full(len(stand.questions), np.nan)
+    answers[: len(told)] = [np.nan if one is None else one for one in told]
     return _of_answers(stand, answers, stand.known.truth, np.zeros(answers.size), None)
 
 
@@ -200,48 +216,36 @@ def _of_answers(
     return Published(answers, [(EVERYBODY, score)], f"{refused} refused" if refused else "")
 
 
-def never_walk_alone(stand: Stand, seed: int) -> Published:
-    """Positions on the clock, clustered and moved; who is in the trash is left out."""
-    from sfumato.syntactic.people import on_clock
-
+def records(stand: Stand, method: str, **settings: object) -> Published:
+    """Records by a method of the other door, read as anybody could."""
     town = stand.town
-    clock = on_clock(town.held, town.centres, town.slots)
-    found = cluster_paths(clock.at, K, seed=seed)
-    moved, metres = translate(clock.at, found.cluster, found.clusters, TUBE_M)
-    table = stand.scaled(density_of_paths(moved, town.centres))
-    scale = TUBE_M / 4  # half of what a point may be from its cluster's middle
-    near = partial(from_traces, moved, town.centres, scale_m=scale)
-    left_out = 1 - len(moved) / len(town.held)
-    remark = (
-        f"{left_out:.1%} left out, {clock.interpolated:.0%} interpolated, moved {metres:,.0f} m"
+    plane, _ = plane_of(town.places)
+    task = Task(
+        *(town.held, town.places, town.ground.grid, plane, town.centres),
+        space=halved(town.centres, town.places.ids.tolist()),
+        k=K,
+        settings=settings_of(method, settings),
+        rng=np.random.default_rng(1),
     )
-    scores = [(POINTS, lambda asked, *_: near(asked)), stand.by_table(table)]
-    return Published(stand.sums(table), scores, remark)
-
-
-def km(stand: Stand) -> Published:
-    """Sets of (place, time) items, generalised for everybody alike."""
-    town = stand.town
-    held, slots = town.held, town.slots
-    items = items_tree(halved(town.centres, town.places.ids.tolist()), Times.of(town.ground.grid))
-    rows = Rows.of(held.person, held.place.astype(np.int64) * slots + held.slot, len(held))
-    space = halved(town.centres, town.places.ids.tolist())
-    told = rows.mapped(global_km(rows, K, M, items.tree))
-    nodes, area = np.unique(items.area[told.items], return_inverse=True)
-    covers = Areas.of([""] * nodes.size, *space.cover_pairs(nodes))
-    published = Items(
-        told.offsets,
-        area.astype(np.int32),
-        items.first[told.items].astype(np.int32),
-        items.last[told.items].astype(np.int32),
-        covers,
-    )
-    table = stand.scaled(density_of_items(published, *town.ground.shape))
-    size = np.diff(covers.offsets)[area]
-    hours = items.last[told.items] - items.first[told.items] + 1
-    remark = f"an item covers {np.median(size):.0f} places and {np.median(hours):.0f} h"
-    fit = partial(from_items, published, town.inside.places)
-    scores = [(POINTS, lambda asked, *_: fit(asked)), stand.by_table(table)]
+    made = REGISTRY[method].run(task)
+    remark = f"{1 - len(made.who) / len(town.held):.1%} left out"
+    score: Callable[[Questions], Floats]
+    if isinstance(made.table, Paths):
+        at = np.stack((made.table.lon, made.table.lat), axis=-1)
+        metres = plane.to_metres(at.reshape(-1, 2)).reshape(at.shape).astype(np.float32)
+        table = density_of_paths(metres, town.centres)
+        # Half of what a point may be from its cluster's middle.
+        score = partial(from_traces, metres, town.centres, scale_m=TUBE_M / 4)
+        remark += f", moved {made.figures['mean_translation_m']:,.0f} m on average"
+    else:
+        assert isinstance(made.table, Items)
+        table = density_of_items(made.table, *town.ground.shape)
+        score = partial(from_items, made.table, town.inside.places)
+        size = np.diff(made.table.areas.offsets)[made.table.area]
+        hours = made.table.last - made.table.first + 1
+        remark += f", an item covers {np.median(size):.0f} places and {np.median(hours):.0f} h"
+    table = stand.scaled(table)
+    scores: list[Score] = [(POINTS, lambda asked, *_: score(asked)), stand.by_table(table)]
     return Published(stand.sums(table), scores, remark)
 
 
@@ -262,9 +266,12 @@ def cube(stand: Stand, scheme: str, setting: Setting) -> Published:
 
 
 FREE: Mapping[str, tuple[str, Callable[[Stand], Published]]] = {
+    THRESHOLD: (ANSWERS, threshold),
     AUDITED: (ANSWERS, audited),
-    NWA: (RECORDS, partial(never_walk_alone, seed=1)),
-    KM: (RECORDS, km),
+    NWA: (RECORDS, partial(records, method="never-walk-alone", delta=TUBE_M)),
+    KM: (RECORDS, partial(records, method="km", m=M)),
+    KM_LOCAL: (RECORDS, partial(records, method="km-local", m=M)),
+    K_ANONYMOUS: (RECORDS, partial(records, method="generalise")),
     SUPPRESSED: (DENSITY, suppressed),
 }
 """Without an epsilon."""
