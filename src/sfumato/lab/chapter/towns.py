@@ -137,9 +137,7 @@ def _town(
     ground = Ground(len(kept), RememberingSource(source), grid, layout, seed)
     centres = plane_of(places)[1]
     shape = len(places), grid.slots
-    return Town(
-        name, ground, held, visited(held, *shape), visited(left, *shape), places, centres
-    )
+    return Town(name, ground, held, visited(held, *shape), visited(left, *shape), places, centres)
 
 
 def visited(held: Held, places: int, slots: int) -> Visited:
