@@ -137,7 +137,10 @@ METHODS: Mapping[str, Method] = {
     "p-confidentiality": Method(
         "places grouped around sensitive ones; dwell times withheld",
         run_p_confidentiality,
-        {"p": Setting(0.2, "largest probability that a stop was sensitive", 0.001, 0.999)},
+        {
+            "p": Setting(0.2, "largest probability that a stop was sensitive", 0.001, 0.999),
+            "paths": Setting("simple", "simple paths, or any walk", words=("simple", "any")),
+        },
         needs_k=False,
         needs_map=True,
     ),
