@@ -137,13 +137,12 @@ def test_nobody_walks_alone() -> None:
         if len(clock.at) < k:
             continue
         found = cluster_paths(clock.at, k, trash=0.3, block=8 if seed % 4 else 64, seed=seed)
-        translate(clock.at, found.cluster, found.clusters, delta)
-        made = clock.at[found.cluster >= 0]
+        made, _ = translate(clock.at, found.cluster, found.clusters, delta)
         records = [[(float(x), float(y)) for x, y in one] for one in made]
         assert by_hand.k_delta_anonymous(records, k, delta)
         assert len(made) >= 0.7 * len(clock.at)
         if len(made):
-            least, wide = widest(clock.at, found.cluster)
+            least, wide = widest(made, found.cluster[found.cluster >= 0])
             assert least >= k
             assert wide <= delta + 1e-3
         if delta == 0:

@@ -21,7 +21,7 @@ from sfumato.syntactic import confidentiality, words
 from sfumato.syntactic.hierarchy import ItemTree, Times, Tree, items_tree
 from sfumato.syntactic.k_anonymity import Rows, choose_level, identical, small_groups, suppress
 from sfumato.syntactic.km import Tell, distance_km, global_km, local_km, rare_sets
-from sfumato.syntactic.never_walk_alone import cluster_paths, translate, widest
+from sfumato.syntactic.never_walk_alone import cluster_paths, translate_in_place, widest
 from sfumato.syntactic.people import Held, enough_people, on_clock
 from sfumato.syntactic.probabilistic import Law, judge, probabilistic_km
 from sfumato.syntactic.published import Areas, Items, Paths, Promise, Table
@@ -147,7 +147,7 @@ def run_never_walk_alone(task: Task) -> Outcome:
         progress=lambda share: task.tell("clustering trajectories", share),
     )
     delta = float(task.settings["delta"])
-    mean = translate(clock.at, found.cluster, found.clusters, delta)
+    mean = translate_in_place(clock.at, found.cluster, found.clusters, delta)
     least, wide = widest(clock.at, found.cluster)
     kept = task.mixed(np.flatnonzero(found.cluster >= 0))
     facts = {

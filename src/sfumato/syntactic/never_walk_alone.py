@@ -259,7 +259,17 @@ def greedy(squares: Squares, k: int, limit: float, first: int) -> tuple[Ints, in
     return label, clusters
 
 
-def translate(at: Metres, cluster: Ints, clusters: int, delta_m: float) -> float:
+def translate(at: Metres, cluster: Ints, clusters: int, delta_m: float) -> tuple[Metres, float]:
+    """Positions of those in clusters after they were moved, in their order, and the mean distance.
+
+    `translate_in_place` does the same without a copy.
+    """
+    moved = at.copy()
+    mean = translate_in_place(moved, cluster, clusters, delta_m)
+    return moved[cluster >= 0], mean
+
+
+def translate_in_place(at: Metres, cluster: Ints, clusters: int, delta_m: float) -> float:
     """Move everybody into their cluster's tube, in place; who is in the trash stays.
 
     Args:
