@@ -51,7 +51,7 @@ COMMANDS = {
     "combine": Entry("combine", "Put releases of several operators together.", USE),
     "report": Entry("report", "Make the offline page of releases again, and figures.", USE),
     "export": Entry("export", "Write a release as multimno or FlowKit would have.", USE),
-    "anonymise": Entry("anonymise", "Exact answers under an auditor. Not private.", OTHER),
+    "anonymise": Entry("anonymise", "Counts, traces, exact answers by rules. Not private.", OTHER),
     "evaluate": Entry("evaluate", "How good is a release? Compares with the truth.", INTERNAL),
     "attack": Entry("attack", "What an adversary makes of a release.", INTERNAL),
     "audit": Entry("audit", "Attack a scheme on made-up neighbours.", INTERNAL),

@@ -170,7 +170,12 @@ def anonymise_counts(
     )
     places = asked.places()
     matters = named_places(sensitive, places)
-    reading = {"columns": column, "tz": events_tz or tz, "time_unit": time_unit, "format": format}
+    reading: dict[str, Any] = {
+        "columns": column,
+        "tz": events_tz or tz,
+        "time_unit": time_unit,
+        "format": format,
+    }
     held = read_people(events, places, asked.slots, progress=progress, **reading)
     if internal is not None and held.drops is not None:
         internal(held.drops)
@@ -179,7 +184,7 @@ def anonymise_counts(
     table = round_counts(table, how, base, np.random.default_rng(seed))
     published = published_counts(table, hidden, totals)
     promise = words.counts(k, totals, secondary, str(how), base)
-    parameters = {"k": k, "totals": totals, "secondary": secondary and totals}
+    parameters: dict[str, Any] = {"k": k, "totals": totals, "secondary": secondary and totals}
     parameters |= {"rounding": str(how)} | ({"base": base} if how is not Rounding.NONE else {})
     write_anonymised(
         folder, promise, parameters, published, places, asked.slots, {"counted": "people"}
@@ -315,7 +320,12 @@ def anonymise_traces(
         made = ["roads between neighbouring places"] if roads == NEIGHBOURS else []
         made += [] if stops is not None else ["equal stop probabilities"]
         city = Map(read_roads(roads, places, centre), read_stops(stops, places), matters)
-    reading = {"columns": column, "tz": events_tz or tz, "time_unit": time_unit, "format": format}
+    reading: dict[str, Any] = {
+        "columns": column,
+        "tz": events_tz or tz,
+        "time_unit": time_unit,
+        "format": format,
+    }
     held = read_people(events, places, asked.slots, progress=progress, **reading)
     if internal is not None and held.drops is not None:
         internal(held.drops)

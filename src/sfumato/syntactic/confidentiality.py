@@ -10,17 +10,23 @@ the way through the group. Then
 
 which must be at most p for **every** simple path through the group between any entry and any exit.
 
-The groups here satisfy more. Take costs of places that are not sensitive (their stop mass), and
-let S be the stop mass of a group's sensitive places. If the cheapest way from any of these to any
-entry costs at least (1 - p) / p * S, then whatever walk touches the border and a sensitive place,
-simple or not, ending inside or not, pays that much: its share is at most S / (S + (1 - p) S / p)
-= p. The cheapest way is one search from all sensitive places at once (Dijkstra), so groups are
-grown to exactly that distance and checked by the same number; groups that meet become one.
+Let places that are not sensitive cost their stop mass: a path that stopped at sensitive places of
+total mass S must pay (1 - p) / p * S. That is bought by *moats*, as in the primal-dual method for
+Steiner trees (Goemans & Williamson 1995): around every sensitive place rings of places grow, each
+as wide as what the cheapest way across it costs. A simple path that visits a place inside crosses
+each ring twice, by different places. Rings grow until the place's need is paid; rings that meet
+become one, which goes on with the sum of what both still need. Rings share no place, so a path pays
+each that it crosses. All places within an outermost ring are the group. The rings are kept, and
+checked one by one (`holds`): disjoint, as wide as claimed (Dijkstra), and enough for every set of
+sensitive places.
+
+Paths that are not simple (in and out by the same road) and those that begin or end inside cross a
+ring once: with `walks` rings are paid once, twice as far out, and the promise is about every walk.
+Without it, what a record begins and ends with inside a group is withheld, and counted.
 
 Dwell times are withheld, and so are all others: entry and exit times betray how long somebody
-stayed, which tells a stop from a passage. A record that never leaves one group has no entry to
-hide behind, and is left out and counted. Map and stop probabilities are public or made; the second
-is stated.
+stayed, which tells a stop from a passage. A record that never leaves one group is left out. Map and
+stop probabilities are public or made; the second is stated.
 """
 
 from __future__ import annotations
@@ -30,21 +36,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components, dijkstra
-from scipy.spatial import Delaunay, QhullError
+from scipy.sparse.csgraph import dijkstra
+from scipy.spatial import Delaunay, QhullError, cKDTree
 
 from sfumato.errors import InputError, UsageError
 from sfumato.io.names import Role, missing, pick
 from sfumato.io.places import id_texts, load_places
 from sfumato.model.places import Places
-from sfumato.syntactic.published import Areas, Items
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 NEIGHBOURS = "neighbours"
 """Word for roads that are made: between places whose cells touch."""
 MARGIN = 1e-9
-"""Relative rounding of sums of stop masses: a border so much too near is at its distance."""
+"""Relative rounding of sums of stop masses: a ring so much too narrow is wide enough."""
 _FROM = Role("from", frozenset({"from", "source", "start", "a", "u", "from_id", "node1"}))
 _TO = Role("to", frozenset({"to", "target", "end", "b", "v", "to_id", "node2"}))
 _PLACE = Role("place", frozenset({"place", "id", "tower", "zone", "tower_id", "zone_id", "node"}))
@@ -79,15 +84,40 @@ class Map:
         return csr_array((np.maximum(price, 5e-324), (ends[:, 0], ends[:, 1])), shape=(n, n))
 
 
-def grow_groups(city: Map, p: float) -> Ints:
-    """The group of every place: groups with sensitive places are p-confidential.
+@dataclass(frozen=True, slots=True, eq=False)
+class Moat:
+    """A ring: whoever leaves `outer` from within `inner` pays at least `width` in between."""
+
+    inner: Ints
+    outer: Ints
+    width: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """For every place the smallest number in its group, and the rings that show that p holds."""
+
+    of: Ints
+    moats: tuple[Moat, ...]
+
+
+def _needs(city: Map, p: float, walks: bool) -> dict[int, float]:
+    """What the rings around each sensitive place must be wide together."""
+    once = 1.0 if walks else 0.5
+    matters = np.flatnonzero(city.sensitive & (city.stops > 0)).tolist()
+    return {one: once * (1 - p) / p * float(city.stops[one]) for one in matters}
+
+
+def grow_groups(city: Map, p: float, *, walks: bool = False) -> Groups:
+    """Groups of places under which every path is p-confidential.
 
     Args:
         city: Places, roads, stops, and which places are sensitive.
         p: Largest probability that a stop was at a sensitive place.
+        walks: Whether the promise is about every walk that leaves a group, not simple paths alone.
 
     Returns:
-        For every place the smallest number in its group; a place in no group has its own.
+        The groups; a place in no group is one of its own.
 
     Raises:
         UsageError: p is no probability.
@@ -96,7 +126,7 @@ def grow_groups(city: Map, p: float) -> Ints:
     Example:
         >>> line = np.column_stack([np.arange(8), np.arange(1, 9)])
         >>> seen = Map(line, np.ones(9), np.arange(9) == 4)
-        >>> grow_groups(seen, 0.5).tolist()
+        >>> grow_groups(seen, 0.5).of.tolist()
         [0, 1, 2, 3, 3, 3, 6, 7, 8]
     """
     if not 0 < p < 1:
@@ -107,89 +137,116 @@ def grow_groups(city: Map, p: float) -> Ints:
             remedy=f"Give `roads`, or `roads={NEIGHBOURS!r}` to make them from the places.",
         )
     costs = city.costs()
-    matters = np.flatnonzero(city.sensitive & (city.stops > 0))
-    core: Ints = np.arange(matters.size)  # which sensitive places are one group so far
-    group = np.arange(city.stops.size)
-    while True:
-        members, owners = [], []
-        for one in np.unique(core):
-            inside = _around(costs, city, matters[core == one], p)
-            members.append(inside)
-            owners.append(np.full(inside.size, one))
-        place = np.concatenate([*members, np.empty(0, np.int64)])
-        owner = np.concatenate([*owners, np.empty(0, np.int64)])
-        # Groups that share a place are one.
-        order = np.argsort(place, kind="stable")
-        again = np.flatnonzero(place[order][1:] == place[order][:-1])
-        if not again.size:
-            break
-        links = (np.ones(again.size), (owner[order][again], owner[order][again + 1]))
-        shape = (matters.size, matters.size)
-        joined = connected_components(csr_array(links, shape=shape), directed=False)[1]
-        core = np.asarray(joined[core], np.int64)
-    for inside in members:
-        group[inside] = inside.min()
-        if inside.size > city.stops.size / 2:
-            raise InputError(
-                f"p = {p:g} would make one group of {inside.size:,} of the map's "
-                f"{city.stops.size:,} places.",
-                remedy="Raise `p`, name fewer sensitive places, or take a larger map.",
-            )
-    return group
+    need = _needs(city, p, walks)
+    owner = np.full(city.stops.size, -1, np.int64)  # of every place whose rings it is in
+    owner[list(need)] = list(need)
+    whole = sum(need.values())
+    moats = []
+    while any(left > MARGIN * whole for left in need.values()):
+        for one in [n for n, left in need.items() if left > MARGIN * whole]:
+            if one not in need:  # it was met by another in this turn
+                continue
+            inner = np.flatnonzero(owner == one)
+            outer, width = _ring(costs, city, inner, need[one])
+            met = np.unique(owner[outer])
+            met = met[(met >= 0) & (met != one)]
+            if met.size:
+                need[one] += sum(need.pop(int(other)) for other in met)
+                owner[np.isin(owner, met)] = one
+                continue
+            if outer.size > city.stops.size / 2:
+                raise InputError(
+                    f"p = {p:g} would make one group of half of the map's "
+                    f"{city.stops.size:,} places.",
+                    remedy="Raise `p`, name fewer sensitive places, or take a larger map.",
+                )
+            owner[outer] = one
+            need[one] -= width
+            moats.append(Moat(inner, outer, width))
+    of = np.arange(city.stops.size)
+    for one in np.unique(owner[owner >= 0]):
+        of[owner == one] = np.flatnonzero(owner == one)[0]
+    return Groups(of, tuple(moats))
 
 
-def _around(costs: csr_array, city: Map, core: Ints, p: float) -> Ints:
-    """All places whose cheapest way from the core is too short, and their neighbours."""
-    need = (1 - p) / p * float(city.stops[core].sum()) * (1 - MARGIN)
-    far = dijkstra(costs, indices=core, min_only=True, limit=need)
-    near = np.flatnonzero(far < need)
-    rim = np.concatenate([costs.indices[costs.indptr[one] : costs.indptr[one + 1]] for one in near])
-    return np.unique(np.concatenate([near, rim]))
+def _ring(costs: csr_array, city: Map, inner: Ints, need: float) -> tuple[Ints, float]:
+    """The next ring around some places, and how wide it is: one place, or a part of the need."""
+    around = np.setdiff1d(_neighbours_of(costs, inner), inner)
+    price = np.where(city.sensitive, 0.0, city.stops)[around]
+    if not around.size:  # nothing lies beyond: no entry and no exit, nothing to pay
+        return inner, need
+    # A sixteenth of the need at least, lest places where hardly anybody stops cost a turn each.
+    width = min(need, max(float(price.min()), need / 16))
+    far = dijkstra(costs, indices=inner, min_only=True, limit=width)
+    near = np.flatnonzero(far < width * (1 - MARGIN))
+    return np.unique(np.concatenate([near, _neighbours_of(costs, near)])), width
 
 
-def worst_share(city: Map, group: Ints) -> Floats:
-    """A bound of the sensitive share on every path through every group: the fast check.
+def _neighbours_of(costs: csr_array, places: Ints) -> Ints:
+    reached = [costs.indices[costs.indptr[one] : costs.indptr[one + 1]] for one in places]
+    return np.unique(np.concatenate(reached)).astype(np.int64)
 
-    For each place that stands for its group; 0 where nothing sensitive is in it.
+
+def holds(city: Map, groups: Groups, p: float, *, walks: bool = False) -> bool:
+    """Whether the rings show that every path through every group keeps p: the fast check.
+
+    Rings share no place; crossing each costs what it claims; every sensitive place lies in one
+    group with its rings; and of every set of sensitive places the rings that any of them is in
+    pay the need of all. Rings are nested or apart, so the worst set is found from inside out.
     """
     costs = city.costs()
-    out = np.zeros(city.stops.size)
-    coo = costs.tocoo()
-    outside = np.zeros(group.size, np.bool_)
-    np.logical_or.at(outside, coo.row, group[coo.row] != group[coo.col])
-    for one in np.unique(group[city.sensitive & (city.stops > 0)]):
-        here = np.flatnonzero(group == one)
-        within = costs[here][:, here]
-        core = np.flatnonzero((city.sensitive & (city.stops > 0))[here])
-        mass = float(city.stops[here[core]].sum())
-        far = dijkstra(within, indices=core, min_only=True)
-        border = far[outside[here]]
-        out[one] = 0.0 if not border.size else mass / (mass + float(border.min()))
-    return out
+    n = city.stops.size
+    used = np.zeros(n, np.bool_)
+    # Of the sensitive places met so far: the most that any set of them is short of.
+    short = {frozenset([one]): need for one, need in _needs(city, p, walks).items()}
+    whole = sum(short.values())
+    for moat in sorted(groups.moats, key=lambda one: one.inner.size):
+        ring = np.setdiff1d(moat.outer, moat.inner)
+        if used[ring].any() or np.unique(groups.of[moat.outer]).size != 1:
+            return False
+        used[ring] = True
+        beyond = np.setdiff1d(_neighbours_of(costs, moat.outer), moat.outer)
+        if beyond.size:
+            # Only places of the ring cost anything; what lies inside is free.
+            free = costs.copy()
+            free.data = np.where(np.isin(free.indices, ring), free.data, 5e-324)
+            far = dijkstra(free, indices=moat.inner, min_only=True)
+            if far[beyond].min() < moat.width * (1 - 2 * MARGIN):
+                return False
+        inside = set(moat.inner.tolist())
+        parts = [one for one in short if one <= inside]
+        worst = [short.pop(one) for one in parts]
+        together = sum(left for left in worst if left > 0) or max(worst, default=0.0)
+        short[frozenset().union(*parts)] = together - moat.width
+    return all(left <= 2 * MARGIN * whole for left in short.values())
 
 
-def grouped_paths(offsets: Ints, place: Ints, group: Ints, hidden: NDArray[np.bool_]) -> Items:
-    """Records as the groups they pass, in order, without times; nothing of who stays in one.
+def grouped_paths(
+    offsets: Ints, place: Ints, group: Ints, hidden: NDArray[np.bool_], *, walks: bool = False
+) -> tuple[Ints, Ints, int]:
+    """Records as the groups they pass, in order, without times.
 
     Args:
         offsets: Person i has `offsets[i]:offsets[i + 1]` of `place`, in the order of time.
         place: The place of each.
         group: Of every place.
         hidden: Which groups hold something sensitive, by number.
+        walks: Whether a record may begin or end in such a group; else that part is withheld.
+
+    Returns:
+        Offsets and groups of the records, none where nothing is left; and how many parts of
+        records were withheld.
     """
     at = group[place]
     people = offsets.size - 1
     person = np.repeat(np.arange(people), np.diff(offsets))
     new = np.r_[True, (at[1:] != at[:-1]) | (person[1:] != person[:-1])]
-    steps = np.bincount(person[new], minlength=people)
-    first = at[offsets[:-1]]
-    stays = (steps == 1) & hidden[first]
-    keep = new & ~stays[person]
-    many = np.where(stays, 0, steps)
-    bounds = np.r_[0, np.cumsum(many)].astype(np.int64)
-    none = np.full(int(keep.sum()), -1, np.int32)
-    empty = Areas((), np.zeros(1, np.int64), np.empty(0, np.int64))
-    return Items(bounds, at[keep].astype(np.int32), none, none.copy(), empty)
+    at, person = at[new], person[new]
+    first = np.r_[True, person[1:] != person[:-1]]
+    last = np.r_[first[1:], True]
+    gone = hidden[at] & ((first & last) if walks else (first | last))
+    many = np.bincount(person[~gone], minlength=people)
+    return np.r_[0, np.cumsum(many)].astype(np.int64), at[~gone], int(gone.sum())
 
 
 def read_roads(given: object, places: Places, centre: Floats) -> Ints:
@@ -220,6 +277,12 @@ def _neighbours(centre: Floats) -> Ints:
     try:
         corners = Delaunay(centre).simplices
         pairs = np.concatenate([corners[:, [0, 1]], corners[:, [1, 2]], corners[:, [0, 2]]])
+        # Gabriel's graph: nothing else in the circle over a road. It is connected, and has no
+        # long roads around the rim of the map.
+        ends = centre[pairs]
+        half = np.hypot(*(ends[:, 1] - ends[:, 0]).T) / 2
+        near = np.asarray(cKDTree(centre).query(ends.mean(axis=1))[0])
+        pairs = pairs[near >= half * (1 - MARGIN)]
     except (QhullError, ValueError):  # fewer than three places, or all on a line
         order = np.lexsort((centre[:, 1], centre[:, 0]))
         pairs = np.column_stack([order[:-1], order[1:]])

@@ -21,7 +21,7 @@ from sfumato.syntactic import confidentiality, words
 from sfumato.syntactic.hierarchy import ItemTree, Times, Tree, items_tree
 from sfumato.syntactic.k_anonymity import Rows, choose_level, identical, small_groups, suppress
 from sfumato.syntactic.km import Tell, distance_km, global_km, local_km, rare_sets
-from sfumato.syntactic.never_walk_alone import cluster_paths, translate, widest
+from sfumato.syntactic.never_walk_alone import cluster_paths, translate_in_place, widest
 from sfumato.syntactic.people import Held, enough_people, on_clock
 from sfumato.syntactic.probabilistic import Law, judge, probabilistic_km
 from sfumato.syntactic.published import Areas, Items, Paths, Promise, Table
@@ -147,11 +147,9 @@ def run_never_walk_alone(task: Task) -> Outcome:
         progress=lambda share: task.tell("clustering trajectories", share),
     )
     delta = float(task.settings["delta"])
-    moved, mean = translate(clock.at, found.cluster, found.clusters, delta)
-    kept = np.flatnonzero(found.cluster >= 0)
-    cluster, where = found.cluster[kept], moved
-    order = task.rng.permutation(kept.size)
-    least, wide = widest(where, cluster)
+    mean = translate_in_place(clock.at, found.cluster, found.clusters, delta)
+    least, wide = widest(clock.at, found.cluster)
+    kept = task.mixed(np.flatnonzero(found.cluster >= 0))
     facts = {
         "interpolated_share": round(clock.interpolated, 4),
         "checked": {"smallest_cluster": least, "widest_m": round(wide, 3)},
@@ -164,8 +162,8 @@ def run_never_walk_alone(task: Task) -> Outcome:
         "without_a_trajectory": len(task.held) - int(clock.who.size),
     }
     said = words.k_delta("never-walk-alone", task.k, delta, clock.interpolated)
-    table = _paths(task.plane, where, order)
-    return Outcome(table, clock.who[kept][order], cluster[order], said, facts, figures)
+    table = _paths(task.plane, clock.at, kept)
+    return Outcome(table, clock.who[kept], found.cluster[kept], said, facts, figures)
 
 
 def _paths(plane: Plane, at: NDArray[Any], order: Ints) -> Paths:
@@ -298,26 +296,25 @@ def run_probabilistic(task: Task) -> Outcome:
 
 def run_p_confidentiality(task: Task) -> Outcome:
     assert task.city is not None
-    p = float(task.settings["p"])
-    group = confidentiality.grow_groups(task.city, p)
+    p, walks = float(task.settings["p"]), task.settings["paths"] == "any"
+    grown = confidentiality.grow_groups(task.city, p, walks=walks)
+    group = grown.of
     hidden = np.zeros(len(task.places), np.bool_)
     hidden[group[task.city.sensitive]] = True
-    rows = confidentiality.grouped_paths(
-        task.held.offsets, task.held.place.astype(np.int64), group, hidden
+    place = task.held.place.astype(np.int64)
+    offsets, at, gone = confidentiality.grouped_paths(
+        task.held.offsets, place, group, hidden, walks=walks
     )
-    stays = np.diff(rows.offsets) == 0
-    who = task.mixed(np.flatnonzero(~stays))
-    records = Rows(rows.offsets, rows.area.astype(np.int64)).take(who)
+    rows = Rows(offsets, at)
+    who = task.mixed(np.flatnonzero(np.diff(offsets) > 0))
+    records = rows.take(who)
     table = _grouped(task, records.offsets, records.items, group)
-    worst = confidentiality.worst_share(task.city, group)
     sizes = np.bincount(group)[np.unique(group[task.city.sensitive])]
     facts = {
-        "checked": {"largest_share": round(float(worst.max()), 6)},
+        "checked": {"every_path_keeps_p": confidentiality.holds(task.city, grown, p, walks=walks)},
         "groups": {"sensitive": int(sizes.size), "largest": int(sizes.max())},
         "map": {"made": list(task.made), "sensitive_places": int(task.city.sensitive.sum())},
         "times": "withheld",
     }
-    figures = {"records_within_one_group": int(stays.sum())}
-    alike = identical(Rows(rows.offsets, rows.area.astype(np.int64)))[who]
-    said = words.p_confidentiality(p, task.made)
-    return Outcome(table, who, alike, said, facts, figures)
+    said = words.p_confidentiality(p, walks, task.made)
+    return Outcome(table, who, identical(rows)[who], said, facts, {"parts_withheld": gone})

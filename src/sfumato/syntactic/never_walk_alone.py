@@ -260,26 +260,37 @@ def greedy(squares: Squares, k: int, limit: float, first: int) -> tuple[Ints, in
 
 
 def translate(at: Metres, cluster: Ints, clusters: int, delta_m: float) -> tuple[Metres, float]:
-    """Move everybody into their cluster's tube; the mean of the distances, over all points.
+    """Positions of those in clusters after they were moved, in their order, and the mean distance.
+
+    `translate_in_place` does the same without a copy.
+    """
+    moved = at.copy()
+    mean = translate_in_place(moved, cluster, clusters, delta_m)
+    return moved[cluster >= 0], mean
+
+
+def translate_in_place(at: Metres, cluster: Ints, clusters: int, delta_m: float) -> float:
+    """Move everybody into their cluster's tube, in place; who is in the trash stays.
 
     Args:
-        at: People x slots x 2, metres; those in the trash are left out of what comes back.
+        at: People x slots x 2, metres. Changed.
         cluster: Of everybody, -1 in the trash.
         clusters: How many there are.
         delta_m: Diameter of the tube.
 
     Returns:
-        Positions of those in clusters, in the order of their numbers, and the mean translation.
+        The mean distance that the points of those in clusters were moved.
     """
+    order, bounds = _members(cluster, clusters)
+    moved = _translate(at, order, bounds, max(delta_m / 2 - SLACK_M, 0.0))
+    return moved / max(1, order.size * at.shape[1])
+
+
+def _members(cluster: Ints, clusters: int) -> tuple[Ints, Ints]:
+    """People by cluster, and where each cluster begins; the trash is in none."""
     order = np.argsort(cluster, kind="stable")
     order = order[np.searchsorted(cluster[order], 0) :]
-    bounds = np.searchsorted(cluster[order], np.arange(clusters + 1))
-    radius = max(delta_m / 2 - SLACK_M, 0.0)
-    out = at.copy()
-    moved = _translate(out, order, bounds, radius)
-    kept = np.flatnonzero(cluster >= 0)
-    points = max(1, kept.size * at.shape[1])
-    return out[kept] if kept.size < len(at) else out, moved / points
+    return order, np.searchsorted(cluster[order], np.arange(clusters + 1)).astype(np.int64)
 
 
 @compiled
@@ -309,13 +320,12 @@ def widest(at: Metres, cluster: Ints) -> tuple[int, float]:
     """The smallest cluster, and the largest distance of two of a cluster at any slot: the check.
 
     Args:
-        at: Records x slots x 2, metres, as published.
-        cluster: Of every record.
+        at: People x slots x 2, metres, as published.
+        cluster: Of everybody, -1 in the trash.
     """
-    order = np.argsort(cluster, kind="stable")
-    many = np.bincount(cluster)
-    bounds = np.r_[0, np.cumsum(many)].astype(np.int64)
-    return int(many[many > 0].min()), float(_widest(at, order, bounds))
+    order, bounds = _members(cluster, int(cluster.max(initial=-1)) + 1)
+    many = np.diff(bounds)
+    return int(many[many > 0].min(initial=order.size)), float(_widest(at, order, bounds))
 
 
 @compiled

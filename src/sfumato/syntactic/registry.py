@@ -51,12 +51,15 @@ class Setting:
             if value in self.words:
                 return str(value)
             raise UsageError(f"The parameter {name} is one of {', '.join(self.words)}.")
-        plain = isinstance(value, int | float) and not isinstance(value, bool)
         whole = isinstance(self.default, int)
-        if plain and (not whole or value == int(value)):  # type: ignore[call-overload]
-            number = int(value) if whole else float(value)  # type: ignore[call-overload]
-            if math.isfinite(number) and self.low <= number <= self.high:
-                return number
+        if (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and math.isfinite(value)
+            and self.low <= value <= self.high
+            and not (whole and value != int(value))
+        ):
+            return int(value) if whole else float(value)
         kind = "a whole number" if whole else "a number"
         above = "" if math.isinf(self.high) else f" to {self.high:g}"
         raise UsageError(f"The parameter {name} is {kind} from {self.low:g}{above}.")
@@ -134,7 +137,10 @@ METHODS: Mapping[str, Method] = {
     "p-confidentiality": Method(
         "places grouped around sensitive ones; dwell times withheld",
         run_p_confidentiality,
-        {"p": Setting(0.2, "largest probability that a stop was sensitive", 0.001, 0.999)},
+        {
+            "p": Setting(0.2, "largest probability that a stop was sensitive", 0.001, 0.999),
+            "paths": Setting("simple", "simple paths, or any walk", words=("simple", "any")),
+        },
         needs_k=False,
         needs_map=True,
     ),

@@ -131,16 +131,22 @@ def probabilistic(k: int, m: int, p: float, confidence: float, law: str, items: 
     )
 
 
-def p_confidentiality(p: float, made: Sequence[str]) -> Promise:
+def p_confidentiality(p: float, walks: bool, made: Sequence[str]) -> Promise:
     """p-confidentiality."""
     notes = ["Dwell times are withheld, and so are all others: they tell a stop from a passage."]
+    if not walks:
+        notes.append(
+            "The promise is about simple paths from an entry to an exit. What a record began or "
+            "ended with inside a group was left out; whoever went in and out by the same road is "
+            "not covered (the parameter paths=any covers all walks)."
+        )
     if made:
         notes.append(f"Made and not given: {', '.join(made)}.")
     return Promise(
         "p-confidentiality",
-        f"On any path through a group of places the stop was at a sensitive one with probability "
-        f"{p:g} at most, given one stop and the public stop probabilities: p-confidentiality "
-        "(Cicek, Nergiz & Saygin 2014).",
+        f"On any {'walk' if walks else 'simple path'} through a group of places the stop was at a "
+        f"sensitive one with probability {p:g} at most, given one stop and the public "
+        "stop probabilities: p-confidentiality (Cicek, Nergiz & Saygin 2014).",
         (
             "Somebody who knows a person's path and how likely people stop at each place, and "
             "nothing about this person's habits.",
