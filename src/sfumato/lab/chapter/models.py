@@ -94,7 +94,7 @@ def table_section() -> Section:
         word = "as printed" if east == "West US" else "as meant"
         for name, records in printed_tables(east).items():
             support = smallest_support(records, 2)[0]
-            true = "yes" if true_to_the_map(ORIGINAL, records) else "no: rows 3 to 7 or 5 to 7"
+            true = "yes" if true_to_the_map(ORIGINAL, records) else "no"
             label = f"{east!r}, {word}"
             rows.append([name, label, str(smallest_group(records)), str(support), true])
     head = ["", "NYC and Boston become", "Definition 1, k", "Definition 2 with m = 2, k", "true"]
@@ -236,9 +236,9 @@ def weeks_section(rows: Sequence[Weeks], picture: bool) -> Section:
     blocks: list[str | Grid | Picture] = [
         Grid("What k weekly releases at ε 0.3, δ 2e-6 cost together", head, body),
         f"A year at {last.basic:.1f} by Theorem 1 is {last.concentrated:.2f} in truth: the "
-        f"constant before ε √k is {last.concentrated / last.root:.2f}, and falls towards 1 for "
-        "few weeks. The advanced theorem of the textbook needs thousands of weeks before it "
-        "beats k ε. This is what `sfumato ledger` adds up.",
+        f"constant before ε √k is {last.concentrated / last.root:.2f}, and nears 1 for few weeks. "
+        "The advanced theorem of the textbook beats k ε only beyond 65 weeks. This is what "
+        "`sfumato ledger` adds up.",
     ]
     if picture:
         blocks.append(Picture(PICTURE_WEEKS, "ε of k weeks: Theorem 1, concentrated, and ε √k"))
@@ -305,6 +305,7 @@ def together_section(rows: Sequence[Together], where: str) -> Section:
         ]
         for one in rows
     ]
+    sizes = np.concatenate([one.left.sizes for one in rows])
     head = [
         *("people a release", "in both", "k", "smallest group"),
         *("anonymity left, median", "nobody else left", "at most 3 left"),
@@ -316,5 +317,6 @@ def together_section(rows: Sequence[Together], where: str) -> Section:
             "pivot. Whoever knows the target's group in both is left with the people in both "
             "groups.",
             Grid("People consistent with both groups, for everybody in both releases", head, body),
+            f"Over all {len(rows)} draws together the median is {np.median(sizes):g}.",
         ],
     )
