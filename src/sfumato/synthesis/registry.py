@@ -9,9 +9,12 @@ from sfumato.errors import UsageError
 from sfumato.model.extras import line_for, missing
 from sfumato.synthesis.method import Method
 from sfumato.synthesis.weeks import Weeks
+from sfumato.synthesis.where import Where
 
 DEFAULT = "weeks"
-METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in (Weeks(),)})
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {method.name: method for method in (Weeks(), Where())}
+)
 
 
 def method_named(name: str) -> Method:
