@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.density.bayes.settings import WEEKLY_VISITS
 from sfumato.density.scheme import Plan, PlannedMeasurement
 from sfumato.model.counts import Counts
 from sfumato.model.lives import (
@@ -45,7 +46,7 @@ from sfumato.privacy.events import ConcentratedEvent, GaussianEvent
 from sfumato.privacy.mechanisms.selection import MECHANISM, choices_rho
 from sfumato.privacy.noise import representable_softness
 from sfumato.privacy.wall import Wall
-from sfumato.synthesis.fit import Population, classes, expected_activity
+from sfumato.synthesis.fit import classes, expected_activity, shrunk
 from sfumato.synthesis.method import (
     Chunk,
     Declaration,
@@ -67,6 +68,7 @@ LIVES, MEDIANS = "lives", "median distances"
 _RANGE = 2
 _SHARES = {"homes": 0.3, "works": 0.3, "activity": 0.1, "roles": 0.3}
 """Of what the medians leave; even where the paper says nothing, less for the shortest table."""
+_WEEK_US = 7 * 86_400 * 1_000_000
 CHUNK = 200_000
 
 
@@ -133,9 +135,7 @@ class Where:
         ends = np.sqrt(np.append(question.edges, 1.5 * question.edges[-1]).astype(np.float64))
         median = np.maximum(ends[np.asarray(noisy[MEDIANS], dtype=np.int64)], ends[1])
         roles = np.maximum(blocks["roles"].reshape(48, 3), 0.0) + 1e-9
-        activity = np.maximum(blocks["activity"].reshape(-1, ACTIVITY), 0.0)
-        if activity.sum() <= 0:
-            activity = expected_activity(10.0)
+        activity = self._activity(blocks["activity"].reshape(-1, ACTIVITY), facts, question)
         for number, first in enumerate(range(0, facts.people, CHUNK)):
             size = min(CHUNK, facts.people - first)
             random = people_stream(facts.seed, "where", number)
@@ -144,17 +144,17 @@ class Where:
             far = random.exponential(1.0, size) * median[ground.part[home]] / math.log(2)
             work = _works(home, far, works, ground.at, question.edges, random)
             standing = np.full(size, 3)
-            law = Population(
-                np.tile(activity.sum(axis=0) / activity.sum(), (5, 1)) / 5,
-                homes,
-                works,
-                np.empty(0),
-                np.empty(0),
-                np.empty(0),
-                np.empty(0),
-            )
-            wanted = activities(law, standing, 0, facts.seed + number)
+            law = np.tile(activity.sum(axis=0), (5, 1))
+            wanted = activities(law, standing, facts.seed + number)
             yield _chunk(first, home, work, wanted, roles, question, facts, random)
+
+    def _activity(self, seen: Floats, facts: SynthFacts, question: LifeQuestion) -> Floats:
+        """Standing x class of visits: noisy counts beside what call records would be like."""
+        gain = int(question.gains[list(question.sizes).index("activity")])
+        sd = self.plan(facts).sd * LIFE_UNITS / gain
+        first, last = facts.public.grid.period
+        mean = WEEKLY_VISITS * (last - first) / _WEEK_US
+        return shrunk(seen, max(float(seen.sum()), 1.0) * expected_activity(mean), sd, 2.0)
 
     def released(self, noisy: Noisy, facts: SynthFacts) -> Figures:
         """Nothing that was measured is a table of places and slots."""
