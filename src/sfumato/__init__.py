@@ -5,7 +5,7 @@ The door: every verb here is a command of the same name, with the same words (`s
 
 ==================================  =============================================================
 to begin with                       `demo`: a made-up city, from records to a page
-through the wall, charged           `release`, `stream`, `sanitise`; `plan` says what it will cost
+through the wall, charged           `release`, `stream`, `sanitise`, `synth`; `plan` tells costs
 questions to the data, charged      `query`, `Desk`
 on the way to a stream              `foreach_batch`, for Spark Structured Streaming
 from what is published              `read_release`, `ask`, `refine`, `report`, `export`
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from sfumato.syntactic.anonymise import anonymise_counts, anonymise_traces
     from sfumato.syntactic.answers import anonymise_answers
     from sfumato.syntactic.auditor import Auditor
+    from sfumato.synthesis.publish import synth
     from sfumato.tour import demo
     from sfumato.traces.publish import sanitise
 
@@ -75,6 +76,7 @@ __all__ = [
     "report",
     "sanitise",
     "stream",
+    "synth",
     "weigh",
 ]
 
@@ -104,6 +106,7 @@ _HOMES = {
     "report": "sfumato.reports.page",
     "sanitise": "sfumato.traces.publish",
     "stream": "sfumato.streams.publish",
+    "synth": "sfumato.synthesis.publish",
     "weigh": "sfumato.people.weigh",
 }
 """Loaded by name when they are asked for: a verb brings every engine with it."""

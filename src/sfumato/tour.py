@@ -201,6 +201,7 @@ class _Way:
         self._begin("how good it is (only the holder may know)")
         made = self._folder / "release"
         found = evaluate(made, self._events, progress=self._progress, **self._places)
+        assert isinstance(found, Comparison)
         page, *_ = write_comparison(found, self._folder / "internal-release")
         self._over(
             found,

@@ -38,6 +38,7 @@ from sfumato.cli.telling import RowsRead, Working, print_json, tell
 
 if TYPE_CHECKING:
     from sfumato.density.evaluate import Comparison
+    from sfumato.synthesis.evaluate import SyntheticComparison
 
 SHOWN = {
     "mean_relative_error": "mean relative error",
@@ -61,6 +62,37 @@ SHOWN = {
     "formula_1_border_error": "of that by the border alone",
     "formula_1_zones_off": "zones off by over 10 % by formula (1)",
     "formula_1_total_error": "error of the grand total by formula (1)",
+    "hourly_mre": "hourly density: mean relative error",
+    "hourly_jsd": "hourly density: Jensen-Shannon (bits)",
+    "density_jsd": "density: Jensen-Shannon (bits)",
+    "home_work_cpc": "home-work pairs: common part",
+    "home_jsd": "homes: Jensen-Shannon",
+    "work_jsd": "works: Jensen-Shannon",
+    "activity_jsd": "records per person: Jensen-Shannon",
+    "gyration_jsd": "radius of gyration: Jensen-Shannon",
+    "repetition_jsd": "repeated days: Jensen-Shannon",
+    "impossible_moves": "moves above 120 km/h",
+    "impossible_moves_true": "  of true people",
+    "query_R/3": "queries of radius R/3: relative error",
+    "query_R/10": "  R/10",
+    "query_R/30": "  R/30",
+    "trip_jsd": "first and last cell: Jensen-Shannon",
+    "length_jsd": "trip length: Jensen-Shannon",
+    "diameter_jsd": "trip diameter: Jensen-Shannon",
+    "pattern_f1": "frequent patterns found (F1)",
+    "pattern_support": "  error of their number",
+    "kendall_tau": "ranks of cells: Kendall's tau",
+    "hotspot_ndcg": "hot spots: NDCG at 5",
+    "exact_repeats": "trips that repeat another exactly",
+    "synthetic_nearer_members": "copying: nearer to members (0.5: none)",
+    "copies": "copying: exact copies of members",
+    "membership_advantage": "membership: advantage",
+    "membership_advantage_low": "  at least",
+    "membership_advantage_high": "  at most",
+    "outlier_advantage": "membership of outliers: advantage",
+    "outlier_advantage_low": "  at least",
+    "outlier_advantage_high": "  at most",
+    "membership_bound": "  what the claim allows",
 }
 
 
@@ -81,6 +113,10 @@ def evaluate(
             "--earth-mover/--no-earth-mover",
             help="The slowest figure; default: where POT is installed (extra `emd`).",
         ),
+    ] = None,
+    held_back: Annotated[
+        str | None,
+        typer.Option(help="Of synthetic people: events of people left out, to look for copies."),
     ] = None,
     column: Columns = None,
     format: Format = None,
@@ -120,10 +156,10 @@ def evaluate(
         print_json({}, [one.overall for one in found.evaluations])
     elif not quiet:
         show(found)
-        tell([f"do not publish {', '.join(str(folder / name) for name in holder.WRITTEN)}"])
+        tell([f"do not publish {', '.join(str(folder / name) for name in found.written)}"])
 
 
-def show(found: Comparison) -> None:
+def show(found: Comparison | SyntheticComparison) -> None:
     """The figures as a table on standard error, one column a release."""
     from rich.console import Console
     from rich.table import Table

@@ -44,6 +44,7 @@ COMMANDS = {
     "release": Entry("release", "Publish a density of people over places and time.", PUBLISH),
     "stream": Entry("stream", "Publish slot after slot, while people move.", PUBLISH),
     "sanitise": Entry("sanitise", "Publish traces with noise on every location.", PUBLISH),
+    "synth": Entry("synth", "Publish records of people who do not exist.", PUBLISH),
     "query": Entry("query", "Ask the data itself: questions on a budget.", PUBLISH),
     "ask": Entry("ask", "Ask a release: any sum with its ±, rankings, unusual hours, SQL.", USE),
     "refine": Entry("refine", "Read a release's measurements again, by today's method.", USE),

@@ -46,7 +46,14 @@ from sfumato.reports.internal import (
     read_panel,
     write_internal_page,
 )
-from sfumato.utility.density import Evaluation, Table, evaluate_table, relative_error
+from sfumato.synthesis.evaluate import SyntheticComparison, evaluate_synthetic
+from sfumato.utility.density import (
+    Evaluation,
+    Table,
+    evaluate_table,
+    judged_by_formula_1,
+    relative_error,
+)
 from sfumato.utility.earth_mover import distance_wanted
 
 SUMMARY = "internal-evaluation.json"
@@ -75,6 +82,7 @@ class Comparison:
     """The truth by formula (1), where towers were spread over zones."""
     remarks: tuple[str, ...] = ()
     """What was left out, and how to get it."""
+    written: tuple[str, ...] = WRITTEN
 
     def __repr__(self) -> str:
         errors = ", ".join(f"{e.overall['mean_relative_error']:.3g}" for e in self.evaluations)
@@ -189,11 +197,12 @@ def evaluate(
     master: str | None = None,
     spark_conf: Mapping[str, str] | None = None,
     earth_mover: bool | None = None,
+    held_back: object = None,
     out: str | os.PathLike[str] | None = None,
     internal: Callable[[DropLog], None] | None = None,
     progress: Progress | None = None,
-) -> Comparison:
-    """Judge releases or streams of the same places and period against the truth. INTERNAL.
+) -> Comparison | SyntheticComparison:
+    """Judge releases, streams or synthetic people of one period against the truth. INTERNAL.
 
     Args:
         releases: Folders or releases of one period.
@@ -220,12 +229,15 @@ def evaluate(
         spark_conf: Settings of that session.
         earth_mover: Also the slowest figure; between maps of groups of zones, with bounds, where
             there are more than 1,500 zones. Default: where POT is installed (extra `emd`).
+        held_back: For synthetic people: events of people like them who were left out of the
+            synthesis by the toss of a coin each, to look for copies. Never a gate.
         out: Folder for internal results (tables and a page); none: nothing is written.
         internal: Told how many rows were read and why some do not count.
         progress: Told the stage and its share.
 
     Returns:
-        The truth, the releases and how they compare: for the holder's eyes only.
+        The truth, the releases and how they compare: for the holder's eyes only. Of synthetic
+        people a `SyntheticComparison`, with figures of its own.
 
     Raises:
         UsageError: The releases are not about these places, or not about one period.
@@ -238,22 +250,31 @@ def evaluate(
         >>> found.evaluations[0].overall["mean_relative_error"]            # doctest: +SKIP
     """
     moved, remark = distance_wanted(earth_mover)
-    published = tuple(of_records(as_release(one)) for one in one_or_many(releases))
+    given = [as_release(one) for one in one_or_many(releases)]
+    said = PlaceOptions(
+        *(towers, zones, grid, region, zone_id, zone_name, layer),
+        *(repair_zones, drop_bad_towers, border, column),
+    )
+    if any(one.kind == "synthetic" for one in given):
+        return evaluate_synthetic(
+            given,
+            events,
+            held_back=held_back,
+            places=said,
+            tz=tz,
+            events_tz=events_tz,
+            column=column,
+            time_unit=time_unit,
+            format=format,
+            out=out,
+            internal=internal,
+            progress=progress,
+        )
+    if held_back is not None:
+        raise UsageError("People are held back from synthetic data.", remedy="Leave them out.")
+    published = tuple(of_records(one) for one in given)
     _comparable(published)
     first = published[0]
-    said = PlaceOptions(
-        towers,
-        zones,
-        grid,
-        region,
-        zone_id,
-        zone_name,
-        layer,
-        repair_zones,
-        drop_bad_towers,
-        border,
-        column,
-    )
     inputs = opened_inputs(
         events, said, pipeline, zoning, first.grid, progress, events_tz, format, time_unit
     )
@@ -298,7 +319,7 @@ def evaluate(
     )
     if formula_1 is not None:
         judged = tuple(
-            _judged_by_formula_1(one, formula_1, truth, of.values)
+            judged_by_formula_1(one, formula_1, truth, of.values)
             for one, of in zip(judged, published, strict=True)
         )
     comparison = Comparison(truth, opened.released, published, judged, formula_1, remark)
@@ -331,26 +352,6 @@ def _common_border(published: Sequence[Release]) -> str:
             remedy="Give the `border` by which to judge them all.",
         )
     return made.pop()
-
-
-OFF = 0.1
-"""A zone whose sum over the period is off by more than this counts as off."""
-
-
-def _judged_by_formula_1(
-    judged: Evaluation, formula_1: Table, truth: Table, released: Table
-) -> Evaluation:
-    """The evaluation with its figures against formula (1), and what the border alone costs."""
-    errors, sums = relative_error(formula_1, released), formula_1.sum(axis=1)
-    off = np.abs(released.sum(axis=1) - sums) > OFF * sums
-    overall = {
-        "formula_1_mean_relative_error": float(errors.mean()),
-        "formula_1_border_error": float(relative_error(formula_1, truth).mean()),
-        "formula_1_zones_off": float(off.mean()),
-        "formula_1_total_error": float(released.sum() / max(formula_1.sum(), 1e-9) - 1),
-    }
-    by_zone = {"formula_1_mean_relative_error": errors.mean(axis=1)}
-    return replace(judged, overall=judged.overall | overall, by_zone=judged.by_zone | by_zone)
 
 
 def _distances(places: Places, published: Release) -> Table:

@@ -22,6 +22,7 @@ capped total     cap                          cap                        (no pla
 one answer       C                            C                          (no places)
 answers          2^16 C sqrt(questions)       2^16 C                     (no places)
 ladder           2^24 sqrt(steps)             2^24                       (no places)
+lives            2^16 sqrt(touched)           2^16                       never: measured as it is
 exact            infinite                     infinite                   never measured
 ===============  ===========================  =========================  ====================
 
@@ -88,6 +89,7 @@ from sfumato.model.counts import (
 )
 from sfumato.model.events import Events
 from sfumato.model.ladder import LADDER_UNITS, ladder_gains
+from sfumato.model.lives import LIFE_UNITS, LifeQuestion
 from sfumato.model.masks import Masks, Measure
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.private import Private
@@ -220,6 +222,12 @@ def answer_counts(
 
 def _counted(measure: Measure) -> Counting:
     return Counting.VISITS if measure is Measure.VISITS else Counting.PEOPLE
+
+
+def life_counts(values: NDArray[np.int64], question: LifeQuestion) -> Private[Counts]:
+    what = "how persons live, scaled to norm 1"
+    l2 = float(LIFE_UNITS)
+    return _boxed(values, LIFE_UNITS, l2 * math.sqrt(question.touched), l2, Counting.PEOPLE, what)
 
 
 def exact_counts(values: NDArray[np.int64], counting: Counting) -> Private[Counts]:
@@ -409,6 +417,12 @@ class Compiled(ABC):
         arguments = (*sets, unique, _rule(bound, 1, WEIGHT_UNITS * bound.limit))
         values = self._ask("answers", (masks.count,), arguments)
         return answer_counts(values, bound, measure)
+
+    def lives(self, question: LifeQuestion) -> Private[Counts]:
+        if (question.region.size, question.period.size) != self._shape:
+            raise UsageError("The question is about other places or slots.")
+        values = self._ask("lives", (question.cells,), question.arguments())
+        return life_counts(values, question)
 
     def exact(self, counting: Counting) -> Private[Counts]:
         values = self._ask("exact", self._shape, (counting is Counting.PEOPLE,))

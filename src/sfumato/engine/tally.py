@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.engine.lives import lives as lives
 from sfumato.model.compiled import compiled
 
 Array = NDArray[Any]

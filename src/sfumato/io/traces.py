@@ -73,7 +73,7 @@ def fixes_of(events: Events) -> Fixes:
     held = events.user
     parts, events = all_rows(events, held)
     rows = [some for part in parts for some in part]
-    users, names = _coded([part.user for part in rows], held)
+    users, names = coded_users([part.user for part in rows], held)
     time = np.concatenate([np.empty(0, np.int64), *(_times(part) for part in rows)])
     gone = (time == FAR) | (time == BAD)  # a row without a time is nobody's
     lon, lat = (
@@ -129,7 +129,9 @@ def _times(rows: Positions) -> NDArray[np.int64]:
     return np.where(rows.time_valid, rows.time, FAR) if rows.time_valid.size else rows.time
 
 
-def _coded(users: list[Any], held: UserEncoding) -> tuple[NDArray[np.int64], NDArray[np.object_]]:
+def coded_users(
+    users: list[Any], held: UserEncoding
+) -> tuple[NDArray[np.int64], NDArray[np.object_]]:
     """Codes of the users, -1 where missing, and the ids that the codes mean."""
     kind = {UserEncoding.INTEGER: pa.int64(), UserEncoding.TEXT: pa.large_string()}.get(
         held, pa.large_binary()

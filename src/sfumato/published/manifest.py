@@ -28,8 +28,9 @@ from sfumato.published.about import About
 MANIFEST_NAME = "manifest.json"
 ADDED, LARGEST = "added", "largest"
 """How losses of several operators amount to one: people may be in several, or nobody is."""
-Kind = Literal["density", "stream", "traces"]
-"""What is published: a table of places and slots, one that grew slot by slot, moved locations."""
+Kind = Literal["density", "stream", "traces", "synthetic"]
+"""What is published: a table of places and slots, one that grew slot by slot, moved locations,
+records of people who do not exist."""
 
 
 class _Part(BaseModel):
@@ -311,7 +312,7 @@ class Source(_Part):
 class MadeFrom(_Part):
     """Releases that this one was computed from: nothing was measured anew, nothing charged."""
 
-    how: Literal["weigh", "combine"]
+    how: Literal["weigh", "combine", "synth"]
     estimates: str = Field(description="What a count estimates, in words.")
     overlap: float | None = Field(
         description="Of several operators: the share of the smaller one's people who are at "
@@ -328,7 +329,7 @@ class Manifest(_Part):
     kind: Kind = Field(
         default="density",
         description="What is published; where it is absent, the scheme's name says it "
-        "(stream/…, traces/…).",
+        "(stream/…, traces/…, synthetic/…).",
     )
     differential_privacy: bool = True
     tainted: bool = Field(description="True where noise came from a test seed: not private.")
@@ -392,7 +393,9 @@ class Manifest(_Part):
             scheme = data.get("scheme")
             name = scheme.get("name") if isinstance(scheme, dict) else getattr(scheme, "name", "")
             prefix = str(name).partition("/")[0]
-            return data | {"kind": prefix if prefix in ("stream", "traces") else "density"}
+            return data | {
+                "kind": prefix if prefix in ("stream", "traces", "synthetic") else "density"
+            }
         return data
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from html import escape
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -303,3 +304,32 @@ def _list(values: Table) -> list[float | None]:
 def _short(value: float) -> float | None:
     """Five figures are more than the eye needs; what is not finite is absent."""
     return float(f"{value:.5g}") if np.isfinite(value) else None
+
+
+_HEAD = """<!doctype html><html lang="en"><meta charset="utf-8"><title>INTERNAL: {title}</title>
+<style>body{{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}}
+table{{border-collapse:collapse;margin:1rem 0}}td,th{{border:1px solid #999;padding:.2rem .6rem;
+text-align:right}}th:first-child,td:first-child{{text-align:left}}img{{max-width:100%}}
+td{{white-space:nowrap}}.words td,.words th{{white-space:normal;text-align:left}}
+.mark{{background:#a00;color:#fff;padding:.5rem 1rem;font-weight:bold}}</style>
+<p class="mark">INTERNAL. {mark}; not for publication.</p>"""
+
+
+def head(title: str, mark: str = "Made with the true locations") -> str:
+    """The page up to its first heading; `mark` says why it is internal."""
+    return _HEAD.format(title=escape(title), mark=escape(mark))
+
+
+def table(columns: list[str], rows: list[list[str]], *, words: bool = False) -> str:
+    """A table of figures, or of words; whatever stands in a cell is shown as it is."""
+    top = "".join(f"<th>{escape(cell)}</th>" for cell in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    kind = ' class="words"' if words else ""
+    return f"<table{kind}><tr>{top}</tr>{body}</table>"
+
+
+def percent(value: float | None) -> str:
+    """A share with one decimal, or nothing where there is none."""
+    return "" if value is None else f"{100 * value:.1f} %"

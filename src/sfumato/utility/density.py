@@ -9,7 +9,7 @@ The earth mover's distance has a file of its own (`earth_mover`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -237,6 +237,26 @@ def interval_coverage(
         if where.any():
             found[key] = float(inside[where].mean())
     return found
+
+
+OFF = 0.1
+"""A zone whose sum over the period is off by more than this counts as off."""
+
+
+def judged_by_formula_1(
+    judged: Evaluation, formula_1: Table, truth: Table, released: Table
+) -> Evaluation:
+    """The evaluation with its figures against formula (1), and what the border alone costs."""
+    errors, sums = relative_error(formula_1, released), formula_1.sum(axis=1)
+    off = np.abs(released.sum(axis=1) - sums) > OFF * sums
+    overall = {
+        "formula_1_mean_relative_error": float(errors.mean()),
+        "formula_1_border_error": float(relative_error(formula_1, truth).mean()),
+        "formula_1_zones_off": float(off.mean()),
+        "formula_1_total_error": float(released.sum() / max(formula_1.sum(), 1e-9) - 1),
+    }
+    by_zone = {"formula_1_mean_relative_error": errors.mean(axis=1)}
+    return replace(judged, overall=judged.overall | overall, by_zone=judged.by_zone | by_zone)
 
 
 def random_ranges(distances: Table) -> NDArray[np.bool_]:

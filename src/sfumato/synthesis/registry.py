@@ -1,0 +1,37 @@
+"""The methods of synthesis by name. A new one is a file of its own and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sfumato.errors import UsageError
+from sfumato.model.extras import line_for, missing
+from sfumato.synthesis.method import Method
+from sfumato.synthesis.weeks import Weeks
+from sfumato.synthesis.where import Where
+
+DEFAULT = "weeks"
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {method.name: method for method in (Weeks(), Where())}
+)
+
+
+def method_named(name: str) -> Method:
+    """The method of that name.
+
+    Raises:
+        UsageError: There is none, or it needs an extra that is not installed.
+    """
+    if name not in METHODS:
+        raise UsageError(
+            f"There is no method {name!r}.", remedy=f"Choose from {', '.join(sorted(METHODS))}."
+        )
+    found = METHODS[name]
+    extra = found.declares.extra
+    if extra and missing(extra):
+        raise UsageError(
+            f"The method {name} needs {', '.join(missing(extra))}, which is not installed.",
+            remedy=f"Install it with {line_for(extra)}.",
+        )
+    return found
