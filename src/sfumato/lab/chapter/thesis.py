@@ -5,16 +5,16 @@ The 2,000 ranges of `sfumato.lab.queries` (discs of 0.5 to 3 km, 1 to 48 hours) 
 1. *anonymised answers*: exact where enough people are in a range, or under an auditor that
    decides from the questions alone; and perturbed one by one or as a batch;
 2. *anonymised records*: Never Walk Alone, k^m-anonymity on (place, time) items for everybody alike
-   and in parts, k-anonymity by generalisation;
+   and in parts, k-anonymity by generalisation; made-up people through the wall;
 3. *anonymised density*: suppression below k, `paris`, `bayes`.
 
 Where there is noise, it has one epsilon for a whole record. Beside the error of each stands what
 the question of `sfumato.attacks.anonymised.visited` gets from it: for people in the data, and for
 people who are not.
 
-Records of the second approach are made for positions on a clock or for sets: they do not say how
-many visits there were. So that this does not decide the comparison, the exact number of visits in
-every hour is given to both (which neither would publish), and their densities are scaled to it.
+True records of the second approach are made for positions on a clock or for sets: they do not say
+how many visits there were. So that this does not decide the comparison, the exact number of visits
+in every hour is given to them (which they would not publish), and their densities are scaled to it.
 Suppressed counts are taken for 0. A refused answer is an error of 1.
 """
 
@@ -63,10 +63,13 @@ from sfumato.syntactic.auditor import Auditor, Rule
 from sfumato.syntactic.hierarchy import halved
 from sfumato.syntactic.methods import Task
 from sfumato.syntactic.people import plane_of
-from sfumato.syntactic.published import Items, Paths
+from sfumato.syntactic.published import Areas, Items, Paths
 from sfumato.syntactic.registry import METHODS as REGISTRY
 from sfumato.syntactic.registry import settings_of
 from sfumato.syntactic.truth import Visits
+from sfumato.synthesis.method import SynthFacts
+from sfumato.synthesis.method import settings_of as synthesis_settings
+from sfumato.synthesis.registry import method_named
 
 EVERYBODY, POINTS = "knows everybody else", "knows 4 points"
 K, TUBE_M, M = 5, 2_000.0, 2
@@ -79,6 +82,7 @@ ANSWERS, RECORDS, DENSITY = "1 answers", "2 records", "3 density"
 THRESHOLD, AUDITED = f"exact, {K} people or more", "audited, exact"
 NWA, KM, KM_LOCAL = f"Never Walk Alone, k {K}", f"k^m, k {K}, m {M}", f"k^m in parts, k {K}, m {M}"
 K_ANONYMOUS = f"k-anonymity by generalisation, k {K}"
+SYNTHETIC, DP_WHERE = "made-up people (`weeks`)", "made-up people (DP-WHERE)"
 INDEPENDENT, TOGETHER = "perturbed one by one", "perturbed as a batch"
 SUPPRESSED, PARIS, BAYES = f"suppression below {K}", "paris", "bayes"
 Score = tuple[str, Callable[[Questions, Visited, bool], Floats]]
@@ -249,6 +253,35 @@ def records(stand: Stand, method: str, **settings: object) -> Published:
     return Published(stand.sums(table), scores, remark)
 
 
+def synthetic(stand: Stand, method: str, setting: Setting) -> Published:
+    """Made-up people through the wall, read as anybody could: their visits are records."""
+    town, way = stand.town, method_named(method)
+    public = town.ground.facts(setting.epsilon, town.ground.delta)
+    facts = SynthFacts(
+        public,
+        public.expected_users or len(town.held),
+        setting.draw,
+        synthesis_settings(way, {}),
+        town.places,
+    )
+    noisy = way.measure(town.ground.source, setting.wall(f"synthetic {method}"), facts)
+    chunks = list(way.generate(noisy, facts))
+    user, place = (
+        np.concatenate([np.asarray(getattr(one, name), np.int64) for one in chunks])
+        for name in ("user", "place")
+    )
+    slot = town.ground.grid.slot_of(np.concatenate([one.time for one in chunks])).astype(np.int32)
+    order = np.lexsort((slot, user))
+    offsets = np.searchsorted(user[order], np.arange(facts.people + 1)).astype(np.int64)
+    places = town.inside.places
+    alone = Areas([""] * places, np.arange(places + 1), np.arange(places))
+    made = Items(offsets, place[order].astype(np.int32), slot[order], slot[order], alone)
+    table = density_of_items(made, *town.ground.shape)
+    fit = partial(from_items, made, places)
+    scores: list[Score] = [(POINTS, lambda asked, *_: fit(asked)), stand.by_table(table)]
+    return Published(stand.sums(table), scores, f"{facts.people:,} made-up people")
+
+
 def suppressed(stand: Stand) -> Published:
     """Counts of at least k."""
     counts = stand.town.inside.counts()
@@ -278,6 +311,8 @@ FREE: Mapping[str, tuple[str, Callable[[Stand], Published]]] = {
 PAID: Mapping[str, tuple[str, Callable[[Stand, Setting], Published]]] = {
     INDEPENDENT: (ANSWERS, lambda stand, setting: perturbed(stand, CLIPPED, setting)),
     TOGETHER: (ANSWERS, lambda stand, setting: perturbed(stand, BATCH, setting)),
+    SYNTHETIC: (RECORDS, lambda stand, setting: synthetic(stand, "weeks", setting)),
+    DP_WHERE: (RECORDS, lambda stand, setting: synthetic(stand, "where", setting)),
     PARIS: (DENSITY, lambda stand, setting: cube(stand, "paris", setting)),
     BAYES: (DENSITY, lambda stand, setting: cube(stand, "bayes", setting)),
 }
