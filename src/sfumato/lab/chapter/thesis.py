@@ -264,7 +264,7 @@ def synthetic(stand: Stand, method: str, setting: Setting) -> Published:
         synthesis_settings(way, {}),
         town.places,
     )
-    noisy = way.measure(town.ground.source, setting.wall(f"synthetic {method}"), facts)
+    noisy = way.measure(town.source, setting.wall(f"synthetic {method}"), facts)
     chunks = list(way.generate(noisy, facts))
     user, place = (
         np.concatenate([np.asarray(getattr(one, name), np.int64) for one in chunks])

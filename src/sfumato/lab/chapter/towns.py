@@ -50,6 +50,7 @@ class Town:
 
     name: str
     ground: Ground
+    source: LocalSource
     held: Held
     """Who is published about."""
     inside: Visited
@@ -137,7 +138,8 @@ def _town(
     ground = Ground(len(kept), RememberingSource(source), grid, layout, seed)
     centres = plane_of(places)[1]
     shape = len(places), grid.slots
-    return Town(name, ground, held, visited(held, *shape), visited(left, *shape), places, centres)
+    people = visited(held, *shape), visited(left, *shape)
+    return Town(name, ground, source, held, *people, places, centres)
 
 
 def visited(held: Held, places: int, slots: int) -> Visited:
