@@ -26,7 +26,7 @@ NOT_VERBS = {"init", "doctor", "city", "reproduce", "ledger"}
 PYTHON_ALONE = {"internal", "progress", "watch", "begin", "keep_key"}
 """Who is told what; what the terminal shows instead."""
 TERMINAL_ALONE = {"quiet", "as_json", "config", "dry_run", "ledger_key", "context", "out", "help"}
-GROUPED = {"anonymise_answers": ("anonymise", "answers")}
+GROUPED = {f"anonymise_{what}": ("anonymise", what) for what in ("answers", "counts", "traces")}
 """Verbs that are commands of a group: the words are the same, with a space between them."""
 TERMINAL_ALONE |= {"schemes"}  # prints what is written in docs/streams.md
 

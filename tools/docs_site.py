@@ -33,7 +33,7 @@ SECTIONS = {
     ],
     "Explanation": [
         "guarantees", "ledger", "schemes", "streams", "traces", "attacks", "auditing", "frontier",
-        "reproduction-paris",
+        "reproduction-paris", "The chapter <chapter>", "Every document <documents>",
     ],
     "Reference": [
         "commands/index", "python", "reference/api", "reference/options", "reference/config",

@@ -11,7 +11,8 @@ on the way to a stream              `foreach_batch`, for Spark Structured Stream
 from what is published              `read_release`, `ask`, `refine`, `report`, `export`
 free, too: from customers to all    `weigh`, `combine`
 free, too: from sanitised traces    `hotspots`, `spread`
-by the other door, not private      `anonymise_answers`: exact, or refused; its `Auditor`
+by the other door, not private      `anonymise_answers` (its `Auditor`), `anonymise_counts`,
+                                    `anonymise_traces`
 for the holder's eyes alone         `inspect`, `evaluate`, `attack`, `audit`
 what was ever released about whom   `Ledger`
 ==================================  =============================================================
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from sfumato.reports.page import report
     from sfumato.streams.publish import stream
     from sfumato.streams.spark import foreach_batch
+    from sfumato.syntactic.anonymise import anonymise_counts, anonymise_traces
     from sfumato.syntactic.answers import anonymise_answers
     from sfumato.syntactic.auditor import Auditor
     from sfumato.synthesis.publish import synth
@@ -58,6 +60,8 @@ __all__ = [
     "Release",
     "__version__",
     "anonymise_answers",
+    "anonymise_counts",
+    "anonymise_traces",
     "ask",
     "attack",
     "audit",
@@ -88,6 +92,8 @@ _HOMES = {
     "Question": "sfumato.queries.question",
     "Release": "sfumato.published.release",
     "anonymise_answers": "sfumato.syntactic.answers",
+    "anonymise_counts": "sfumato.syntactic.anonymise",
+    "anonymise_traces": "sfumato.syntactic.anonymise",
     "ask": "sfumato.published.ask",
     "attack": "sfumato.attacks.run",
     "audit": "sfumato.audits.audit",

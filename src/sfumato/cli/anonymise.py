@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +21,7 @@ from sfumato.cli.options import (
     Layer,
     Master,
     MaybeExpectedUsers,
+    Parameters,
     QuestionTexts,
     Quiet,
     Region,
@@ -39,9 +40,12 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.telling import RowsRead, Working, print_json, tell
 
+if TYPE_CHECKING:
+    from sfumato.syntactic.anonymise import Anonymised
+
 app = typer.Typer(
     help="The other door: syntactic protection, labelled. NOT differential privacy.",
-    epilog="Example:\n\nsfumato anonymise answers -h",
+    epilog="Example:\n\nsfumato anonymise traces -h",
     no_args_is_help=True,
 )
 
@@ -156,3 +160,200 @@ def answers(
         tell(reasons)
     if out is not None:
         typer.echo(f"{out}: {LABEL}", err=True)
+
+
+Events = Annotated[str, typer.Argument(help="Files, a folder, or the address of a table.")]
+Sensitive = Annotated[
+    str | None,
+    typer.Option(
+        "--sensitive",
+        help="Sensitive places: ids between commas, or a table of them.",
+        rich_help_panel=PRIVACY,
+    ),
+]
+Attacked = Annotated[
+    bool,
+    typer.Option(
+        "--attack/--no-attack",
+        help="Attack it at once; figures go to the internal folder beside it.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Lots = Annotated[
+    int | None,
+    typer.Option("--seed", help="The same seed gives the same result; default: fresh."),
+]
+Folder = Annotated[
+    Path, shared(OUTPUT, "--out", "Folder to make, or of an earlier run to write again.")
+]
+
+
+@app.command()
+def counts(
+    events: Events,
+    k: Annotated[
+        int,
+        typer.Option(
+            "--k", "-k", help="Smallest count that is published.", rich_help_panel=PRIVACY
+        ),
+    ],
+    start: Start,
+    end: End,
+    tz: Tz,
+    out: Folder,
+    slot: Slot = "1h",
+    totals: Annotated[
+        bool,
+        typer.Option(
+            "--totals",
+            help="Publish sums over places and over slots as well.",
+            rich_help_panel=PRIVACY,
+        ),
+    ] = False,
+    secondary: Annotated[
+        bool,
+        typer.Option(
+            "--secondary/--no-secondary",
+            help="With totals: leave out more, so that nothing left out follows from them.",
+            rich_help_panel=PRIVACY,
+        ),
+    ] = True,
+    rounding: Annotated[
+        str,
+        typer.Option("--rounding", help="none, nearest or random.", rich_help_panel=PRIVACY),
+    ] = "none",
+    base: Annotated[
+        int,
+        typer.Option("--base", help="Rounded counts are multiples of it.", rich_help_panel=PRIVACY),
+    ] = 5,
+    towers: Towers = None,
+    zones: Zones = None,
+    grid: Grid = None,
+    region: Region = None,
+    zone_id: ZoneId = None,
+    zone_name: ZoneName = None,
+    layer: Layer = None,
+    repair_zones: RepairZones = False,
+    drop_bad_towers: DropBadTowers = False,
+    sensitive: Sensitive = None,
+    attack: Attacked = True,
+    seed: Lots = None,
+    column: Columns = None,
+    format: Format = None,
+    time_unit: TimeUnit = None,
+    events_tz: EventsTz = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Publish counts by place and slot without the small ones. NOT differential privacy.
+
+    Example:
+        sfumato anonymise counts events.parquet --towers towers.csv
+        --from 2007-09-10 --to 2007-09-17 --tz Europe/Paris -k 10 --totals --out counts-37
+    """
+    options = dict(locals())
+    from sfumato.syntactic.anonymise import anonymise_counts
+
+    rows = RowsRead(silent=quiet or as_json)
+    with Working(quiet or as_json, "counting") as progress:
+        found = called(anonymise_counts, options, internal=rows, progress=progress)
+    _told(found, rows, quiet, as_json)
+
+
+@app.command()
+def traces(
+    events: Events,
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            help="generalise, suppress, never-walk-alone, wait-for-me, km, km-local, km-distance, "
+            "probabilistic-km or p-confidentiality.",
+            rich_help_panel=PRIVACY,
+        ),
+    ],
+    start: Start,
+    end: End,
+    tz: Tz,
+    out: Folder,
+    k: Annotated[
+        int | None,
+        typer.Option("--k", "-k", help="Fewest records that are alike.", rich_help_panel=PRIVACY),
+    ] = None,
+    parameter: Parameters = None,
+    slot: Slot = "1h",
+    towers: Towers = None,
+    zones: Zones = None,
+    grid: Grid = None,
+    region: Region = None,
+    zone_id: ZoneId = None,
+    zone_name: ZoneName = None,
+    layer: Layer = None,
+    repair_zones: RepairZones = False,
+    drop_bad_towers: DropBadTowers = False,
+    hierarchy: Annotated[
+        Path | None,
+        typer.Option(
+            "--hierarchy",
+            help="Table of children and parents; default: the map halved again and again.",
+            rich_help_panel=PRIVACY,
+        ),
+    ] = None,
+    roads: Annotated[
+        str | None,
+        typer.Option(
+            "--roads",
+            help="Of p-confidentiality: table of two places a row, or neighbours to make them.",
+            rich_help_panel=PRIVACY,
+        ),
+    ] = None,
+    stops: Annotated[
+        Path | None,
+        typer.Option(
+            "--stops",
+            help="Of p-confidentiality: table of places and how likely people stop there.",
+            rich_help_panel=PRIVACY,
+        ),
+    ] = None,
+    sensitive: Sensitive = None,
+    attack: Attacked = True,
+    seed: Lots = None,
+    column: Columns = None,
+    format: Format = None,
+    time_unit: TimeUnit = None,
+    events_tz: EventsTz = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Publish records of people by a method of the field. NOT differential privacy.
+
+    Example:
+        sfumato anonymise traces events.parquet --towers towers.csv
+        --from 2007-09-10 --to 2007-09-17 --tz Europe/Paris
+        --method never-walk-alone -k 5 --parameter delta=2000 --out walks-37
+    """
+    options = dict(locals())
+    from sfumato.syntactic.anonymise import anonymise_traces
+
+    rows = RowsRead(silent=quiet or as_json)
+    with Working(quiet or as_json, "reading events") as progress:
+        found = called(anonymise_traces, options, internal=rows, progress=progress)
+    _told(found, rows, quiet, as_json)
+
+
+def _told(found: Anonymised, rows: RowsRead, quiet: bool, as_json: bool) -> None:
+    """What was published and what it is not; what only the holder may hear."""
+    from sfumato.syntactic.published import internal_folder
+    from sfumato.syntactic.statement import LABEL
+
+    figures = found.internal_figures
+    if as_json:
+        print_json(dict(found.manifest), {**rows.counts, **figures})
+        return
+    if quiet:
+        return
+    typer.echo(found.words())
+    tell([f"{name}: {value}" for name, value in figures.items() if name != "attacks"])
+    own = internal_folder(found.folder)
+    tell([f"{own}: whose record is whose, and what attacks make of it; never to be published"])
+    typer.echo(f"{found.folder}: {LABEL}")

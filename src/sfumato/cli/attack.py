@@ -2,7 +2,8 @@
 
 `sfumato attack RELEASE --events …` is short for `sfumato attack recovery RELEASE --events …`;
 `sfumato attack traces` says what an adversary makes of sanitised traces, `sfumato attack queries`
-what one makes of answers to questions. All results are internal.
+what one makes of answers to questions, `sfumato attack anonymised` what breaks the other door.
+All results are internal.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from sfumato.cli.options import (
     BoundText,
     Columns,
     DropBadTowers,
+    End,
     EventsOption,
     EventsTz,
     Format,
@@ -32,8 +34,11 @@ from sfumato.cli.options import (
     RepairZones,
     Results,
     Seed,
+    Slot,
+    Start,
     TimeUnit,
     Towers,
+    Tz,
     ZoneId,
     ZoneName,
     Zones,
@@ -164,6 +169,60 @@ def _log(log: Path, k: int, out: Path, quiet: bool, as_json: bool) -> None:
         tell([f"do not publish {', '.join(map(str, written))}"])
 
 
+def anonymised(
+    events: Annotated[str, typer.Argument(help="Files, a folder, or the address of a table.")],
+    out: Results,
+    start: Start,
+    end: End,
+    tz: Tz,
+    slot: Slot = "1h",
+    release: Annotated[
+        list[Path] | None,
+        typer.Option(help="A folder of anonymise, or of release; may be repeated."),
+    ] = None,
+    towers: Towers = None,
+    zones: Zones = None,
+    grid: Grid = None,
+    region: Region = None,
+    zone_id: ZoneId = None,
+    zone_name: ZoneName = None,
+    layer: Layer = None,
+    repair_zones: RepairZones = False,
+    drop_bad_towers: DropBadTowers = False,
+    k: Annotated[int, typer.Option(help="Also attack counts with those below k left out.")] = 5,
+    points: Annotated[int, typer.Option(help="Points of a target that are known.")] = 4,
+    targets: Annotated[int, typer.Option(help="People that are asked about.")] = 1_000,
+    column: Columns = None,
+    format: Format = None,
+    time_unit: TimeUnit = None,
+    events_tz: EventsTz = None,
+    seed: Seed = 1,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """What breaks suppression, generalisation and groups, on your own people.
+
+    One question is put to every release, private or not: did the target visit (L, t)?
+
+    Example:
+        sfumato attack anonymised events.parquet --towers towers.csv
+        --from 2007-09-10 --to 2007-09-17 --tz Europe/Paris
+        --release anonymised/week-37 --out attacked
+    """
+    options = dict(locals())
+    from sfumato.attacks.anonymised.report import show, to_json, write
+    from sfumato.attacks.anonymised.run import attack_anonymised
+
+    with Working(quiet or as_json, "reading places") as progress:
+        found = called(attack_anonymised, options, progress=progress)
+    written, remark = write(found, out)
+    if as_json:
+        print_json({}, to_json(found))
+    elif not quiet:
+        show(found)
+        tell([*([remark] if remark else []), f"do not publish {', '.join(map(str, written))}"])
+
+
 DEFAULT = "recovery"
 
 
@@ -184,6 +243,7 @@ app = typer.Typer(
 )
 app.command()(traces)
 app.command()(queries)
+app.command()(anonymised)
 
 
 @app.command()

@@ -54,7 +54,7 @@ COMMANDS = {
     "export": Entry("export", "Write a release as multimno or FlowKit would have.", USE),
     "hotspots": Entry("hotspots", "Where to place sites, from sanitised traces.", USE),
     "spread": Entry("spread", "Whom a message reaches, from sanitised traces.", USE),
-    "anonymise": Entry("anonymise", "Exact answers under an auditor. Not private.", OTHER),
+    "anonymise": Entry("anonymise", "Counts, traces, exact answers by rules. Not private.", OTHER),
     "evaluate": Entry("evaluate", "How good is a release? Compares with the truth.", INTERNAL),
     "attack": Entry("attack", "What an adversary makes of a release.", INTERNAL),
     "audit": Entry("audit", "Attack a scheme on made-up neighbours.", INTERNAL),

@@ -5,7 +5,8 @@
 * `recovery`: Figures 5 and 6 of Chen et al., ours beside the paper's. Internal by nature, though
   the crowd is synthetic: every figure compares with the truth. The crowd was fitted on seed 1;
   figures are of other seeds.
-* `moving`, `geoind`: `sfumato.cli.reproduce_moving`; `queries`: `sfumato.cli.reproduce_queries`.
+* `moving`, `geoind`: `sfumato.cli.reproduce_moving`; `queries`: `sfumato.cli.reproduce_queries`;
+  `chapter`: `sfumato.cli.reproduce_chapter`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli.options import Epsilons, Quiet, Results, Seed
+from sfumato.cli.reproduce_chapter import chapter
 from sfumato.cli.reproduce_moving import geoind, moving
 from sfumato.cli.reproduce_queries import queries
 from sfumato.cli.telling import Working
@@ -348,6 +350,7 @@ app = typer.Typer(
     epilog="Example:\n\nsfumato reproduce paris --out out/paris",
     no_args_is_help=True,
 )
+app.command()(chapter)
 app.command()(frontier)
 app.command()(geoind)
 app.command()(moving)

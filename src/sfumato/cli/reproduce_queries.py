@@ -60,7 +60,7 @@ def queries(
         )
     settings = Settings(
         users=_whole(users, "people"),
-        epsilons=_positive(epsilons),
+        epsilons=positive_numbers(epsilons),
         questions=_whole(questions, "questions"),
         draws=draws,
         methods=tuple(name for name in METHODS if method is None or name in method),
@@ -80,13 +80,14 @@ def queries(
 
 
 def _whole(text: str, what: str) -> tuple[int, ...]:
-    found = _positive(text)
+    found = positive_numbers(text)
     if any(value != int(value) for value in found):
         raise UsageError(f"{text!r} is not a list of numbers of {what}.")
     return tuple(sorted({int(value) for value in found}))
 
 
-def _positive(text: str) -> tuple[float, ...]:
+def positive_numbers(text: str) -> tuple[float, ...]:
+    """A list of positive numbers, as an option has it."""
     try:
         found = tuple(float(part) for part in text.split(","))
     except ValueError:

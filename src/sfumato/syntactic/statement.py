@@ -120,17 +120,17 @@ class Statement:
         lines = [
             f"Exact answers to counting questions, let go by an auditor ({rule}).",
             "",
-            _filled(
+            filled(
                 f"{LABEL}. The answers are exact, nothing was added to them, and no budget bounds "
                 "what they tell about a person. What must hold against everybody, whatever they "
                 "know, is answered by `sfumato query` and published by `sfumato release`."
             ),
             "",
             "It helps against:",
-            *(_filled(one, "* ") for one in self.helps_against),
+            *(filled(one, "* ") for one in self.helps_against),
             "",
             "What breaks it:",
-            *(_filled(one, "* ") for one in self.broken_by),
+            *(filled(one, "* ") for one in self.broken_by),
         ]
         return "\n".join(lines) + "\n"
 
@@ -154,7 +154,8 @@ class Statement:
         }
 
 
-def _filled(text: str, mark: str = "") -> str:
+def filled(text: str, mark: str = "") -> str:
+    """A paragraph, or a point of a list, in lines of a terminal's width."""
     return textwrap.fill(text, 88, initial_indent=mark, subsequent_indent=" " * len(mark))
 
 

@@ -17,6 +17,7 @@ from sfumato.lab.as_printed.baselines import (
     Route,
 )
 from sfumato.lab.as_printed.paris import (
+    CHOICE_NOT_CHARGED,
     CoverForm,
     Ground,
     Noise,
@@ -32,6 +33,17 @@ def test_both_readings_of_the_budget_give_the_known_sigma_and_threshold() -> Non
     assert written.threshold(30, 168) == pytest.approx(509897.2, abs=0.1)
     assert other.series_sigma(30, 168) == pytest.approx(196.697, abs=1e-3)
     assert other.threshold(30, 168) == pytest.approx(254948.6, abs=0.1)
+    literal = PublishedParis(0.3, line_4=True)
+    assert literal.series_sigma(30, 168) == pytest.approx(196.697, abs=1e-3)
+    assert CHOICE_NOT_CHARGED in literal.caveats
+    assert CHOICE_NOT_CHARGED not in written.caveats
+
+
+def test_fpa_pays_for_the_coefficients_that_it_keeps() -> None:
+    # Laplace noise of scale sqrt(k) sqrt(l) / (epsilon / 2), a standard deviation of sqrt 2 times.
+    assert PublishedParis(0.3, noise=Noise.FPA, kept=20).series_sigma(30, 168) == pytest.approx(
+        np.sqrt(2 * 20 * 30) / 0.15
+    )
 
 
 def test_the_chapters_constants() -> None:
@@ -44,7 +56,7 @@ def test_the_chapters_constants() -> None:
 def test_without_noise_the_zones_come_back(
     ground: Ground, counts: OpenedCounts, noise: Noise, improved: bool
 ) -> None:
-    scheme = PublishedParis(1e9, noise=noise, improved=improved)
+    scheme = PublishedParis(1e9, noise=noise, improved=improved, kept=168)
     got = scheme.run(counts, ground, np.random.default_rng(0))
     truth = ground.overlay.shares.T @ counts.sampled
     # One visit per user rounds each tower's share; smoothing bends the curve at hour four.
@@ -66,8 +78,11 @@ def test_the_chapters_baseline_without_noise_is_the_overlay(
     np.testing.assert_allclose(got, ground.overlay.shares.T @ counts.sampled, atol=1e-3)
 
 
-def test_the_chapter_without_noise_keeps_the_totals(ground: Ground, counts: OpenedCounts) -> None:
-    scheme = PublishedChapter(1e9, kept=168, improved=False)
+@pytest.mark.parametrize("kept", [168, None])
+def test_the_chapter_without_noise_keeps_the_totals(
+    ground: Ground, counts: OpenedCounts, kept: int | None
+) -> None:
+    scheme = PublishedChapter(1e9, kept=kept, improved=False)
     got = scheme.run(counts, ground, np.random.default_rng(0))
     np.testing.assert_allclose(got, ground.overlay.shares.T @ counts.sampled, rtol=1e-3)
 

@@ -129,9 +129,14 @@ def top_places(
     """
     cell = cells.index(traces.lon, traces.lat)
     inside = cell >= 0
-    pairs, counts = np.unique(
-        np.column_stack((traces.user[inside], cell[inside])), axis=0, return_counts=True
-    )
+    return top_of_visits(traces.user[inside], cell[inside], number, ordered=ordered)
+
+
+def top_of_visits(
+    user: NDArray[np.int64], place: NDArray[np.int64], number: int, *, ordered: bool = True
+) -> TopPlaces:
+    """The same of any visits: a row for each, of who was where."""
+    pairs, counts = np.unique(np.column_stack((user, place)), axis=0, return_counts=True)
     order = np.lexsort((pairs[:, 1], -counts, pairs[:, 0]))
     user, place = pairs[order, 0], pairs[order, 1]
     users, first = np.unique(user, return_index=True)
@@ -171,8 +176,15 @@ def unicity(
     inside = cell >= 0
     slot = traces.time[inside] // (slot_s * MICROSECONDS)
     key = (slot - slot.min(initial=0)) * cells.size + cell[inside]
-    _, number = np.unique(key, return_inverse=True)
-    visits = np.unique(np.column_stack((number, traces.user[inside])), axis=0)
+    return unicity_of_visits(traces.user[inside], key, points, trials=trials, seed=seed)
+
+
+def unicity_of_visits(
+    user: NDArray[np.int64], point: NDArray[np.int64], points: int, *, trials: int, seed: int
+) -> Unicity:
+    """The same of any visits: a row for each, of who was at which point of space and time."""
+    _, number = np.unique(point, return_inverse=True)
+    visits = np.unique(np.column_stack((number, user)), axis=0)
     offsets = np.searchsorted(visits[:, 0], np.arange(visits[:, 0].max(initial=-1) + 2))
     order = np.argsort(visits[:, 1], kind="stable")
     own, where = visits[order, 1], visits[order, 0]

@@ -76,14 +76,15 @@ class PublishedGaussian:
 class PublishedChapter:
     """Algorithm 2 of the chapter: zones, totals with sensitivity sqrt(l), k low frequencies.
 
-    "Low-frequency (largest) coefficients" is read as a fixed k of the lowest frequencies;
-    choosing the largest by magnitude would not be private at all. `improved` scales by one
-    visit per user and the grand total, and smooths the nights.
+    "Low-frequency components (i.e., largest Fourier coefficients) are retained": how many is left
+    to the paper of 2014, whose exponential mechanism chooses k for each cluster, and so it is here;
+    a whole number in `kept` fixes k instead. Choosing the largest by magnitude would not be private
+    at all. `improved` scales by one visit per user and the grand total, and smooths the nights.
     """
 
     epsilon: float
     delta: float = 2e-6
-    kept: int = 30
+    kept: int | None = None
     improved: bool = True
     tolerated: float = 0.01
 
@@ -93,7 +94,9 @@ class PublishedChapter:
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        found = (paris.FLOAT_NOISE, paris.TOTALS_ROOT_L)
+        found: tuple[str, ...] = (paris.FLOAT_NOISE, paris.TOTALS_ROOT_L)
+        if self.kept is None:
+            found += (paris.CHOICE_NOT_CHARGED,)
         return (*found, paris.TRUE_N, paris.TOTAL_ROOT_CAP) if self.improved else found
 
     def totals_sigma(self, limit: int) -> float:
@@ -113,12 +116,19 @@ class PublishedChapter:
         label = merge_neighbours(totals, ground.zones.centres, ground.zones.areas, threshold)
         together = np.zeros((label.max() + 1, slots))
         np.add.at(together, label, zones)
-        noisy = forward(together) + rng.normal(0, sigma, together.shape)
-        k = np.full(noisy.shape[0], min(self.kept, slots), dtype=np.int64)
-        series = np.maximum(inverse(keep_first(noisy, k), Transform.DCT), 0.0)
+        series = np.maximum(self._perturb(together, sigma, counts.limit, rng), 0.0)
         weight = np.maximum(series.sum(axis=1, keepdims=True), 1e-9)
         table: Table = np.maximum(totals, 0.0)[:, None] * (series / weight)[label]
         return smooth_nights(table, ground.starts) if self.improved else table
+
+    def _perturb(
+        self, together: Table, sigma: float, limit: int, rng: np.random.Generator
+    ) -> Table:
+        if self.kept is None:  # half of the series' epsilon for the choice, as in 2014
+            return paris.chosen(together, sigma, self.epsilon / 4, math.sqrt(limit), rng).series
+        noisy = forward(together) + rng.normal(0, sigma, together.shape)
+        k = np.full(noisy.shape[0], min(self.kept, together.shape[1]), dtype=np.int64)
+        return np.asarray(inverse(keep_first(noisy, k), Transform.DCT))
 
     def _totals(
         self, counts: OpenedCounts, zones: Table, ground: Ground, rng: np.random.Generator

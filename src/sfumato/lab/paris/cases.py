@@ -41,6 +41,8 @@ PRINTED: dict[str, dict[str, float]] = {
     "EFPAG(30)": {"mre": 0.17, "pearson": 0.96, "emd": 188.0},
     "EFPA(30)": {"emd": 258.0},
     "LPA(30)": {"mre": 1.01, "pearson": 0.47, "emd": 341.0},
+    "GPA(30)": {"mre": 1.01, "pearson": 0.47},
+    "chapter(30)": {"mre": 0.17, "pearson": 0.96},
 }
 """Method to figures."""
 
@@ -155,6 +157,8 @@ READINGS = (
         30,
         lambda e: PublishedParis(e, DELTA, share_of_series=1.0),
     ),
+    printed("EFPAG(30), line 4", 30, lambda e: PublishedParis(e, DELTA, line_4=True)),
+    printed("FPA(30), k 60", 30, lambda e: PublishedParis(e, DELTA, Noise.FPA)),
     printed(
         "EFPAG(30), cover as printed",
         30,
@@ -169,6 +173,7 @@ CHAPTER = (
     printed("GPA(30)", 30, lambda e: PublishedGaussian(e, DELTA)),
     printed("chapter⁻(30)", 30, lambda e: PublishedChapter(e, DELTA, improved=False)),
     printed("chapter(30)", 30, lambda e: PublishedChapter(e, DELTA)),
+    printed("chapter(30), k 30", 30, lambda e: PublishedChapter(e, DELTA, kept=30)),
 )
 """The chapter's Figures 3 to 5."""
 

@@ -375,10 +375,15 @@ _ANSWER: dict[str, Callable[[Setting, Answers, int], Told]] = {
 }
 
 
+def answered_by(method: str, setting: Setting, known: Answers, many: int) -> Told:
+    """Answers of one method to the first so many questions."""
+    return _ANSWER[method](setting, known, many)
+
+
 def judged(setting: Setting, known: Answers, method: str, many: int) -> Row:
     """One method on the first so many questions."""
     start = time.process_time()
-    told = _ANSWER[method](setting, known, many)
+    told = answered_by(method, setting, known, many)
     spent = time.process_time() - start
     truth = known.truth[:many]
     error = np.abs(told.values - truth)
