@@ -33,6 +33,7 @@ from sfumato.synthesis.method import (
     SynthFacts,
     settings_of,
 )
+from sfumato.synthesis.regions import box_cells
 from sfumato.synthesis.registry import DEFAULT, method_named
 
 MOST_MADE = 100_000_000
@@ -170,20 +171,22 @@ def synth_request(
             f"The method {method} is not matched to a release.", remedy="Leave `on` out."
         )
     if declared.reads is Reads.TRACES:
+        if region is None or not isinstance(region, str | tuple):
+            raise UsageError(
+                f"The method {method} needs a public region.",
+                remedy="Give `region`: west,south,east,north in degrees.",
+            )
+        box = Box.parse(region)
+        cells = box_cells(box)
         public = PublicFacts(
-            place_ids=np.empty(0, dtype=np.str_),
+            place_ids=cells.ids,
             grid=grid,
             epsilon=epsilon,
             delta=delta,
             expected_users=expected_users,
             unit=declared.unit,
         )
-        if region is None or not isinstance(region, str | tuple):
-            raise UsageError(
-                f"The method {method} needs a public region.",
-                remedy="Give `region`: west,south,east,north in degrees.",
-            )
-        facts = SynthFacts(public, wanted, sown, settings, box=Box.parse(region))
+        facts = SynthFacts(public, wanted, sown, settings, cells, box=box)
         return SynthRequest(facts, found, dataset, name, None, about)
     opened = places.open(period=grid, tz=tz)
     public = PublicFacts(
