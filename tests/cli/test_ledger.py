@@ -218,8 +218,8 @@ def test_a_missing_ledger_and_an_unknown_data_set_are_said(office: Office, tmp_p
         office.run("show", "--dataset", "town")
 
 
-def _charge(office: Office, tz: str, name: str) -> None:
-    grid = period_of("2024-03-04", "2024-03-11", "1h", tz)
+def _charge(office: Office, tz: str, name: str, fold: str | None = None) -> None:
+    grid = period_of("2024-03-04", "2024-04-15" if fold else "2024-03-11", "1h", tz, fold)
     claim = Claim(
         dataset="city",
         name=name,
@@ -227,7 +227,7 @@ def _charge(office: Office, tz: str, name: str) -> None:
         delta=2e-6,
         period=grid.period,
         events=(("counts", GaussianEvent(1.0, Fraction(256), 1)),),
-        config={"time grid": grid.fingerprint()},
+        config={"time grid": grid.fingerprint()} | ({"fold": fold} if fold else {}),
         fingerprint="f",
         out=str(office.file.parent / "out" / name),
     )
@@ -242,6 +242,14 @@ def test_history_shows_dates_in_the_clock_of_the_data(office: Office, tz: str) -
     (entry,) = office.json("history")
     assert entry["clock"] == tz
     assert datetime.fromisoformat(entry["period"][0]).utcoffset() == timedelta(0)
+
+
+@pytest.mark.parametrize("fold", ["week", "day"])
+@pytest.mark.parametrize("tz", ["Europe/Paris", "Asia/Shanghai"])
+def test_a_folded_period_proves_its_clock(office: Office, tz: str, fold: str) -> None:
+    """Also over a change of the clock, as in Paris on 31 March."""
+    _charge(office, tz, "typical", fold)
+    assert f"2024-03-04 to 2024-04-15 ({tz})" in office.run("history").output
 
 
 def test_a_row_that_does_not_prove_its_clock_is_told_by_the_others(office: Office) -> None:

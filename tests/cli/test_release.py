@@ -174,7 +174,7 @@ def test_a_bad_row_stops_nothing_and_is_not_shown(shop: Shop) -> None:
     shop.events.write_text(shop.events.read_text() + "4711,not a time,t0\n")
     told = shop.release().output
     assert "4711" not in told
-    assert "internal: 1 rows dropped: not a time" in told
+    assert "internal: 1 row dropped: not a time" in told
     assert len(Ledger(shop.ledger).book().charges) == 1
 
 

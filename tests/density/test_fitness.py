@@ -7,6 +7,7 @@ from datetime import date
 import numpy as np
 import pytest
 
+from sfumato.city.plan import MAX_ZONES
 from sfumato.density.fitness import MOST, Case, Fitness, _rehearsed, fitness
 from sfumato.density.scheme import PublicFacts, Signal
 from sfumato.density.suggest import suggestions, table
@@ -185,3 +186,19 @@ def test_cells_of_a_grid_become_coarser_by_name() -> None:
     assert _coarser_cells(asked, "1km@EPSG:3035")[1].settings == {"grid": "2km@EPSG:3035"}
     assert [step.settings["grid"] for step in _coarser_cells(asked, "h3:8")] == ["h3:7", "h3:6"]
     assert _coarser_cells(asked, "geohash:6")[0].case.released == 28
+
+
+def test_many_places_in_few_slots_are_rehearsed_in_a_town_that_can_be_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A national list of towers by day: a made-up town has 5,000 zones at most."""
+    asked = []
+
+    def town(_: PublicFacts, __: int, zones: int, *___: object, **____: object) -> None:
+        asked.append(zones)
+        raise LookupError
+
+    monkeypatch.setattr("sfumato.density.fitness.Rehearsal", town)
+    with pytest.raises(LookupError):
+        fitness(case(1000, 36_632, 0.3, slot="1d"))
+    assert asked == [MAX_ZONES]

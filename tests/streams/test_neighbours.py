@@ -188,7 +188,7 @@ def test_a_line_of_a_pipe_costs_itself_alone(run: Run) -> None:
         mixed = [*crowd[:at], *odd, *crowd[at:]]
         assert run("-", "--clock", "feed", feed=b"".join([clock, *mixed, end])) == [CROWD, 1]
     assert run.internal["rows_dropped"]["unreadable"] == 3  # type: ignore[attr-defined]
-    assert "internal: 1505 rows read" in run.told  # type: ignore[attr-defined]
+    assert "internal: 1,505 rows read" in run.told  # type: ignore[attr-defined]
 
 
 def test_a_followed_folder_goes_on_past_files_it_cannot_read(inbox: Path, run: Run) -> None:

@@ -246,10 +246,14 @@ def _tell(made: Release, ledger: str) -> None:
         f"This release: epsilon {rounded_up(privacy.epsilon, 4)} at delta "
         f"{rounded_up(privacy.delta)}."
     )
+    every = (
+        "It is the first about these people"
+        if life.releases == 1
+        else f"All {life.releases} releases about these people together"
+    )
     typer.echo(
-        f"All {life.releases} about these people, at the cap's delta: epsilon "
-        f"{rounded_up(life.epsilon, 4)} "
-        f"at delta {rounded_up(life.delta)}."
+        f"{every}; at the cap's delta: epsilon {rounded_up(life.epsilon, 4)} at delta "
+        f"{rounded_up(life.delta)}."
     )
     if total.releases is not None and total.releases > life.releases:
         typer.echo(f"Besides these, {total.releases - life.releases} for other units.")

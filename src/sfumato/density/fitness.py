@@ -38,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from sfumato.city.plan import MAX_ZONES
 from sfumato.density.bayes.settings import expected_visits
 from sfumato.density.draws import mean_of, sums_of, variance_of
 from sfumato.density.registry import scheme_named
@@ -262,7 +263,7 @@ def _rehearsed(case: Case) -> Fitness:
     signal = case.signal.whole
     least, cells = (_PART_SIGNAL, _CELLS) if signal < _RICH else (1.05 * _RICH, _RICH_CELLS)
     part = max(least / signal, _FEWEST_PLACES / case.released)
-    most = max(cells / case.grid.slots, _FEWEST_PLACES) / case.released
+    most = min(max(cells / case.grid.slots, _FEWEST_PLACES), MAX_ZONES) / case.released
     share = min(1.0, part, most)
     zones = max(1, round(case.released * share))
     town = replace(case, places=max(1, round(case.places * share)), released=zones)

@@ -97,7 +97,7 @@ class DropLog:
 
     def internal_lines(self) -> list[str]:
         """Lines for the holder's internal log. Never publish them."""
-        lines = [f"{self.rows} rows read, {self.kept} counted"]
+        lines = [f"{self.rows:,} rows read, {self.kept:,} counted"]
         if self.rows and not self.kept:
             lines.insert(
                 0,
@@ -110,8 +110,9 @@ class DropLog:
             lines.append(f"WARNING: {self.unfit} files gave no rows (`sfumato inspect` says why)")
         for reason, number in self.dropped.items():
             first = self.first_row.get(reason)
-            where = f", first in row {first}" if first is not None else ""
-            lines.append(f"{number} rows dropped: {reason}{where}")
+            where = f", first in row {first:,}" if first is not None else ""
+            rows = "1 row" if number == 1 else f"{number:,} rows"
+            lines.append(f"{rows} dropped: {reason}{where}")
         return lines
 
 

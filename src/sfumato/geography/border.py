@@ -198,7 +198,7 @@ def border_lines(facts: Facts) -> list[str]:
         return []
     share, outside = float(facts["border_lost_share"] or 0), int(facts["towers_outside"] or 0)
     said = (
-        f"{facts['towers_in_zones']} towers stand in the zones and {outside} beyond (border "
+        f"{facts['towers_in_zones']:,} towers stand in the zones and {outside:,} beyond (border "
         f"{_spaced(str(facts['border']))})."
     )
     if share == 0:

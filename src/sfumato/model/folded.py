@@ -36,7 +36,7 @@ from sfumato.model.time_grid import MICROSECONDS, TimeGrid, parse_step
 FOLDS = {"day": 1, "week": 7}
 """What a period can be folded to, and its days."""
 _DAY = 86_400
-_QUARTER = 900
+QUARTER_S = 900
 """Seconds that every change of a clock is a multiple of: no piece has two offsets in it."""
 
 
@@ -116,7 +116,7 @@ def folded_period(start: date, end: date, slot: str | timedelta, tz: str, fold: 
             f"Slots of this length do not fill a typical {fold}.",
             remedy="Take a `slot` that divides the day, such as 15min, 1h or 1d.",
         )
-    pieces = timedelta(seconds=math.gcd(seconds, _QUARTER))
+    pieces = timedelta(seconds=math.gcd(seconds, QUARTER_S))
     whole = TimeGrid.between(start, end, pieces, tz)
     typical = _typical(start, repeats, days, length, tz)
     starts = whole.starts()

@@ -135,7 +135,7 @@ class Dropped:
                 "WARNING: every row was dropped, all counts are noise around zero (`sfumato "
                 "inspect` shows how rows could be read)"
             )
-        return [f"{self.read} rows read", *lines]
+        return [f"{self.read:,} rows read", *lines]
 
 
 @dataclass(repr=False)

@@ -138,7 +138,7 @@ class Bayes:
         )
         sd = math.sqrt(events[MATRIX][0].sigma2) / events[MATRIX][2]
         lines = (
-            f"How active people are, totals of {facts.places} places and of {facts.grid.slots} "
+            f"How active people are, totals of {facts.places:,} places and of {facts.grid.slots:,} "
             "slots, and one matrix of all places and slots, as one Gaussian budget.",
             f"With about {users:,} people a place and slot holds about {each:.3g} "
             f"{facts.counting}; the matrix has noise of {sd:.3g} before shrinkage.",

@@ -29,7 +29,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -42,6 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
+from sfumato.model.folded import FOLDS, QUARTER_S
 from sfumato.model.time_grid import MICROSECONDS
 from sfumato.privacy.events import PrivacyEvent, Unit, UnitKind, event_from_json, event_to_json
 from sfumato.privacy.ledger.chain import canonical
@@ -98,6 +99,8 @@ def clock_of(
         return unit.clock
     digest = config.get("time grid")
     if isinstance(digest, str):
+        if config.get("fold") in FOLDS:
+            return _folded(digest, *period, config["fold"], likely)
         found = _grid(digest, *period, likely)
         return None if found is None else found[0]
     return "UTC" if unit.kind is UnitKind.POINT else None
@@ -116,9 +119,37 @@ def _grid(
     digest: str, begin: int, end: int, likely: tuple[str, ...] = ()
 ) -> tuple[str, int, int] | None:
     """Zone, step and shortest slot (seconds) of the grid that has this digest."""
-    if begin % MICROSECONDS or end % MICROSECONDS or not 0 < end - begin < 40_000 * 86400 * 10**6:
-        return None
     seen: dict[bytes, list[tuple[int, Edges]]] = {}
+    for name, days in _calendars(begin, end, likely):
+        if days.tobytes() not in seen:
+            seen[days.tobytes()] = [(step, _slots(days, step)) for step in _STEPS_S]
+        for step, edges in seen[days.tobytes()]:
+            if _digest(name, step, edges) == digest:
+                return name, step, int(np.diff(edges).min()) // MICROSECONDS
+    return None
+
+
+@lru_cache(maxsize=64)
+def _folded(digest: str, begin: int, end: int, fold: str, likely: tuple[str, ...]) -> str | None:
+    """Zone of the folded grid that has this digest (`model.folded`)."""
+    for name, days in _calendars(begin, end, likely):
+        length = FOLDS[fold]
+        weeks = [days[k : k + length + 1] for k in range(0, days.size - length, length)]
+        typical = [one for one in weeks if (np.diff(one) == _DAY_S * MICROSECONDS).all()]
+        for step in _STEPS_S if typical else ():
+            piece = math.gcd(step, QUARTER_S)
+            slots = _digest(name, step, _slots(typical[0], step))
+            whole = _digest(name, piece, _slots(days, piece))
+            text = f"folded-grid/1|{fold}|{slots}|{whole}".encode()
+            if hashlib.sha256(text).hexdigest() == digest:
+                return name
+    return None
+
+
+def _calendars(begin: int, end: int, likely: tuple[str, ...]) -> Iterator[tuple[str, Edges]]:
+    """Clocks whose days may make up the period, with the edges of these days."""
+    if begin % MICROSECONDS or end % MICROSECONDS or not 0 < end - begin < 40_000 * 86400 * 10**6:
+        return
     for name in (*likely, *sorted(available_timezones())):
         if not (_midnight(name, begin) and _midnight(name, end)):
             continue
@@ -126,15 +157,14 @@ def _grid(
             days = day_edges(name, begin, end)
         except UsageError:
             continue
-        if days[0] != begin or days[-1] != end:
-            continue
-        if days.tobytes() not in seen:
-            seen[days.tobytes()] = [(step, _slots(days, step)) for step in _STEPS_S]
-        for step, edges in seen[days.tobytes()]:
-            text = f"time-grid/1|{name}|{float(step)}|".encode()
-            if hashlib.sha256(text + edges.tobytes()).hexdigest() == digest:
-                return name, step, int(np.diff(edges).min()) // MICROSECONDS
-    return None
+        if days[0] == begin and days[-1] == end:
+            yield name, days
+
+
+def _digest(name: str, step: int, edges: Edges) -> str:
+    """`TimeGrid.fingerprint` of these edges."""
+    text = f"time-grid/1|{name}|{float(step)}|".encode()
+    return hashlib.sha256(text + edges.tobytes()).hexdigest()
 
 
 def _midnight(name: str, instant: int) -> bool:

@@ -170,7 +170,7 @@ def loss_view(loss: Loss) -> dict[str, Any]:
 def history(book: Book, dataset: str | None = None) -> list[dict[str, Any]]:
     """Every release in the order of the ledger, with its own cost and the clock of its data.
 
-    Where a row does not prove its clock (questions, folded periods), it is the one of the other
+    Where a row does not prove its clock (questions), it is the one of the other
     releases about these people if they have one alone, else UTC. The period is in UTC either way.
     """
     group = None if dataset is None else book.linked[dataset]
