@@ -39,7 +39,7 @@ SECTIONS = {
         "commands/index", "python", "reference/api", "reference/options", "reference/config",
         "reference/exit-codes", "reference/manifest", "reference/tables",
     ],
-    "Evidence": ["audit", "audit-streams", "fuzz", "benchmarks/index", "decisions/index"],
+    "Evidence": ["audit", "audit-streams", "fuzz", "faults", "benchmarks/index", "decisions/index"],
 }  # fmt: skip
 """Captions of the side bar, and the pages below each."""
 OTHERS = "Explanation"

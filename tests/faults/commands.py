@@ -1,4 +1,6 @@
-"""What the fault suite kills: each command on the same small crowd. A new command is one entry.
+"""What the fault suite kills: each command on the same small crowd.
+
+A new command that spends is one entry of `COMMANDS`, at the end; the suite does the rest.
 
 A run is told where its ledger, its key and its output are, and takes up whatever an earlier run
 left there. It gives back numbers that must be the same whoever was killed (`values`); so must the

@@ -123,18 +123,22 @@ def page(rows: list[Row], seed: int, cpu_s: float) -> str:
     for kind, what in KINDS.items():
         found = [row for row in rows if row[0] == kind]
         if found:
-            lines += ["", f"## {what[0].upper()}{what[1:]}", "", *_table(found)]
+            aimed = kind not in ("full", "cut")
+            lines += ["", f"## {what[0].upper()}{what[1:]}", "", *_table(found, aimed)]
     return "\n".join([*lines, ""])
 
 
-def _table(rows: list[Row]) -> list[str]:
-    heads = ("command", "ledger on", "faults", "points hit", "by the clock", "finished", "compared")
+def _table(rows: list[Row], aimed: bool) -> list[str]:
+    """`aimed`: at a point or by the clock, and not wherever the room ended."""
+    where = ("points hit", "by the clock") if aimed else ()
+    heads = ("command", "ledger on", "faults", *where, "finished", "compared")
     wrongs = ("other bytes", "paid wrongly", "lost", "left behind", "other")
     lines = ["| " + " | ".join((*heads, *wrongs)) + " |", "|---" * (len(heads) + len(wrongs)) + "|"]
     for _, entry, store, tally in rows:
         bad = [_count(tally, what) for what in WRONG[:4]]
-        cells = [f"`{entry}`", store, tally.strikes, len(tally.sites), tally.by_clock, tally.sieges]
-        cells += [tally.compared, *bad, len(tally.wrong) - sum(bad)]
+        cells = [f"`{entry}`", store, tally.strikes]
+        cells += [len(tally.sites), tally.by_clock] if aimed else []
+        cells += [tally.sieges, tally.compared, *bad, len(tally.wrong) - sum(bad)]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return lines
 
@@ -152,7 +156,8 @@ the reservation was open), one charge in the ledger, a ledger that verifies, and
 state or temporary file left. A run that was not killed and could not go on must say so in an error
 of ours. Kills and crashes hit once at every lasting step first (sync, rename, removal, lock,
 commit), then at other calls to files and database, while something is taken up again, and by the
-clock; a point is a function of ours, the call it makes, and before or after it.
+clock; a point is a function of ours, the call it makes, and before or after it. Where nothing was
+reserved before the run was left to finish, there is nothing to compare with.
 
 """
 

@@ -30,8 +30,8 @@ def page(verdicts: list[Verdict], seed: int, cpu_s: float) -> str:
         "",
         "Good command lines with one to three things wrong: values, files, configurations, "
         "questions, options added and left out. Every one must end with an exit code from 0 to 3 "
-        "within 30 seconds, without an exception that is not ours; an error has at most ten lines "
-        "and shows neither a record nor a password.",
+        "within 30 CPU-seconds, without an exception that is not ours; an error has at most ten "
+        "lines and shows neither a record nor a password.",
         "",
         f"{len(verdicts):,} lines, {cpu_s:,.0f} CPU-seconds.",
         "",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,10 +90,14 @@ def attack_tables(
     assignment_limit: int = ASSIGNMENT_LIMIT,
     progress: Progress | None = None,
 ) -> Study:
-    """Attack every table; names are kept in order."""
+    """Attack every table; names are kept in order. What is the same table has the same outcome."""
     how = method or Method()
-    outcomes = []
+    outcomes: list[Outcome] = []
     for k, (name, table) in enumerate(tables.items()):
+        same = next(n for n, other in enumerate(tables.values()) if np.array_equal(other, table))
+        if same < k:
+            outcomes.append(replace(outcomes[same], name=name))
+            continue
 
         def tell(share: float, k: int = k, name: str = name) -> None:
             if progress is not None:
