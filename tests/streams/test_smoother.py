@@ -186,6 +186,7 @@ def test_errors_are_below_those_of_simple_answers() -> None:
     assert 1.2 * ours < np.abs(np.repeat(mean, SLOTS, axis=0) - counts).mean()
 
 
+@pytest.mark.privacy
 def test_public_facts_decide_what_is_stated_and_measured(facts: Facts) -> None:
     scheme = Smoother()
     assert scheme.states_intervals(known(2))

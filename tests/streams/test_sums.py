@@ -84,6 +84,7 @@ def test_without_expected_people_counts_add_up_and_no_interval_is_stated() -> No
     assert 150 < np.mean([float(one.values.sum()) for one in made[DAY:]]) < 450
 
 
+@pytest.mark.privacy
 def test_a_count_says_no_more_of_its_cell_than_its_median_does() -> None:
     """One cell's noisy mean, however large, moves its count as it moves those around it."""
     facts = known(1, 300)
