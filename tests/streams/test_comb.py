@@ -199,6 +199,18 @@ def test_who_stays_makes_counts_surer_than_chance() -> None:
     assert 2 * 1.645 * 3**0.5 - 2 <= ends[3.0] < ends[12.0] - 3
 
 
+def test_where_noise_draws_a_full_cell_below_zero_somebody_may_be_there() -> None:
+    """A level of 3 and a vector of -4 that is half believed: hardly anybody, and yet perhaps."""
+    one = np.ones((1, 1))
+    for spread, some in ((2.0, True), (0.01, False)):
+        mean, _, median, lower, upper = summaries(
+            *(-4 * one, one, np.ones(1), np.array([3.0]), 0.5 * one, np.array([spread]), one),
+            *(np.zeros(1), np.ones(len(BINS) + 1), True),
+        )
+        assert (mean[0], median[0], lower[0]) == (0.06, 0.0, 0.0)
+        assert (upper[0] > 0) == some
+
+
 def test_few_people_are_seen_by_several_vectors_together() -> None:
     """Never four standard deviations in one vector: 120 people where each sum has noise of 51."""
     counts = np.zeros((DAYS * SLOTS, SIDE * SIDE), np.int64)

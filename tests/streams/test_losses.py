@@ -103,6 +103,25 @@ def test_nor_do_consistent_numbers_tell(name: str, how: Consistency, facts: Fact
     assert not apart(*both(scheme, known, counts, mine, how))
 
 
+def test_a_comb_that_begins_on_its_second_day(facts: Facts) -> None:
+    """Nobody comes on the first day, so the second is measured from its first slot on: by a noisy
+    sum and public facts, whoever is the one person that came."""
+    known = facts("user-day", days=3, per_day=6, cells=6, people=10_000, columns=3)
+    scheme = stream_scheme("comb", {"vectors": 2, "noise": "laplace"})
+    counts = np.random.default_rng(3).integers(100, 900, (known.slots, known.cells))
+    counts[:6] = 0
+    run = play_stream(scheme, known, counts, bytes(32))
+    usual = play_stream(scheme, known, counts + 900, bytes(32))
+    begun = [[step.label for step in one.steps] for one in (run, usual)]
+    assert begun[0] != begun[1], "the times of the second day are others where nobody came before"
+    found = []
+    for _, mine in (*neighbours(known, every=True), *opposed(known)):
+        replay = play_stream(scheme, known, counts + mine, bytes(32), run)
+        assert not apart(run, replay)
+        found.append(loss_between(run, replay, pure=True))
+    assert 0.99 < max(found) <= known.epsilon * (1 + 1e-9)
+
+
 ASKING = [
     ("threshold", "user-period", NoiseKind.LAPLACE, "question"),
     ("threshold", "user-period", NoiseKind.GAUSSIAN, "L2"),

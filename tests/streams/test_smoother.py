@@ -186,11 +186,19 @@ def test_errors_are_below_those_of_simple_answers() -> None:
     assert 1.2 * ours < np.abs(np.repeat(mean, SLOTS, axis=0) - counts).mean()
 
 
+@pytest.mark.privacy
 def test_public_facts_decide_what_is_stated_and_measured(facts: Facts) -> None:
     scheme = Smoother()
     assert scheme.states_intervals(known(2))
     assert not scheme.states_intervals(known(2, people=100))
     assert not scheme.states_intervals(known(2, people=None))
+    noisy = replace(known(1), epsilon=1.5 * SIDE * SIDE / PEOPLE)
+    assert not scheme.states_intervals(noisy), "one window, and less than two people times epsilon"
+    assert (scheme.plan(noisy).coverage, scheme.plan(noisy).sums) == (0.0, 0.9)
+    (first, *_) = published(city(1), noisy)
+    assert (first.lower, first.upper) == (None, None)
+    assert first.total is not None
+    assert scheme.states_intervals(replace(known(2), epsilon=noisy.epsilon))
     assert scheme.ahead(known(3)) == 2
     assert scheme.ahead(known(20)) == 6
     assert scheme.ahead(known(20, "user-period")) == 0

@@ -19,7 +19,14 @@ from sfumato.privacy.mechanisms.planar import Prediction
 from sfumato.privacy.noise.planar import Strength
 from sfumato.streams.facts import StreamFacts, charged_unit, unit_in_slots
 from sfumato.streams.live import StreamRequest
-from sfumato.streams.registry import FROZEN, NAMES, later_settings, settings_text, stream_scheme
+from sfumato.streams.registry import (
+    FROZEN,
+    NAMES,
+    as_begun,
+    later_settings,
+    settings_text,
+    stream_scheme,
+)
 from sfumato.traces.request import FROZEN as TRACES
 from sfumato.traces.request import GaussianTraces
 
@@ -77,7 +84,21 @@ def test_every_scheme_has_a_frozen_spelling_of_all_its_settings(name: str) -> No
     assert is_dataclass(scheme)
     _, frozen = FROZEN[type(scheme)]
     assert {field.name for field in fields(scheme)} >= set(frozen)
-    assert name not in FIRST_VERSION or later_settings(scheme) == {}
+    begun = stream_scheme(name, as_begun(name, None, {}))
+    assert name not in FIRST_VERSION or later_settings(begun) == {}
+
+
+def test_a_stream_that_was_begun_before_a_default_changed_goes_on_as_it_was() -> None:
+    """Its reservation says nothing of counts, and what it published before has none."""
+    new, old = stream_scheme("rhythm"), stream_scheme("rhythm", as_begun("rhythm", None, {}))
+    assert later_settings(new) == {"counts": "True"}
+    assert as_begun("rhythm", {"memory": 8}, later_settings(new)) == {"memory": 8}
+    assert as_begun("rhythm", {"counts": True}, {}) == {"counts": True}, "what is asked for stands"
+    assert as_begun("rhythm", None, None) is None, "a new stream"
+    known = StreamFacts(9, Calendar.regular(8, 8), 1.0, 0.0, Unit.parse("user-day"), 5, 3)
+    assert (new.plan(known).median, new.plan(known).sums) == (True, 0.9)
+    assert (old.plan(known).median, old.plan(known).sums) == (False, 0.0)
+    assert new.plan(known).accounts == old.plan(known).accounts
 
 
 def test_settings_of_traces_are_spelled_as_in_the_first_version() -> None:
