@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.engine.local import DropLog
-from sfumato.errors import UsageError
+from sfumato.errors import SfumatoError, UsageError
 from sfumato.geography.places import PlaceOptions
 from sfumato.model.places import Places
 from sfumato.model.source import Progress
@@ -417,15 +417,18 @@ def _finish(
     if attack:
         from sfumato.attacks.anonymised.run import attack_anonymised  # which knows these files
 
-        found = attack_anonymised(
-            events,
-            release=folder,
-            events_tz=reading["tz"],
-            time_unit=reading["time_unit"],
-            format=reading["format"],
-            **asked.again(),
-        )
-        figures = figures | {"attacks": _plain(asdict(found))}
+        try:
+            found = attack_anonymised(
+                events,
+                release=folder,
+                events_tz=reading["tz"],
+                time_unit=reading["time_unit"],
+                format=reading["format"],
+                **asked.again(),
+            )
+            figures = figures | {"attacks": _plain(asdict(found))}
+        except SfumatoError as error:  # too few people for a game: what was published stands
+            figures = figures | {"attacks": {"none": str(error)}}
         write_internal(folder, held.users, record, group, figures)
     return Anonymised(folder, promise, read_manifest(folder), figures)
 

@@ -283,7 +283,7 @@ def translate_in_place(at: Metres, cluster: Ints, clusters: int, delta_m: float)
     """
     order, bounds = _members(cluster, clusters)
     moved = _translate(at, order, bounds, max(delta_m / 2 - SLACK_M, 0.0))
-    return moved / max(1, order.size * at.shape[1])
+    return float(moved / max(1, order.size * at.shape[1]))
 
 
 def _members(cluster: Ints, clusters: int) -> tuple[Ints, Ints]:

@@ -83,9 +83,9 @@ def wait_for_me(
     Raises:
         UsageError: There are fewer than k people with a trajectory.
     """
-    enough_people(len(held), k)
     rng = np.random.default_rng(seed)
     clock = on_clock(held, centre, slots)  # only to know who lies together
+    enough_people(clock.who.size, k)
     rows = clock.at.reshape(len(clock.at), -1)
     parts = partition(rows, block, k)
     at = np.full((len(held), slots, 2), np.nan)
