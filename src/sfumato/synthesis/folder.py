@@ -148,7 +148,7 @@ def synthetic_manifest(
             unit=str(row.claim.unit),
             neighbours=row.claim.unit.neighbours,
             bound=asked.plan().bound or bound_in_words(public.bound, public.counting),
-            counting="records of made-up people",
+            counting=public.counting.value,
             measurements=measured,
             rho=claimed.rho,
             epsilon=claimed.epsilon,
