@@ -240,22 +240,24 @@ def draw_thesis(rows: Sequence[Row], path: Path) -> None:
     figure = canvas((7.2 * len(towns), 5.4))
     panels: Any = np.atleast_1d(figure.subplots(1, len(towns), sharey=True))
     for axes, town in zip(panels, towns, strict=True):
-        for row in (row for row in rows if row.town == town):
-            worst = row.worst
+        mine = sorted((row for row in rows if row.town == town), key=lambda row: row.worst.value)
+        for number, row in enumerate(mine):
+            worst, x = row.worst, max(row.mre, 1e-3)
             spread = [[max(worst.value - worst.low, 0)], [max(worst.high - worst.value, 0)]]
             mark = "o" if row.epsilon is None else "D"
             axes.errorbar(
-                *(max(row.mre, 1e-3), worst.value, spread),
-                fmt=mark,
-                ms=6,
-                capsize=2,
-                color=_COLOURS[row.approach],
+                *(x, worst.value, spread), fmt=mark, ms=6, capsize=2, color=_COLOURS[row.approach]
             )
-            label = row.method if row.epsilon is None else f"{row.method}, ε {row.epsilon:g}"
+            # Neighbours' labels on different sides and heights, so that none hides another.
+            left = x > 0.6 or number % 2 == 1
             axes.annotate(
-                label, (max(row.mre, 1e-3), worst.value), xytext=(5, 4),
-                textcoords="offset points", fontsize=7,
-            )  # fmt: skip
+                row.method if row.epsilon is None else f"{row.method}, ε {row.epsilon:g}",
+                (x, worst.value),
+                xytext=(-6 if left else 6, 3 + 9 * (number % 3 - 1)),
+                textcoords="offset points",
+                fontsize=7,
+                ha="right" if left else "left",
+            )
         axes.set_xscale("log")
         axes.axhline(0, color="grey", ls=":", lw=1)
         axes.set(xlabel="mean relative error of ranges (exact answers at 0.001)", ylim=(-0.1, 1.05))
