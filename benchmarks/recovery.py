@@ -39,7 +39,7 @@ more than 70 % of 100,000 trajectories, 8,000 places, a week of half hours."""
 def measure(people: int, solver: Solver, predict: bool, days: int = 1) -> dict[str, Any]:
     """Attack a crowd of that size and score it."""
     plan = CrowdPlan(people=people, days=days, slots=48, first_hour=0, step_minutes=30, seed=SEED)
-    truth = truth_of(plan, others=0)
+    truth = truth_of(plan, others=0, days=days)
     counts, method = truth.counts, Method(predict=predict, solver=solver)
     small = CrowdPlan(people=50, days=1, slots=48, first_hour=0, step_minutes=30)
     warm = truth_of(small, others=0)
@@ -59,7 +59,7 @@ def measure(people: int, solver: Solver, predict: bool, days: int = 1) -> dict[s
         "days": days,
         "cells": plan.cells,
         "occupied": int(np.count_nonzero(counts.any(axis=1))),
-        "slots": plan.days * plan.slots,
+        "slots": truth.cells.shape[1],
         "solver": solver.value,
         "predict": predict,
         "attack_cpu_s": round(attack, 2),

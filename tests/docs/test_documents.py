@@ -17,6 +17,7 @@ from sfumato.lab.chapter.study import PARTS as CHAPTER
 from sfumato.lab.paris.study import STUDIES
 from sfumato.lab.queries.study import PARTS as QUERIES
 from sfumato.streams.registry import NAMES
+from sfumato.syntactic.registry import METHODS
 
 PAGE: Path = ROOT / "docs" / "documents.md"
 TEXT = PAGE.read_text("utf-8")
@@ -93,6 +94,7 @@ VALUES = {
     ("chapter", "--part"): set(CHAPTER),
     ("release", "--scheme"): set(SCHEMES),
     ("stream", "--scheme"): set(NAMES),
+    ("traces", "--method"): set(METHODS),
 }
 
 

@@ -119,8 +119,7 @@ def figures_text(made: Figures, released: Figures, facts: SynthFacts) -> bytes:
 def _shares(values: Floats | None) -> list[float] | None:
     if values is None or values.sum() <= 0:
         return None
-    kept = np.maximum(values, 0.0)
-    return [round(float(share), 5) for share in kept / kept.sum()]
+    return [round(float(share), 5) for share in np.maximum(values, 0.0) / values.sum()]
 
 
 def _flows(
@@ -138,7 +137,7 @@ def _flows(
     apart_of = np.where(np.eye(ground.regions, dtype=np.bool_), -1.0, made)
     order = np.argsort(-apart_of, axis=None, kind="stable")[:_ROWS]
     whole = max(float(made.sum()), 1.0)
-    true = None if released is None else np.maximum(released, 0.0)
+    true = released
     rows: list[dict[str, Any]] = []
     for cell in order.tolist():
         start, end = divmod(cell, ground.regions)
@@ -146,7 +145,7 @@ def _flows(
             continue
         known = None
         if true is not None:
-            known = round(float(true[start, end]) / max(float(true.sum()), 1.0), 5)
+            known = round(max(float(true[start, end]), 0.0) / max(float(true.sum()), 1.0), 5)
         share = round(float(made[start, end]) / whole, 5)
         rows.append({"from": middle[start], "to": middle[end], "made": share, "released": known})
     return rows

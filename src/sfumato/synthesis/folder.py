@@ -49,7 +49,7 @@ from sfumato.published.manifest import (
 from sfumato.published.tables import long_table
 from sfumato.synthesis.figures import FIGURES, Tally, figures_text
 from sfumato.synthesis.method import Chunk, Figures, Noisy, SynthFacts
-from sfumato.synthesis.regions import own_point, points_inside
+from sfumato.synthesis.regions import own_point, points_inside, with_cells
 from sfumato.synthesis.request import SynthRequest
 
 EVENTS = "events.parquet"
@@ -65,8 +65,8 @@ NOT_PEOPLE = (
 class Writer:
     """Writes chunks as they come and counts them for the page."""
 
-    def __init__(self, facts: SynthFacts, as_lives: bool) -> None:
-        self._facts = facts
+    def __init__(self, facts: SynthFacts, as_lives: bool = False) -> None:
+        facts = with_cells(facts)
         self._tally = Tally(facts, as_lives)
         places = facts.places
         assert places is not None
@@ -148,7 +148,7 @@ def synthetic_manifest(
             unit=str(row.claim.unit),
             neighbours=row.claim.unit.neighbours,
             bound=asked.plan().bound or bound_in_words(public.bound, public.counting),
-            counting="records of made-up people",
+            counting=public.counting.value,
             measurements=measured,
             rho=claimed.rho,
             epsilon=claimed.epsilon,

@@ -5,7 +5,7 @@ All of it is computed from the places alone, so nothing here knows a person.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import shapely
@@ -146,6 +146,16 @@ def box_cells(box: Box) -> Places:
     shapes = shapely.box(west, south, west + wide, south + high)
     ids = [f"r{r:02d}c{c:02d}" for r, c in zip(row, column, strict=True)]
     return Places.of(PlaceKind.ZONES, ids, np.asarray(shapes, dtype=object))
+
+
+def with_cells(facts: SynthFacts) -> SynthFacts:
+    """The facts, with cells of the public box as places where traces have none of their own."""
+    if facts.places is not None:
+        return facts
+    assert facts.box is not None
+    cells = box_cells(facts.box)
+    public = replace(facts.public, place_ids=cells.ids)
+    return replace(facts, places=cells, public=public)
 
 
 def cell_in_box(box: Box, lon: Floats, lat: Floats) -> Ints:

@@ -33,7 +33,7 @@ from sfumato.synthesis.method import (
     SynthFacts,
     settings_of,
 )
-from sfumato.synthesis.regions import box_cells
+from sfumato.synthesis.regions import with_cells
 from sfumato.synthesis.registry import DEFAULT, method_named
 
 MOST_MADE = 100_000_000
@@ -176,17 +176,15 @@ def synth_request(
                 f"The method {method} needs a public region.",
                 remedy="Give `region`: west,south,east,north in degrees.",
             )
-        box = Box.parse(region)
-        cells = box_cells(box)
         public = PublicFacts(
-            place_ids=cells.ids,
+            place_ids=np.empty(0, dtype=np.str_),
             grid=grid,
             epsilon=epsilon,
             delta=delta,
             expected_users=expected_users,
             unit=declared.unit,
         )
-        facts = SynthFacts(public, wanted, sown, settings, cells, box=box)
+        facts = with_cells(SynthFacts(public, wanted, sown, settings, box=Box.parse(region)))
         return SynthRequest(facts, found, dataset, name, None, about)
     opened = places.open(period=grid, tz=tz)
     public = PublicFacts(

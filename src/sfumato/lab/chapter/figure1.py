@@ -217,7 +217,7 @@ def draw_figure(found: Walked, path: Path) -> None:
     """The two maps."""
     from matplotlib.collections import LineCollection
 
-    figure = canvas((10.0, 5.2))
+    figure = canvas((10.0, 5.6))
     sides = figure.subplots(1, 2, sharex=True, sharey=True)
     kept = [one for one in found.after if one is not None]
     for axes, lines, name in (

@@ -240,22 +240,28 @@ def draw_thesis(rows: Sequence[Row], path: Path) -> None:
     figure = canvas((7.2 * len(towns), 5.4))
     panels: Any = np.atleast_1d(figure.subplots(1, len(towns), sharey=True))
     for axes, town in zip(panels, towns, strict=True):
-        for row in (row for row in rows if row.town == town):
-            worst = row.worst
+        mine = sorted((row for row in rows if row.town == town), key=lambda row: row.worst.value)
+        for number, row in enumerate(mine, 1):
+            worst, x = row.worst, max(row.mre, 1e-3)
             spread = [[max(worst.value - worst.low, 0)], [max(worst.high - worst.value, 0)]]
             mark = "o" if row.epsilon is None else "D"
             axes.errorbar(
-                *(max(row.mre, 1e-3), worst.value, spread),
-                fmt=mark,
-                ms=6,
-                capsize=2,
-                color=_COLOURS[row.approach],
+                *(x, worst.value, spread), fmt=mark, ms=6, capsize=2, color=_COLOURS[row.approach]
             )
-            label = row.method if row.epsilon is None else f"{row.method}, ε {row.epsilon:g}"
             axes.annotate(
-                label, (max(row.mre, 1e-3), worst.value), xytext=(5, 4),
-                textcoords="offset points", fontsize=7,
-            )  # fmt: skip
+                str(number), (x, worst.value), xytext=(5, 3), textcoords="offset points", fontsize=9
+            )
+        names = [
+            f"{n}  {row.method}" + ("" if row.epsilon is None else f", ε {row.epsilon:g}")
+            for n, row in enumerate(mine, 1)
+        ]
+        # Numbers, since labels of points that lie together would hide each other.
+        axes.text(
+            *(0.2, 0.66, "\n".join(names[::-1])),
+            transform=axes.transAxes,
+            fontsize=8,
+            va="center",
+        )
         axes.set_xscale("log")
         axes.axhline(0, color="grey", ls=":", lw=1)
         axes.set(xlabel="mean relative error of ranges (exact answers at 0.001)", ylim=(-0.1, 1.05))
@@ -265,7 +271,7 @@ def draw_thesis(rows: Sequence[Row], path: Path) -> None:
     from matplotlib.lines import Line2D
 
     lines = [Line2D([], [], color=c, marker="o", lw=0, label=name) for name, c in _COLOURS.items()]
-    panels[-1].legend(handles=lines, frameon=False, fontsize=8, loc="upper right")
+    panels[-1].legend(handles=lines, frameon=False, fontsize=8, loc="lower left")
     save_figure(figure, path)
 
 

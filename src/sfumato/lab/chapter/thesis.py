@@ -74,10 +74,11 @@ from sfumato.synthesis.registry import method_named
 EVERYBODY, POINTS = "knows everybody else", "knows 4 points"
 K, TUBE_M, M = 5, 2_000.0, 2
 """Of suppression, Never Walk Alone (the chapter's tube) and k^m."""
-AUDIT_LEAST, AUDIT_MOST = 20, 120
+AUDIT_LEAST, AUDIT_MOST = 20, 80
 """Pairs of place and slot of the smallest region whose count may follow from answers; and how many
 discs are audited. The row space of discs that lie anyhow grows quickly: 100 of them take 0.04
-CPU-seconds, 150 take 2, 200 more than a minute (300 towers). Later ones are refused."""
+CPU-seconds, 150 take 2, 200 more than a minute (300 towers); of cab-days 120 take 36. Later ones
+are refused."""
 ANSWERS, RECORDS, DENSITY = "1 answers", "2 records", "3 density"
 THRESHOLD, AUDITED = f"exact, {K} people or more", "audited, exact"
 NWA, KM, KM_LOCAL = f"Never Walk Alone, k {K}", f"k^m, k {K}, m {M}", f"k^m in parts, k {K}, m {M}"

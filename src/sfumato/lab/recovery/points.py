@@ -70,13 +70,14 @@ OTHERS = 20_000
 """People of the same town, not in any table, whom the baseline's average map is of."""
 
 
-def truth_of(plan: crowd.CrowdPlan, others: int = OTHERS) -> People:
-    """The first day of a crowd as the attack's truth, and other people of the same town."""
+def truth_of(plan: crowd.CrowdPlan, others: int = OTHERS, days: int = 1) -> People:
+    """The first days of a crowd as the attack's truth, and other people of the same town."""
     cell = np.arange(plan.cells)
     centres = np.column_stack([cell % plan.columns, cell // plan.columns]).astype(np.float64)
-    clock = Clock.plain(1, plan.slots, plan.first_hour, plan.step_minutes / 60)
+    clock = Clock.plain(days, plan.slots, plan.first_hour, plan.step_minutes / 60)
     # A person's way depends on the seed and their number alone, so the first stay who they are.
-    cells = crowd.generate(replace(plan, people=plan.people + others)).cells[:, 0]
+    whole = crowd.generate(replace(plan, people=plan.people + others)).cells[:, :days]
+    cells = whole.reshape(len(whole), -1)
     known, rest = cells[: plan.people].copy(), cells[plan.people :].copy()
     return People(known, Ground(centres * plan.cell_m), clock, others=rest if others else None)
 
