@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from sfumato.density.common import bound_in_words
 from sfumato.density.folder import places_facts
+from sfumato.geography.locate import Locator
 from sfumato.io.write import (
     PARQUET,
     write_arrays,
@@ -73,6 +74,7 @@ class Writer:
         self.rows = 0
         places = facts.places
         self._density: Ints | None = None
+        self._located: tuple[Locator, Ints] | None = None
         self._ids: NDArray[Any] | None = None
         if places is not None:
             self._ids = released_ids(facts)
@@ -81,7 +83,9 @@ class Writer:
             self._metres = ground.at * (ground.span[2] / EXTENT)
             self._region = ground.region
             self._flows = np.zeros((ground.regions, ground.regions), np.int64)
-            if places.kind is not PlaceKind.TOWERS:
+            if facts.box is not None:
+                self._located = Locator(places), np.searchsorted(self._ids, places.ids)
+            elif places.kind is not PlaceKind.TOWERS:
                 self._points = points_inside(places, facts.seed)
         self._lengths = np.zeros(len(LENGTHS_KM) + 1, np.int64)
 
@@ -124,6 +128,11 @@ class Writer:
                 columns["lon"], columns["lat"] = (pa.array(side[at]) for side in self._points)
         elif chunk.lon is not None and chunk.lat is not None:
             columns["lon"], columns["lat"] = pa.array(chunk.lon), pa.array(chunk.lat)
+            if self._located is not None:
+                locator, rank = self._located
+                row = locator.locate(chunk.lon, chunk.lat)
+                there = row >= 0
+                self._count(Chunk(chunk.user[there], chunk.time[there]), rank[row[there]])
         if chunk.trip is not None:
             columns["trip"] = pa.array(chunk.trip, pa.int64())
         return pa.table(columns)

@@ -12,10 +12,14 @@ from sfumato.synthesis.trips.adatrace import AdaTrace
 from sfumato.synthesis.trips.fit import Fit
 from sfumato.synthesis.trips.trees import Dpt, NGrams, Prefix
 from sfumato.synthesis.weeks import Weeks
+from sfumato.synthesis.where import Where
 
 DEFAULT = "weeks"
 METHODS: Mapping[str, Method] = MappingProxyType(
-    {method.name: method for method in (Weeks(), Fit(), AdaTrace(), NGrams(), Prefix(), Dpt())}
+    {
+        method.name: method
+        for method in (Weeks(), Where(), Fit(), AdaTrace(), NGrams(), Prefix(), Dpt())
+    }
 )
 
 
