@@ -7,7 +7,6 @@ for, and the people's own measurements are added to it. From a release alone: po
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,17 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import shapely
 
 from sfumato import __version__
 from sfumato.density.reanalysis import manifest_digest
 from sfumato.density.scheme import Parameter, Plan, PublicFacts
 from sfumato.errors import InputError, UsageError
-from sfumato.geography.grids import grid_places
-from sfumato.geography.overlay import layout_of_zones
 from sfumato.geography.places import PlaceOptions
 from sfumato.model.places import PlaceKind, Places
-from sfumato.model.sphere import great_circle
 from sfumato.model.time_grid import TimeGrid
 from sfumato.model.traces import Box
 from sfumato.privacy.ledger import Claim
@@ -38,6 +33,7 @@ from sfumato.synthesis.method import (
     SynthFacts,
     settings_of,
 )
+from sfumato.synthesis.regions import with_cells
 from sfumato.synthesis.registry import DEFAULT, method_named
 
 MOST_MADE = 100_000_000
@@ -180,18 +176,15 @@ def synth_request(
                 f"The method {method} needs a public region.",
                 remedy="Give `region`: west,south,east,north in degrees.",
             )
-        box = Box.parse(region)
-        cells = cells_over(box, places.grid)
         public = PublicFacts(
-            place_ids=cells.ids,
+            place_ids=np.empty(0, dtype=np.str_),
             grid=grid,
             epsilon=epsilon,
             delta=delta,
             expected_users=expected_users,
             unit=declared.unit,
-            layout=layout_of_zones(cells),
         )
-        facts = SynthFacts(public, wanted, sown, settings, cells, box=box)
+        facts = with_cells(SynthFacts(public, wanted, sown, settings, box=Box.parse(region)))
         return SynthRequest(facts, found, dataset, name, None, about)
     opened = places.open(period=grid, tz=tz)
     public = PublicFacts(
@@ -211,14 +204,6 @@ def synth_request(
         public, wanted, sown, settings, opened.released, counted=opened.counted, cube=cube
     )
     return SynthRequest(facts, found, dataset, name, opened.counted, about, base)
-
-
-def cells_over(box: Box, said: str | None) -> Places:
-    """The cells that made-up traces are counted in: as said, or about twenty a side."""
-    north = great_circle(*np.array([[box.west], [box.south], [box.west], [box.north]]))
-    east = great_circle(*np.array([[box.west], [box.south], [box.east], [box.south]]))
-    side = max(100, math.ceil(float(max(north[0], east[0])) / 2000) * 100)
-    return grid_places(said or f"{side}m", shapely.box(*box.bounds))
 
 
 def table_to_match(on: str | os.PathLike[str] | Release, places: Places, grid: TimeGrid) -> Release:
