@@ -9,7 +9,7 @@ at quarter-cell steps, repeats in a row left out, so that consecutive cells are 
 * `moves`, `turns`, `runs`: the set of (cell, next 1, 2, 3 directions), 1 / sqrt(m) each;
 * `shape`: class of the length x class of length over diameter.
 
-*Claim.* Unit: a trip (one trajectory, whatever its length and its points). Neighbours: add or remove
+*Claim.* Unit: a trip (one trajectory, whatever its length and points). Neighbours: add or remove
 one trip. Sensitivity: `tally` adds for each of the m features of a block with share s the largest
 integer w with m w^2 <= floor(s 2^40), so a trip adds a vector of squared length at most
 2^40 sum(s) <= 2^40: L2 at most 2^20 on the lattice, in exact integers, whatever the floating point
@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +101,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The blocks in their order in one long vector, over a public box of `aspect` width / height."""
+    """The blocks in their order in one long vector; `aspect` is the box's width over height."""
 
     blocks: tuple[Block, ...]
     aspect: float
@@ -135,7 +136,7 @@ class Layout:
 
     def slices(self) -> list[slice]:
         edges = self.offsets
-        return [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        return [slice(int(a), int(b)) for a, b in pairwise(edges)]
 
     def _table(self) -> tuple[Ints, Ints, Ints, float, float]:
         kinds = np.array([KINDS.index(block.kind) for block in self.blocks], np.int64)
@@ -176,13 +177,26 @@ class Layout:
 
 
 @compiled
-def _one_block(x, y, first, last, kind, side, offset, wide, high, stamp, mark, out):  # type: ignore[no-untyped-def]
+def _one_block(
+    x: Floats,
+    y: Floats,
+    first: int,
+    last: int,
+    kind: int,
+    side: int,
+    offset: int,
+    wide: float,
+    high: float,
+    stamp: Ints,
+    mark: int,
+    out: Ints,
+) -> int:
     """Columns of one trip in one block, distinct, into `out`; returns how many."""
     found = 0
     if kind == _SHAPE:
         out[0] = offset + _shape(x, y, first, last, wide, high)
         return 1
-    if kind == _ENDS or kind == _PAIR:
+    if kind in (_ENDS, _PAIR):
         a = min(int(x[first] * side), side - 1) * side + min(int(y[first] * side), side - 1)
         b = min(int(x[last - 1] * side), side - 1) * side + min(int(y[last - 1] * side), side - 1)
         if kind == _PAIR:
@@ -204,7 +218,7 @@ def _one_block(x, y, first, last, kind, side, offset, wide, high, stamp, mark, o
         px, py = x[point], y[point]
         if point > first:
             px, py = x[point - 1], y[point - 1]
-            steps = max(1, int(math.ceil(math.hypot(x[point] - px, y[point] - py) * 4 * side)))
+            steps = max(1, math.ceil(math.hypot(x[point] - px, y[point] - py) * 4 * side))
         for step in range(1, steps + 1):
             part = step / steps
             cx = min(int((px + (x[point] - px) * part) * side), side - 1)
@@ -233,7 +247,7 @@ def _one_block(x, y, first, last, kind, side, offset, wide, high, stamp, mark, o
 
 
 @compiled
-def _shape(x, y, first, last, wide, high):  # type: ignore[no-untyped-def]
+def _shape(x: Floats, y: Floats, first: int, last: int, wide: float, high: float) -> int:
     """Class of length and of length over diameter (the widest of 16 directions: 0.5 % short)."""
     length = 0.0
     for i in range(first + 1, last):
@@ -262,9 +276,21 @@ def _shape(x, y, first, last, wide, high):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _features(  # type: ignore[no-untyped-def]
-    x, y, starts, kinds, sides, offsets, wide, high, stamp, pointer, room, value, begin
-):
+def _features(
+    x: Floats,
+    y: Floats,
+    starts: Ints,
+    kinds: Ints,
+    sides: Ints,
+    offsets: Ints,
+    wide: float,
+    high: float,
+    stamp: Ints,
+    pointer: Ints,
+    room: NDArray[np.int32],
+    value: NDArray[np.float32],
+    begin: int,
+) -> tuple[int, int]:
     """Features of trips from `begin` on, until `room` might not suffice: trips done, room used."""
     most = 0
     for b in range(kinds.size):
@@ -291,7 +317,18 @@ def _features(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _tally(x, y, starts, kinds, sides, offsets, wide, high, squares, total):  # type: ignore[no-untyped-def]
+def _tally(
+    x: Floats,
+    y: Floats,
+    starts: Ints,
+    kinds: Ints,
+    sides: Ints,
+    offsets: Ints,
+    wide: float,
+    high: float,
+    squares: Ints,
+    total: Ints,
+) -> None:
     most = 0
     for b in range(kinds.size):
         most = max(most, offsets[b + 1] - offsets[b])

@@ -6,8 +6,8 @@ feature sums are N E_w[a]; lambda minimises
     sum_j (N E_w[a_j] - y_j)^2 / (2 v_j) + |z|^2 / 2,      lambda = K z,
 
 where y are noisy sums of variance s^2, v = s^2 + (0.03 y)^2 allows for what no candidate can do,
-and K says how smooth lambda is over the grid: it sums blurs of several widths, so that z is a priori
-white. N is the least-squares one at every step, one for all blocks that count the same things.
+and K says how smooth lambda is over the grid: it sums blurs of several widths, and z is white a
+priori. N is the least-squares one at every step, one for all blocks that count the same things.
 L-BFGS on a diagonally preconditioned z. Reads noisy numbers and public candidates only.
 """
 
@@ -81,9 +81,7 @@ def smooth_prior(block: Block) -> Smooth:
         return Smooth((LENGTHS, RATIOS), ((1.0, one), (0.5, (None, None))))
     if block.kind == "pair":
         coarse = blur(g, 0.2)
-        return Smooth(
-            (g, g, g, g), ((1.0, (coarse,) * 4), (1.0, (None,) * 4))
-        )
+        return Smooth((g, g, g, g), ((1.0, (coarse,) * 4), (1.0, (None,) * 4)))
     tail = {"visits": (), "ends": (2,), "moves": (8,), "turns": (64,), "runs": (512,)}[block.kind]
     shape = (*tail, g, g) if block.kind == "ends" else (g, g, *tail)
     free = (None,) * len(tail)
@@ -191,7 +189,12 @@ def fit_weights(
 
 
 @compiled
-def _rows(pointer, columns, values, field):  # type: ignore[no-untyped-def]
+def _rows(
+    pointer: Ints,
+    columns: NDArray[np.int32],
+    values: NDArray[np.float32],
+    field: NDArray[np.float32],
+) -> Floats:
     """A field: the sum of every candidate's features times the field."""
     out = np.empty(pointer.size - 1, np.float64)
     for i in range(out.size):
@@ -203,7 +206,13 @@ def _rows(pointer, columns, values, field):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _sums(pointer, columns, values, weights, size):  # type: ignore[no-untyped-def]
+def _sums(
+    pointer: Ints,
+    columns: NDArray[np.int32],
+    values: NDArray[np.float32],
+    weights: Floats,
+    size: int,
+) -> Floats:
     """A' weights."""
     out = np.zeros(size, np.float64)
     for i in range(weights.size):

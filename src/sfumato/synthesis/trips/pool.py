@@ -1,10 +1,10 @@
 """Candidate trips over a public box: shortest paths through a smooth density, with endpoints drawn.
 
 Everything here reads public facts and noisy numbers that have passed the wall. Endpoints come from
-smooth fields or from an earlier pool; a path is the cheapest on the graph of 32 x 32 cells with eight
-neighbours, where a cell costs exp(-beta log density + sigma field), beta, sigma and a random field
-drawn anew for every few trips of one origin; every path runs beside the cells' middles by an offset
-of its own, so that neighbours use parallel streets; some candidates are two paths in a row.
+smooth fields or from an earlier pool; a path is the cheapest on the graph of 32 x 32 cells with
+eight neighbours, where a cell costs exp(-beta log density + sigma field), beta, sigma and a random
+field drawn anew for every few trips of one origin; every path runs beside the cells' middles by an
+offset of its own, so that neighbours use parallel streets; some candidates are two paths in a row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.model.compiled import compiled
 from sfumato.synthesis.trips.blocks import Floats, Ints, Paths
-from sfumato.synthesis.trips.maxent import Noisy, blur, fit_weights, Smooth
+from sfumato.synthesis.trips.maxent import Noisy, Smooth, blur, fit_weights
 
 SIDE = 32
 """Cells of the graph a side."""
@@ -49,7 +49,8 @@ def field_of(tables: list[tuple[int, Floats, float]], steps: int = 120) -> Float
     soft = blur(SIDE, 0.5 / max(side for side, _, _ in tables))
     soft /= soft.sum(1, keepdims=True)
     field: Floats = soft @ fitted.weights.reshape(SIDE, SIDE) @ soft.T
-    return (field / field.sum()).ravel()
+    density: Floats = (field / field.sum()).ravel()
+    return density
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,9 +91,7 @@ def inside(value: Floats) -> Floats:
     return np.clip(folded, 0.0, 1 - 1e-9)
 
 
-def drawn_ends(
-    count: int, origin: Floats, destination: Floats, rng: np.random.Generator
-) -> Ends:
+def drawn_ends(count: int, origin: Floats, destination: Floats, rng: np.random.Generator) -> Ends:
     """Endpoints from two fields, joined by a distance law of a random scale for each trip."""
     first = rng.choice(CELLS, count, p=origin)
     scale = np.exp(rng.uniform(math.log(0.04), math.log(0.5), 16))
@@ -131,11 +130,16 @@ def systematic(weights: Floats, count: int, rng: np.random.Generator) -> Ints:
     """Systematic resampling: each index floor or ceil of count x weight times."""
     edges = np.cumsum(weights)
     at = (np.arange(count) + rng.random()) / count * edges[-1]
-    return np.minimum(np.searchsorted(edges, at, side="right"), weights.size - 1).astype(np.int64)
+    found: Ints = np.searchsorted(edges, at, side="right").astype(np.int64)
+    return np.minimum(found, weights.size - 1)
 
 
 def routed(
-    ends: Ends, density: Floats, aspect: float, rng: np.random.Generator, beta: tuple[float, float],
+    ends: Ends,
+    density: Floats,
+    aspect: float,
+    rng: np.random.Generator,
+    beta: tuple[float, float],
     sigma: tuple[float, float],
 ) -> Paths:
     """Paths between endpoints through a density; sorted by origin."""
@@ -173,7 +177,7 @@ def routed(
 
 
 def spliced(paths: Paths, weights: Floats, count: int, rng: np.random.Generator) -> Paths:
-    """Two paths in a row, the second from where the first ends (within a cell), some of them back."""
+    """Two paths in a row, the second from the cell where the first ends."""
     first = systematic(weights, count, rng)[rng.permutation(count)]
     ends, begins = paths.starts[1:] - 1, paths.starts[:-1]
     goal = cell_of(paths.x[ends], paths.y[ends])
@@ -189,6 +193,16 @@ def spliced(paths: Paths, weights: Floats, count: int, rng: np.random.Generator)
     return Paths(x, y, starts)
 
 
+def pair_order(paths: Paths) -> Ints:
+    """Place of each (origin, destination) on a Morton curve through pairs of the graph's cells."""
+    first, last = paths.starts[:-1], paths.starts[1:] - 1
+    key = np.zeros(len(paths), np.int64)
+    for bit in range(SIDE.bit_length() - 2, -1, -1):
+        for at, axis in ((first, paths.x), (first, paths.y), (last, paths.x), (last, paths.y)):
+            key = key * 2 + ((axis[at] * SIDE).astype(np.int64) >> bit & 1)
+    return key
+
+
 def jittered(paths: Paths, lattice: int, rng: np.random.Generator) -> Paths:
     """Every point anywhere in its cell of a public lattice."""
     spot = rng.random((2, paths.x.size))
@@ -197,7 +211,7 @@ def jittered(paths: Paths, lattice: int, rng: np.random.Generator) -> Paths:
 
 
 @compiled
-def _searched(law, rows, at):  # type: ignore[no-untyped-def]
+def _searched(law: Floats, rows: Ints, at: Floats) -> Ints:
     out = np.empty(rows.size, np.int64)
     for i in range(rows.size):
         out[i] = min(np.searchsorted(law[rows[i]], at[i], side="right"), law.shape[1] - 1)
@@ -205,7 +219,17 @@ def _searched(law, rows, at):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _shortest(root, tree, goal, level, noise, lean, rough, wide, high):  # type: ignore[no-untyped-def]
+def _shortest(
+    root: Ints,
+    tree: Ints,
+    goal: Ints,
+    level: Floats,
+    noise: NDArray[np.float32],
+    lean: Floats,
+    rough: Floats,
+    wide: float,
+    high: float,
+) -> tuple[Ints, Ints]:
     """Cells of the cheapest path of every trip from its tree's root to its goal."""
     parent = np.empty(CELLS, np.int64)
     distance = np.empty(CELLS, np.float64)
@@ -289,7 +313,18 @@ def _shortest(root, tree, goal, level, noise, lean, rough, wide, high):  # type:
 
 
 @compiled
-def _polylines(cells, starts, x0, y0, x1, y1, offset, wobble, keep, jitter):  # type: ignore[no-untyped-def]
+def _polylines(
+    cells: Ints,
+    starts: Ints,
+    x0: Floats,
+    y0: Floats,
+    x1: Floats,
+    y1: Floats,
+    offset: Floats,
+    wobble: Floats,
+    keep: Ints,
+    jitter: Floats,
+) -> tuple[Floats, Floats, Ints]:
     """Points beside the path's cells: every first or second of them, and the two ends."""
     count = starts.size - 1
     x, y = np.empty(jitter.shape[1]), np.empty(jitter.shape[1])
@@ -302,8 +337,12 @@ def _polylines(cells, starts, x0, y0, x1, y1, offset, wobble, keep, jitter):  # 
         inner = 0
         for k in range(a + 1, b - 1):
             if (k - a) % keep[trip] == 0:
-                px = (cells[k] // SIDE + 0.5 + offset[0, trip] + wobble[trip] * jitter[0, used]) / SIDE
-                py = (cells[k] % SIDE + 0.5 + offset[1, trip] + wobble[trip] * jitter[1, used]) / SIDE
+                px = (
+                    cells[k] // SIDE + 0.5 + offset[0, trip] + wobble[trip] * jitter[0, used]
+                ) / SIDE
+                py = (
+                    cells[k] % SIDE + 0.5 + offset[1, trip] + wobble[trip] * jitter[1, used]
+                ) / SIDE
                 x[used], y[used] = min(max(px, 0.0), 1 - 1e-9), min(max(py, 0.0), 1 - 1e-9)
                 used += 1
                 inner += 1
@@ -319,7 +358,9 @@ def _polylines(cells, starts, x0, y0, x1, y1, offset, wobble, keep, jitter):  # 
 
 
 @compiled
-def _joined(x, y, starts, first, second):  # type: ignore[no-untyped-def]
+def _joined(
+    x: Floats, y: Floats, starts: Ints, first: Ints, second: Ints
+) -> tuple[Floats, Floats, Ints]:
     size = 0
     for i in range(first.size):
         size += starts[first[i] + 1] - starts[first[i]] + starts[second[i] + 1] - starts[second[i]]
