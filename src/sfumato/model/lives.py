@@ -167,6 +167,8 @@ class LifeQuestion:
         found = {}
         offsets = self.offsets
         for k, name in enumerate(self.sizes):
+            if self.gains[k] == 0:  # not asked for
+                continue
             found[name] = vector[offsets[k] : offsets[k + 1]] / float(self.gains[k])
         return found
 
@@ -209,7 +211,7 @@ def life_question(
     Raises:
         UsageError: Shares that sum to more than one, or are not those of the blocks.
     """
-    if list(shares) != list(SHARES) or min(shares.values()) <= 0:
+    if list(shares) != list(SHARES) or min(shares.values()) < 0:
         raise UsageError(f"A life has the blocks {', '.join(SHARES)}.")
     gains = np.array([math.floor(LIFE_UNITS * math.sqrt(s)) for s in shares.values()], np.int64)
     if int((gains * gains).sum()) > LIFE_UNITS**2:

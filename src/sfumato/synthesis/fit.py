@@ -213,8 +213,8 @@ def _pairs(
 
     def margins(table: Floats) -> Floats:
         table = table * (both * homes / np.maximum(table.sum(axis=1), _LEAST))[:, None]
-        table = table * (both * works / np.maximum(table.sum(axis=0), _LEAST))[None, :]
-        return table
+        columns = both * works / np.maximum(table.sum(axis=0), _LEAST)
+        return np.asarray(table * columns[None, :], dtype=np.float64)
 
     apart = np.zeros((PARTS, LENGTHS))
     apart += np.bincount(ring, table.ravel(), PARTS * LENGTHS).reshape(PARTS, LENGTHS)

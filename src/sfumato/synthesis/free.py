@@ -89,6 +89,7 @@ def _asked(
         grid=release.grid,
         epsilon=old.privacy.epsilon,
         delta=old.privacy.delta,
+        expected_users=expected if isinstance(expected, int) else None,
         layout=layout_of_zones(places),
     )
     cube = Cube(np.maximum(release.values, 0), float(release.values.sum()))

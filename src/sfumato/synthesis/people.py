@@ -25,8 +25,12 @@ from sfumato.synthesis.method import Chunk, SynthFacts, people_stream
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+Shorts = NDArray[np.int32]
+
 CHUNK = 200_000
 """People of one chunk."""
+_SWAPS = 6
+"""Rounds of mending: each leaves a few percent of the repetitions."""
 
 
 def rounded_running(values: Floats, total: int | None = None, start: float = 0.5) -> Ints:
@@ -45,12 +49,12 @@ def rounded_running(values: Floats, total: int | None = None, start: float = 0.5
 def whole_roles(roles: Floats) -> Ints:
     """Place x slot x role as whole numbers: places by slot first, then the roles in them.
 
-    The table is rounded along places in each slot, so that the total of a slot and of neighbouring
-    places stays; roles along the slots of a place.
+    The table is rounded along the places of one slot after the other, so that totals of slots and
+    of neighbouring places stay; roles along the slots of a place.
     """
     table = roles.sum(axis=2)
-    places, slots, _ = roles.shape
-    whole = np.stack([rounded_running(table[:, t]) for t in range(slots)], axis=1)
+    places = table.shape[0]
+    whole = np.ascontiguousarray(rounded_running(np.ascontiguousarray(table.T)).T)
     share = roles / np.maximum(table, 1e-12)[:, :, None]
     home = np.stack([rounded_running(share[p, :, 0] * whole[p]) for p in range(places)])
     home = np.minimum(home, whole)
@@ -90,15 +94,15 @@ def settled(found: Population, people: int, seed: int) -> tuple[Ints, Ints, Ints
     )
 
 
-def activities(found: Population, standing: Ints, total: int, seed: int) -> Floats:
-    """How many visits each person wants, by the law of their standing; the sum is `total`."""
+def activities(law_of: Floats, standing: Ints, seed: int) -> Floats:
+    """How many visits each person wants, by the law of their standing (standing x class)."""
     random = people_stream(seed, "activity")
     wanted = np.empty(standing.size)
-    for kind in range(found.activity.shape[0]):
+    for kind in range(law_of.shape[0]):
         who = np.flatnonzero(standing == kind)
         if who.size == 0:
             continue
-        law = found.activity[kind]
+        law = law_of[kind]
         law = law if law.sum() > 0 else np.ones(ACTIVITY)
         sizes = rounded_running(law, who.size)
         level = np.repeat(np.arange(ACTIVITY), sizes)
@@ -106,12 +110,12 @@ def activities(found: Population, standing: Ints, total: int, seed: int) -> Floa
         inside = random.random(who.size) ** 1.3
         value = np.floor(np.exp2(level) * (1 + inside))
         wanted[who] = value[random.permutation(who.size)]
-    return np.asarray(wanted * (total / max(wanted.sum(), 1.0)), dtype=np.float64)
+    return wanted
 
 
 def dealt(
     found: Population, question: LifeQuestion, at: Floats, people: int, seed: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+) -> tuple[Shorts, Shorts, Shorts]:
     """Person, place and slot of every visit."""
     roles = whole_roles(found.roles)
     places = roles.shape[0]
@@ -121,7 +125,8 @@ def dealt(
     anchor = np.where(home >= 0, home, work)
     lost = np.flatnonzero(anchor < 0)
     anchor[lost] = random.choice(places, lost.size, p=found.homes)
-    wanted = activities(found, standing, total, seed)
+    wanted = activities(found.activity, standing, seed)
+    wanted *= total / max(wanted.sum(), 1.0)
     left = wanted.copy()
     nights, shifts = np.zeros(people, np.int64), np.zeros(people, np.int64)
     user = np.empty(total, np.int32)
@@ -169,7 +174,32 @@ def dealt(
             user, place, slot, n,
         )  # fmt: skip
         left -= quota
-    return user[:n], place[:n], slot[:n]
+    return without_repeats(user[:n], place[:n], slot[:n], period, random)
+
+
+def without_repeats(
+    user: Shorts, place: Shorts, slot: Shorts, period: Ints, random: np.random.Generator
+) -> tuple[Shorts, Shorts, Shorts]:
+    """Where a person was dealt one slot of a place twice, its second visit changes slots with
+    somebody else's at the same place and in the same period of the day."""
+    slots = period.size
+    group = place.astype(np.int64) * 3 + period[slot]
+    order = np.argsort(group, kind="stable")
+    begins = np.searchsorted(group[order], np.arange(int(group.max(initial=0)) + 2))
+    for _ in range(_SWAPS):
+        key = (user.astype(np.int64) * slots + slot) * (int(place.max(initial=0)) + 1) + place
+        by = np.argsort(key, kind="stable")
+        again = by[1:][np.diff(key[by]) == 0]
+        if again.size == 0:
+            break
+        first, last = begins[group[again]], begins[group[again] + 1]
+        other = order[first + (random.random(again.size) * (last - first)).astype(np.int64)]
+        _, once = np.unique(other, return_index=True)  # nobody's visit changes hands twice
+        again, other = again[once], other[once]
+        apart = ~np.isin(other, again)
+        again, other = again[apart], other[apart]
+        slot[again], slot[other] = slot[other], slot[again]
+    return user, place, slot
 
 
 def errand_flows(

@@ -13,12 +13,16 @@ from sfumato.synthesis.trips.fit import Fit
 from sfumato.synthesis.trips.recurrent import Recurrent
 from sfumato.synthesis.trips.trees import Dpt, NGrams, Prefix
 from sfumato.synthesis.weeks import Weeks
+from sfumato.synthesis.where import Where
 
 DEFAULT = "weeks"
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
         method.name: method
-        for method in (Weeks(), Fit(), AdaTrace(), NGrams(), Prefix(), Dpt(), Recurrent())
+        for method in (
+            *(Weeks(), Where()),
+            *(Fit(), AdaTrace(), NGrams(), Prefix(), Dpt(), Recurrent()),
+        )
     }
 )
 
