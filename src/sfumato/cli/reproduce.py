@@ -5,7 +5,8 @@
 * `recovery`: Figures 5 and 6 of Chen et al., ours beside the paper's. Internal by nature, though
   the crowd is synthetic: every figure compares with the truth. The crowd was fitted on seed 1;
   figures are of other seeds.
-* `moving`, `geoind`: `sfumato.cli.reproduce_moving`; `queries`: `sfumato.cli.reproduce_queries`.
+* `moving`, `geoind`: `sfumato.cli.reproduce_moving`; `queries`: `sfumato.cli.reproduce_queries`;
+  `synthesis`: `sfumato.cli.reproduce_synthesis`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import typer
 from sfumato.cli.options import Epsilons, Quiet, Results, Seed
 from sfumato.cli.reproduce_moving import geoind, moving
 from sfumato.cli.reproduce_queries import queries
+from sfumato.cli.reproduce_synthesis import synthesis
 from sfumato.cli.telling import Working
 from sfumato.errors import UsageError
 
@@ -336,5 +338,6 @@ app.command()(frontier)
 app.command()(geoind)
 app.command()(moving)
 app.command()(queries)
+app.command()(synthesis)
 app.command()(recovery)
 app.command()(paris)

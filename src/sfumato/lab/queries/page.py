@@ -76,15 +76,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def markdown_page(sections: Sequence[Section]) -> str:
+def markdown_page(sections: Sequence[Section], name: str = TITLE) -> str:
     """All sections under one heading."""
-    title = f"# {TITLE} (internal: compares with true counts)\n"
+    title = f"# {name} (internal: compares with true counts)\n"
     return "\n".join([title, *(section.markdown() for section in sections)])
 
 
-def html_page(sections: Sequence[Section]) -> str:
+def html_page(sections: Sequence[Section], name: str = TITLE) -> str:
     """The same as a page for a browser; pictures lie beside it."""
-    parts = [html_head(TITLE), f"<h1>{TITLE}</h1>", *(section.html() for section in sections)]
+    parts = [html_head(name), f"<h1>{name}</h1>", *(section.html() for section in sections)]
     return "\n".join([*parts, "</html>", ""])
 
 
