@@ -273,9 +273,9 @@ def printed_part(settings: Settings, out: Path, tell: Tell) -> Section:
     _keep(out, "printed", {"box_moved_m": moved, "dpt_times": loss, "flaws": len(FLAWS)})
     lines = [[one.method, one.claim, one.verdict, one.correction] for one in FLAWS]
     words = (
-        f"Measured in the made-up city: removing one trip moves AdaTrace's raw box by {moved:,.0f} m, so "
-        "that its published grid tells the two apart with certainty (δ = 1); DPT with four trees, "
-        f"each charged alone, loses {loss:.2f} times what it claims."
+        "Measured in the made-up city: removing one trip moves AdaTrace's raw box by "
+        f"{moved:,.0f} m, so that its published grid tells the two apart with certainty (δ = 1); "
+        f"DPT with four trees, each charged alone, loses {loss:.2f} times what it claims."
     )
     head = ["method", "claim", "as printed", "here"]
     return Section(
