@@ -193,6 +193,20 @@ def sanitise(where: Where) -> Answer:
     return {"how": done.how}
 
 
+def make_people(where: Where) -> Answer:
+    """A table and how persons live, measured in one go; the people from a public seed."""
+    done = sfumato.synth(
+        events(),
+        out=where["out"],
+        ledger=book_of(where),
+        epsilon=0.5,
+        expected_users=1000,
+        people=50,
+        **DAY,
+    )
+    return {"how": done.how}
+
+
 QUESTIONS: list[dict[str, Any]] = [
     {"measure": "visits", "zones": [f"t{k}"], "hours": "6-18"} for k in range(3)
 ]
@@ -296,6 +310,7 @@ COMMANDS: dict[str, Command] = {
     "stream --follow": Command(follow, STREAM_CAP, "user-day", grows=True),
     "stream --follow, its own clock": Command(machine, STREAM_CAP, "user-day", grows=True),
     "sanitise": Command(sanitise, Cap(epsilon=5.0, delta=0.0), "point:1m"),
+    "synth": Command(make_people),
     "query": Command(asked()),
     "query, a batch": Command(asked("batch")),
     "query, MWEM": Command(asked("mwem")),

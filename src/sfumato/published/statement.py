@@ -275,6 +275,13 @@ def _wrapped(paragraph: str) -> str:
 
 def _what(manifest: Manifest) -> str:
     grid, made = manifest.grid, manifest.made_from
+    if manifest.kind == "synthetic":
+        people = manifest.public_inputs.get("people")
+        of = "" if made is None else f" and {_releases(manifest)}"
+        return (
+            f"records of {people:,} people who do not exist {_period(manifest)}, made up from "
+            f"noisy numbers about people ({manifest.release.dataset}){of}."
+        )
     if made is not None:
         return (
             f"estimated numbers of {made.estimates} for {manifest.released.count} "

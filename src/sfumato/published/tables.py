@@ -159,6 +159,9 @@ _FILES = {
     "zones.parquet": "the same as GeoParquet",
     "towers.geojson": "positions of the towers (WGS84); their tower_id is the zone_id of the table",
     "towers.parquet": "the same as GeoParquet",
+    "events.parquet": "the records: user_id, timestamp, and tower_id or lon, lat; nobody in "
+    "them exists",
+    "figures.json": "what the page shows of made-up people beside what was released",
     "measurements.npz": "the noisy measurements that were paid for, from which every number here "
     "follows, to a 32nd of their noise, and the public settings they were taken with: for sfumato "
     "refine, and for the releases of later weeks (--earlier)",
@@ -179,6 +182,11 @@ _OF_STREAMS = {
     "measurements.npz": "the last noisy vectors that were paid for, to a 32nd of their noise, with "
     "their times and variances: for sfumato stream on later days (--earlier)",
 }
+_OF_MADE_UP = {
+    "density.parquet": "made-up people by place and time slot: zone_id, time_start, time_end, "
+    "count{further}",
+    "measurements.npz": "the noisy numbers that were paid for, from which everything here follows",
+}
 _LATER = ("density.parquet", CSV, COMPRESSED, CITY_TABLE, "measurements.npz", "manifest.json")
 """What a stream has from its last slot on; the page too, unless it goes on by the clock."""
 
@@ -197,6 +205,7 @@ def readme(manifest: Manifest, files: Iterable[str], promise: str | None = None)
     total = "; total, the sum and the ends of its interval" if "lower" in columns else ""
     ends = ", lower, upper" if total and manifest.kind == "stream" else ""
     known = _FILES | (_OF_STREAMS if manifest.kind == "stream" else {})
+    known |= _OF_MADE_UP if manifest.kind == "synthetic" else {}
     listed = [
         f"{n}: {known[n]}.".format(further=columns, total=total, ends=ends)
         for n in present
@@ -302,6 +311,12 @@ def _length(seconds: float) -> str:
 
 
 def _unit(manifest: Manifest) -> str:
+    if manifest.kind == "synthetic":
+        return (
+            "A row of events.parquet is a record of a made-up person, in the columns that sfumato "
+            "release reads. In density.parquet count says how many of the made-up people have a "
+            "record in the place and slot."
+        )
     if manifest.made_from is not None:
         text = (
             f"count estimates {manifest.made_from.estimates}, not only those in the records: "
@@ -342,12 +357,19 @@ def _median(manifest: Manifest) -> str:
 def _whole(manifest: Manifest) -> str:
     if manifest.public_inputs.get("consistency", "none") != "none":
         return "Counts are whole numbers."
+    if manifest.kind == "synthetic":
+        return "Counts are whole numbers."
     if manifest.public_inputs.get("integers"):
         return "Counts are whole numbers; each slot's total was kept when they were rounded."
     return "Counts are estimates and need not be whole. Do not round them before you add them up."
 
 
 def _interval(manifest: Manifest) -> str:
+    if manifest.kind == "synthetic":
+        return (
+            "None are stated: made-up people carry what the noisy numbers say "
+            f"({noise(manifest)}), and everything else about them is invented."
+        )
     if not manifest.scheme.interval_coverage and manifest.kind == "density":
         return (
             f"None are stated. The noise that was added has a known size ({noise(manifest)}), but "
@@ -403,9 +425,15 @@ def _cite(manifest: Manifest) -> str:
     whose = (manifest.about and manifest.about.publisher) or release.dataset
     version = manifest.software.get("sfumato", "")
     return (
-        f"{whose} ({year}). {manifest.title}: estimated {privacy.counting} by place and "
-        f"time, {manifest.grid.days()}. Differentially private "
+        f"{whose} ({year}). {manifest.title}: {_cited(manifest)}, "
+        f"{manifest.grid.days()}. Differentially private "
         f"(epsilon {rounded_up(privacy.epsilon)}, delta {rounded_up(privacy.delta)}, unit "
         f"{privacy.unit}), made "
         f"with sfumato {version}, scheme {manifest.scheme.name}. Release {release.id}."
     )
+
+
+def _cited(manifest: Manifest) -> str:
+    if manifest.kind == "synthetic":
+        return "records of made-up people"
+    return f"estimated {manifest.privacy.counting} by place and time"

@@ -50,6 +50,7 @@ from sfumato.reports.privacy_label import (
     number_of,
 )
 from sfumato.reports.sums import encode_factors
+from sfumato.reports.synthetic import people_of_page
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)
@@ -172,12 +173,14 @@ def build_page(folder: Folders, language: str = "en") -> str:
     words = load_words(language, {r.manifest.released.kind for r in releases})
     data = encode_releases(releases, words)
     first = data["releases"][0]["facts"]
+    people = people_of_page(releases[0]) if len(releases) == 1 else None
     return render(
         "public.html",
         "main",
         data,
         words,
-        styles=("page", "public"),
+        styles=("page", "public") if people is None else ("page", "public", "people"),
+        people=people,
         title=first["name"] or words["page"]["untitled"],
     )
 

@@ -22,13 +22,15 @@ from scipy.special import ndtr
 from sfumato.model.lives import (
     ACTIVITY,
     COARSE,
+    DAYPARTS,
+    EXTENT,
     LENGTHS,
     PARTS,
     PERIODS,
     VARIETY,
     LifeQuestion,
 )
-from sfumato.synthesis.method import Noisy
+from sfumato.synthesis.method import Figures, Noisy
 from sfumato.synthesis.regions import Ground
 
 Ints = NDArray[np.int64]
@@ -312,3 +314,15 @@ def _variety(blocks: _Blocks) -> Floats:
     mean = (table * np.arange(1, VARIETY + 1)).sum(axis=1) / np.maximum(size, 1.0)
     weight = size / (size + 5 * sd * VARIETY + 1.0)
     return np.asarray(np.maximum(weight * mean + (1 - weight) * guess, 1.0), dtype=np.float64)
+
+
+def life_figures(
+    vector: Floats, question: LifeQuestion, ground: Ground, density: Floats | None
+) -> Figures:
+    """Length of moves, and regions of home and work, of a vector of lives."""
+    blocks = question.blocks(vector)
+    size = question.regions + 1
+    pairs = blocks["pairs"].reshape(size, size)[:-1, :-1] if "pairs" in blocks else None
+    moves = blocks["moves"].reshape(DAYPARTS, LENGTHS).sum(axis=0) if "moves" in blocks else None
+    metres = np.sqrt(question.edges.astype(np.float64)) * ground.span[2] / EXTENT
+    return Figures(density, moves, pairs, tuple(np.round(metres / 1000, 2).tolist()))

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from sfumato.density.common import bound_in_words
 from sfumato.density.folder import places_facts
@@ -24,11 +23,11 @@ from sfumato.io.write import (
     PARQUET,
     write_arrays,
     write_atomically,
+    write_bytes,
     write_parquet,
     write_places,
     write_places_parquet,
 )
-from sfumato.model.lives import EXTENT
 from sfumato.model.places import PlaceKind
 from sfumato.model.traces import Box
 from sfumato.people.folder import source_facts
@@ -48,14 +47,14 @@ from sfumato.published.manifest import (
     SchemeFacts,
 )
 from sfumato.published.tables import long_table
-from sfumato.synthesis.method import LENGTHS_KM, Chunk, Figures, Noisy, SynthFacts
-from sfumato.synthesis.regions import ground_of, length_class, own_point, points_inside
+from sfumato.synthesis.figures import FIGURES, Tally, figures_text
+from sfumato.synthesis.method import Chunk, Figures, Noisy, SynthFacts
+from sfumato.synthesis.regions import own_point, points_inside, with_cells
 from sfumato.synthesis.request import SynthRequest
 
 EVENTS = "events.parquet"
 _GROUP = 1 << 20
 """Rows of a group of the Parquet file."""
-Ints = NDArray[np.int64]
 
 NOT_PEOPLE = (
     "Nobody in these files exists: every record is made up from noisy numbers. What the numbers "
@@ -64,32 +63,20 @@ NOT_PEOPLE = (
 
 
 class Writer:
-    """Writes chunks as they come and counts what the page shows."""
+    """Writes chunks as they come and counts them for the page."""
 
-    def __init__(self, facts: SynthFacts) -> None:
-        self._facts = facts
-        grid = facts.public.grid
-        self._edges = grid.edges
-        self.rows = 0
+    def __init__(self, facts: SynthFacts, as_lives: bool = False) -> None:
+        facts = with_cells(facts)
+        self._tally = Tally(facts, as_lives)
         places = facts.places
-        self._density: Ints | None = None
-        self._ids: NDArray[Any] | None = None
-        if places is not None:
-            self._ids = released_ids(facts)
-            self._density = np.zeros((self._ids.size, grid.slots), np.int64)
-            ground = ground_of(facts)
-            self._metres = ground.at * (ground.span[2] / EXTENT)
-            self._region = ground.region
-            self._flows = np.zeros((ground.regions, ground.regions), np.int64)
-            if places.kind is not PlaceKind.TOWERS:
-                self._points = points_inside(places, facts.seed)
-        self._lengths = np.zeros(len(LENGTHS_KM) + 1, np.int64)
+        assert places is not None
+        self._towers = places.kind is PlaceKind.TOWERS
+        self._points = None if self._towers else points_inside(places, facts.seed)
 
     def write(self, path: Path, chunks: Iterator[Chunk]) -> Figures:
         """All records as one Parquet file."""
-        first = next(chunks, None)
-        if first is None:
-            first = Chunk(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
+        none = np.empty(0, np.int64)
+        first = next(chunks, None) or Chunk(none, none, none)
 
         def fill(target: Path) -> None:
             table = self._table(first)
@@ -99,72 +86,43 @@ class Writer:
                     sink.write_table(self._table(chunk), row_group_size=_GROUP)
 
         write_atomically(path, fill)
-        if self._density is None:
-            return Figures(lengths=self._lengths.astype(np.float64))
-        return Figures(
-            self._density.astype(np.float64),
-            self._lengths.astype(np.float64),
-            self._flows.astype(np.float64),
-        )
+        return self._tally.made()
 
     def _table(self, chunk: Chunk) -> pa.Table:
-        self.rows += chunk.user.size
+        self._tally.add(chunk)
         columns: dict[str, Any] = {
             "user_id": pa.array(chunk.user + 1, pa.int64()),
             "timestamp": pa.array(chunk.time, pa.int64()).view(pa.timestamp("us", tz="UTC")),
         }
-        if chunk.place is not None and self._ids is not None:
-            self._count(chunk, chunk.place)
-            if self._facts.places is not None and self._facts.places.kind is PlaceKind.TOWERS:
-                names = pa.array(self._ids.tolist(), pa.string())
-                coded = pa.DictionaryArray.from_arrays(pa.array(chunk.place, pa.int32()), names)
-                columns["tower_id"] = coded
-            else:
-                at = (chunk.place, own_point(chunk.user, chunk.place))
-                columns["lon"], columns["lat"] = (pa.array(side[at]) for side in self._points)
-        elif chunk.lon is not None and chunk.lat is not None:
+        if chunk.place is not None and self._points is None:
+            names = pa.array(self._tally.ids.tolist(), pa.string())
+            which = pa.array(chunk.place, pa.int32())
+            columns["tower_id"] = pa.DictionaryArray.from_arrays(which, names)
+        elif chunk.place is not None and self._points is not None:
+            at = (chunk.place, own_point(chunk.user, chunk.place))
+            columns["lon"], columns["lat"] = (pa.array(side[at]) for side in self._points)
+        else:
             columns["lon"], columns["lat"] = pa.array(chunk.lon), pa.array(chunk.lat)
         if chunk.trip is not None:
             columns["trip"] = pa.array(chunk.trip, pa.int64())
         return pa.table(columns)
 
-    def _count(self, chunk: Chunk, place: Ints) -> None:
-        """Distinct (person, place, slot), moves of consecutive records."""
-        assert self._density is not None
-        slot = np.searchsorted(self._edges, chunk.time, side="right") - 1
-        shape = self._density.shape
-        key = (chunk.user * shape[1] + slot) * shape[0] + place
-        once = np.unique(key)
-        np.add.at(self._density, (once % shape[0], once // shape[0] % shape[1]), 1)
-        same = np.flatnonzero((np.diff(chunk.user) == 0) & (np.diff(place) != 0))
-        start, end = place[same], place[same + 1]
-        size = self._flows.shape[0]
-        pairs = self._region[start] * size + self._region[end]
-        self._flows += np.bincount(pairs, minlength=size * size).reshape(size, size)
-        length = np.hypot(*(self._metres[start] - self._metres[end]).T)
-        self._lengths += np.bincount(length_class(length), minlength=self._lengths.size)
 
-
-def released_ids(facts: SynthFacts) -> NDArray[np.str_]:
-    """Ids of the places that made-up people are put at; a tower that moved stands once."""
-    return np.unique(facts.public.released_ids)
-
-
-def write_people(
-    folder: Path, asked: SynthRequest, noisy: Noisy, chunks: Iterator[Chunk]
-) -> Figures:
-    """Events, their table, the places, and the noisy numbers that they were made from."""
+def write_people(folder: Path, asked: SynthRequest, noisy: Noisy, chunks: Iterator[Chunk]) -> None:
+    """Events, their table, the places, the page's figures, and the noisy numbers behind them."""
     facts = asked.facts
-    figures = Writer(facts).write(folder / EVENTS, chunks)
+    assert facts.places is not None
+    made = Writer(facts, asked.method.declares.lives).write(folder / EVENTS, chunks)
     if noisy:
         write_arrays(folder / MEASUREMENTS, noisy)
-    if figures.density is not None and facts.places is not None:
-        counts = figures.density.astype(np.int64)
-        table = long_table(released_ids(facts), facts.public.grid, counts)
-        write_parquet(folder / TABLE, table)
-        write_places(folder / f"{facts.places.kind}.geojson", facts.places)
-        write_places_parquet(folder / f"{facts.places.kind}.parquet", facts.places)
-    return figures
+    assert made.density is not None
+    ids = np.unique(facts.public.released_ids)
+    table = long_table(ids, facts.public.grid, made.density.astype(np.int64))
+    write_parquet(folder / TABLE, table)
+    write_places(folder / f"{facts.places.kind}.geojson", facts.places)
+    write_places_parquet(folder / f"{facts.places.kind}.parquet", facts.places)
+    released = asked.method.released(noisy, facts)
+    write_bytes(folder / FIGURES, figures_text(made, released, facts))
 
 
 def synthetic_manifest(
@@ -190,7 +148,7 @@ def synthetic_manifest(
             unit=str(row.claim.unit),
             neighbours=row.claim.unit.neighbours,
             bound=asked.plan().bound or bound_in_words(public.bound, public.counting),
-            counting="records of made-up people",
+            counting=public.counting.value,
             measurements=measured,
             rho=claimed.rho,
             epsilon=claimed.epsilon,

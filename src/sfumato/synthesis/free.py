@@ -120,7 +120,6 @@ def _manifest(asked: SynthRequest, files: Mapping[str, str], about: About | None
             "kind": "synthetic",
             "about": about,
             "release": old.release.model_copy(update={"name": asked.name}),
-            "privacy": old.privacy.model_copy(update={"counting": "records of made-up people"}),
             "total": None,
             "posterior": None,
             "fitness": None,

@@ -93,6 +93,8 @@ class Declaration:
     parameters: Mapping[str, Setting] = field(default_factory=lambda: MappingProxyType({}))
     extra: str = ""
     """The extra of the package that it needs, if any."""
+    lives: bool = False
+    """It measures how persons live, so that made-up ones are counted alike for the page."""
     on_release: bool = False
     """It can be matched to the table of a release (`SynthFacts.cube`)."""
     says: str = ""
@@ -152,6 +154,10 @@ class Chunk:
     """Numbers of a person's trips, where records are traces."""
 
 
+LENGTHS_KM = (0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 25.0, 50.0)
+"""Upper ends of the classes of a move's length, where a method has none of its own."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Figures:
     """What a page shows of people: made-up ones, or what was released about true ones."""
@@ -159,13 +165,12 @@ class Figures:
     density: Floats | None = None
     """Place x slot: how many of them are seen there then."""
     lengths: Floats | None = None
-    """Moves between one record and the next, by `LENGTHS_KM`."""
+    """Moves between one record and the next, by length."""
     flows: Floats | None = None
-    """Moves between the regions of `synthesis.regions`, from x to."""
-
-
-LENGTHS_KM = (0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 25.0, 50.0)
-"""Upper ends of the classes of a move's length; longer ones are the last class."""
+    """Moves between the regions of `synthesis.regions`, from x to; from home to work where a
+    method measures lives."""
+    ends_km: tuple[float, ...] = LENGTHS_KM
+    """Upper ends of the classes of length; longer moves are in the last one."""
 
 
 class Method(Protocol):

@@ -181,12 +181,13 @@ def without_repeats(
     user: Shorts, place: Shorts, slot: Shorts, period: Ints, random: np.random.Generator
 ) -> tuple[Shorts, Shorts, Shorts]:
     """Where a person was dealt one slot of a place twice, its second visit changes slots with
-    somebody else's at the same place and in the same period of the day."""
+    another at the same place and in the same period of the day; where that does not help (a person
+    with more visits than there are slots), somebody else who comes there has the visit."""
     slots = period.size
     group = place.astype(np.int64) * 3 + period[slot]
     order = np.argsort(group, kind="stable")
     begins = np.searchsorted(group[order], np.arange(int(group.max(initial=0)) + 2))
-    for _ in range(_SWAPS):
+    for turn in range(3 * _SWAPS):
         key = (user.astype(np.int64) * slots + slot) * (int(place.max(initial=0)) + 1) + place
         by = np.argsort(key, kind="stable")
         again = by[1:][np.diff(key[by]) == 0]
@@ -194,6 +195,9 @@ def without_repeats(
             break
         first, last = begins[group[again]], begins[group[again] + 1]
         other = order[first + (random.random(again.size) * (last - first)).astype(np.int64)]
+        if turn >= _SWAPS:
+            user[again] = user[other]
+            continue
         _, once = np.unique(other, return_index=True)  # nobody's visit changes hands twice
         again, other = again[once], other[once]
         apart = ~np.isin(other, again)

@@ -5,7 +5,7 @@ All of it is computed from the places alone, so nothing here knows a person.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import shapely
@@ -15,7 +15,8 @@ from sfumato.geography.overlay import centres
 from sfumato.geography.projection import Projection
 from sfumato.model.lives import PARTS, span_of, whole_coordinates
 from sfumato.model.places import PlaceKind, Places
-from sfumato.synthesis.method import LENGTHS_KM, SynthFacts, people_stream
+from sfumato.model.traces import Box
+from sfumato.synthesis.method import SynthFacts, people_stream
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -48,11 +49,6 @@ def split_regions(centres: Floats, weights: Floats, count: int) -> Ints:
     for number, part in enumerate(sorted(parts, key=lambda part: int(part.min()))):
         found[part] = number
     return found
-
-
-def length_class(metres: Floats) -> Ints:
-    """The class of each length."""
-    return np.searchsorted(np.array(LENGTHS_KM) * 1000.0, metres, side="left").astype(np.int64)
 
 
 REGIONS = 40
@@ -136,6 +132,37 @@ def points_inside(places: Places, seed: int) -> tuple[Floats, Floats]:
         found[row[good], column[good]] = np.stack([lon, lat], axis=1)[good]
         missing[row[good], column[good]] = False
     return found[..., 0].copy(), found[..., 1].copy()
+
+
+SIDE = 32
+"""Cells of a public box on a side, for the density of made-up traces."""
+
+
+def box_cells(box: Box) -> Places:
+    """`SIDE` x `SIDE` cells of a public box, west to east in each row from the south."""
+    wide, high = (box.east - box.west) / SIDE, (box.north - box.south) / SIDE
+    row, column = np.divmod(np.arange(SIDE * SIDE), SIDE)
+    west, south = box.west + column * wide, box.south + row * high
+    shapes = shapely.box(west, south, west + wide, south + high)
+    ids = [f"r{r:02d}c{c:02d}" for r, c in zip(row, column, strict=True)]
+    return Places.of(PlaceKind.ZONES, ids, np.asarray(shapes, dtype=object))
+
+
+def with_cells(facts: SynthFacts) -> SynthFacts:
+    """The facts, with cells of the public box as places where traces have none of their own."""
+    if facts.places is not None:
+        return facts
+    assert facts.box is not None
+    cells = box_cells(facts.box)
+    public = replace(facts.public, place_ids=cells.ids)
+    return replace(facts, places=cells, public=public)
+
+
+def cell_in_box(box: Box, lon: Floats, lat: Floats) -> Ints:
+    """The cell of each point; those outside are in the nearest."""
+    sides = ((lon - box.west) / (box.east - box.west), (lat - box.south) / (box.north - box.south))
+    column, row = (np.clip(np.floor(side * SIDE), 0, SIDE - 1).astype(np.int64) for side in sides)
+    return np.asarray(row * SIDE + column, dtype=np.int64)
 
 
 def own_point(user: Ints, place: Ints) -> Ints:

@@ -33,6 +33,7 @@ from sfumato.synthesis.method import (
     SynthFacts,
     settings_of,
 )
+from sfumato.synthesis.regions import with_cells
 from sfumato.synthesis.registry import DEFAULT, method_named
 
 MOST_MADE = 100_000_000
@@ -170,6 +171,11 @@ def synth_request(
             f"The method {method} is not matched to a release.", remedy="Leave `on` out."
         )
     if declared.reads is Reads.TRACES:
+        if region is None or not isinstance(region, str | tuple):
+            raise UsageError(
+                f"The method {method} needs a public region.",
+                remedy="Give `region`: west,south,east,north in degrees.",
+            )
         public = PublicFacts(
             place_ids=np.empty(0, dtype=np.str_),
             grid=grid,
@@ -178,12 +184,7 @@ def synth_request(
             expected_users=expected_users,
             unit=declared.unit,
         )
-        if region is None or not isinstance(region, str | tuple):
-            raise UsageError(
-                f"The method {method} needs a public region.",
-                remedy="Give `region`: west,south,east,north in degrees.",
-            )
-        facts = SynthFacts(public, wanted, sown, settings, box=Box.parse(region))
+        facts = with_cells(SynthFacts(public, wanted, sown, settings, box=Box.parse(region)))
         return SynthRequest(facts, found, dataset, name, None, about)
     opened = places.open(period=grid, tz=tz)
     public = PublicFacts(

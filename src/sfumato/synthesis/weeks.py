@@ -28,7 +28,7 @@ from sfumato.errors import UsageError
 from sfumato.model.lives import LIFE_UNITS, LifeQuestion, life_question
 from sfumato.privacy.accounting import gaussian_mu
 from sfumato.privacy.wall import Wall
-from sfumato.synthesis.fit import fit
+from sfumato.synthesis.fit import fit, life_figures
 from sfumato.synthesis.method import (
     Block,
     Chunk,
@@ -60,6 +60,7 @@ class Weeks:
         parameters={
             "table": Setting("Share of the budget for the released table", 0.75, 0.05, 0.95),
         },
+        lives=True,
         on_release=True,
         says="people fitted to noisy homes, works, pairs and habits, dealt from a released table",
     )
@@ -114,9 +115,12 @@ class Weeks:
         yield from made_chunks(found, question, ground.at, facts)
 
     def released(self, noisy: Noisy, facts: SynthFacts) -> Figures:
-        """The table; moves by length, of people whose many moves count less."""
+        """The table, and of lives the lengths of moves and the regions of home and work."""
         table = facts.cube.values if facts.cube is not None else noisy.get(DENSITY)
-        return Figures(density=table)
+        if LIVES not in noisy:
+            return Figures(table)
+        vector = np.asarray(noisy[LIVES], dtype=np.float64) * LIFE_UNITS
+        return life_figures(vector, asked(facts), ground_of(facts), table)
 
     def _table_plan(self, facts: SynthFacts) -> Plan:
         return scheme_named("bayes").plan(_for_table(facts))

@@ -78,6 +78,7 @@ class Where:
     name = "where"
     declares: ClassVar[Declaration] = Declaration(
         Reads.EVENTS,
+        lives=True,
         parameters={"medians": Setting("Share of the budget for the medians", 0.1, 0.01, 0.9)},
         says="homes, commutes by an exponential law of their median, works, hours (DP-WHERE)",
     )
