@@ -212,8 +212,8 @@ def pairs_section(rows: Sequence[PairRow], people: int, figures: bool) -> Sectio
     words = (
         f"A made-up city of about {people:,} people in the records, zones as stated, "
         f"(ε, {DELTA:g}) per person. Common part of commuters without the diagonal; more is "
-        f"better. DP-WHERE is ahead of n-grams in {sum(ahead)} of {len(ahead)} cells. It draws work "
-        "by distance and by how many work there, which noise hardly touches and more budget "
+        f"better. DP-WHERE is ahead of n-grams in {sum(ahead)} of {len(ahead)} cells. It draws "
+        "work by distance and by how many work there, which noise hardly touches and more budget "
         "hardly sharpens; n-grams count every pair."
     )
     head = ["zones", "method", *(f"ε {epsilon:g}" for epsilon in epsilons)]
