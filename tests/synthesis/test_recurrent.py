@@ -142,9 +142,9 @@ def played(runs: int, clip: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[Any,
 @pytest.mark.privacy
 def test_one_person_is_hidden_in_the_finished_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """A person of twelve alike trips among three others; unclipped, the same audit finds it out."""
-    found, bound = played(200, True, monkeypatch)
+    found, bound = played(120, True, monkeypatch)
     assert found.low <= bound < 0.8
-    broken, bound = played(200, False, monkeypatch)
+    broken, bound = played(120, False, monkeypatch)
     assert broken.low > bound
 
 
@@ -164,7 +164,6 @@ def test_people_are_made_up_charged_first_and_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recurrent, "STEPS", 20)
-    monkeypatch.setattr("sfumato.reports.page.build_page", lambda _: "a page")
     book = Ledger(tmp_path / "ledger.sqlite")
     book.initialise()
     for name in ("walkers", "others"):

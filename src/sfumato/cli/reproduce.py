@@ -6,7 +6,7 @@
   the crowd is synthetic: every figure compares with the truth. The crowd was fitted on seed 1;
   figures are of other seeds.
 * `moving`, `geoind`: `sfumato.cli.reproduce_moving`; `queries`: `sfumato.cli.reproduce_queries`;
-  `chapter`: `sfumato.cli.reproduce_chapter`.
+  `chapter`: `sfumato.cli.reproduce_chapter`; `synthesis`: `sfumato.cli.reproduce_synthesis`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from sfumato.cli.options import Epsilons, Quiet, Results, Seed
 from sfumato.cli.reproduce_chapter import chapter
 from sfumato.cli.reproduce_moving import geoind, moving
 from sfumato.cli.reproduce_queries import queries
+from sfumato.cli.reproduce_synthesis import synthesis
 from sfumato.cli.telling import Working
 from sfumato.errors import UsageError
 
@@ -355,5 +356,6 @@ app.command()(frontier)
 app.command()(geoind)
 app.command()(moving)
 app.command()(queries)
+app.command()(synthesis)
 app.command()(recovery)
 app.command()(paris)

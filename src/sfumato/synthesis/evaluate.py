@@ -118,8 +118,10 @@ def evaluate_synthetic(
         raise UsageError("What is compared must be about the same period.")
     reading = _Read(column, events_tz or tz or first.manifest.grid.tz, time_unit, format)
     tell("reading events", -1.0)
-    on_places = first.manifest.released.kind != "region"
-    found = (_people if on_places else _trips)(
+    ways = {"region" in one.manifest.public_inputs for one in published}
+    if len(ways) > 1:
+        raise UsageError("People at places and trips in a region are judged by different figures.")
+    found = (_trips if ways == {True} else _people)(
         published, events, held_back, places, reading, internal, tell
     )
     remarks = () if held_back is None else (NEVER_A_GATE,)

@@ -1,0 +1,1 @@
+"""Synthetic data beside the truth: all methods, four grounds. Internal results."""

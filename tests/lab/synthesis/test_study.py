@@ -1,0 +1,93 @@
+"""The study of synthetic data: how trips are cut, pairs, printed forms, and a small run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from sfumato.cli.main import app
+from sfumato.lab.as_printed.synthesis import raw_box, raw_classes, tree_loss
+from sfumato.lab.synthesis import ground
+from sfumato.lab.synthesis.pairs import n_gram_pairs
+from sfumato.lab.synthesis.study import HTML, NUMBERS, PAGE
+from sfumato.privacy.wall import Wall
+from sfumato.utility.mobility import common_part
+from sfumato.utility.trips import Trips
+
+
+def test_a_ride_is_a_run_of_fixes_with_a_passenger(tmp_path: Path) -> None:
+    """Cut where the passenger changes and at gaps; short ones and those outside are none."""
+    rows = []
+
+    def ride(cab: int, start: int, n: int, taken: int, lon: float = -122.4, step: int = 60) -> None:
+        rows.extend(
+            (cab, start + k * step, round((lon + k * 1e-3) * 1e5), 3775000, taken) for k in range(n)
+        )
+
+    ride(1, 0, 6, 1)
+    ride(1, 1000, 6, 0)  # nobody inside
+    ride(1, 2000, 3, 1)  # too short
+    ride(2, 0, 5, 1, lon=-122.6)  # outside the box
+    ride(2, 5000, 4, 1)
+    ride(2, 5240 + 301, 4, 1)  # a gap ends the one before
+    ride(3, 0, 61, 1, step=1)  # too long
+    folder = tmp_path / "cabspotting_sf"
+    folder.mkdir()
+    names = ("cab", "t_utc_s", "lon_e5", "lat_e5", "occupied")
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    pq.write_table(pa.table(columns), folder / "cabspotting_sf_2008.parquet")
+    found = ground.cabs(tmp_path)
+    assert found.trips == 3
+    assert np.diff(found.traces.starts).tolist() == [6, 4, 4]
+    assert found.pick(np.array([0, 2])).trips == 2
+    assert len(found.on_plane()) == 3
+
+
+def test_grams_follow_the_pairs_where_the_budget_is_large() -> None:
+    rng = np.random.default_rng(1)
+    pairs = rng.integers(0, 5, 4000) * 10 + rng.integers(5, 10, 4000)
+    found = [
+        common_part(pairs, n_gram_pairs(pairs, 10, epsilon, Wall.seeded(1), rng), 10)
+        for epsilon in (5.0, 0.01)
+    ]
+    assert found[0] > 0.9 > found[1]
+
+
+def test_printed_forms_lose_what_the_page_says() -> None:
+    rng = np.random.default_rng(2)
+    starts = np.arange(0, 201, 4)
+    trips = Trips(rng.random(200), rng.random(200), starts)
+    owner = int(np.argmax(trips.x)) // 4
+    rest = trips.pick(np.setdiff1d(np.arange(50), [owner]))
+    assert raw_box(rest) != raw_box(trips)
+    assert 2 < tree_loss(trips, (4, 8, 16)) <= 3
+    assert tree_loss(trips, (8,)) == 1
+    # One person more moves another's class, and the class tables are published as they are.
+    without = np.array([[0.0], [0.55], [1.0], [1.0], [1.0]])
+    with_one = np.array([[0.0], [0.55], [0.45], [1.0], [1.0], [1.0]])
+    assert raw_classes(without)[1] != raw_classes(with_one)[1]
+
+
+def test_a_small_study_writes_its_page(tmp_path: Path) -> None:
+    arguments = ["reproduce", "synthesis", "--out", str(tmp_path), "--quiet", "--no-figures"]
+    arguments += ["--ground", "crowd", "--method", "ngrams", "--trips", "300", "--people", "1000"]
+    arguments += ["--epsilons", "1", "--part", "trips", "--part", "copying", "--part", "printed"]
+    ran = CliRunner().invoke(app, arguments)
+    assert ran.exit_code == 0, ran.output
+    page = (tmp_path / PAGE).read_text("utf-8")
+    assert "internal" in page
+    assert "another true sample" in page
+    assert "a release that nobody charged" in page
+    assert "INTERNAL" in (tmp_path / HTML).read_text("utf-8")
+    assert (tmp_path / NUMBERS.format(part="trips")).exists()
+
+
+@pytest.mark.parametrize("wrong", [["--method", "x"], ["--epsilons", "0"], ["--trips", "3"]])
+def test_what_makes_no_sense_is_refused(wrong: list[str], tmp_path: Path) -> None:
+    ran = CliRunner().invoke(app, ["reproduce", "synthesis", "--out", str(tmp_path), *wrong])
+    assert ran.exit_code != 0
