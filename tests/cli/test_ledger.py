@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import text
 from typer.testing import CliRunner, Result
 
+from sfumato.cli.accounts import spent
 from sfumato.cli.main import app
 from sfumato.errors import LedgerError, UsageError
 from sfumato.model.time_grid import period_of
@@ -275,3 +276,9 @@ def test_show_and_history_are_readable_in_80_columns(office: Office) -> None:
     for part in ("cap           epsilon 2 at delta 2e-06", "releases      1 reserved"):
         assert f"    {part}" in shown
     assert f"  a of {name}\n      status  reserved, begun " in listed
+
+
+def test_a_loss_per_metre_is_not_told_as_a_small_one() -> None:
+    spend = {"epsilon": 0.96, "delta": 0.0, "rho": None, "method": "per metre"}
+    assert spent(spend) == "epsilon 0.96 per metre, which is 192 within 200 m, at delta 0"
+    assert spent(spend | {"method": "pure"}) == "epsilon 0.96 at delta 0"

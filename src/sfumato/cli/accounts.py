@@ -90,6 +90,10 @@ def _tell_analysts(console: Console, entry: dict[str, Any]) -> None:
             )
 
 
+_WITHIN_M = 200
+"""The radius that documentation and examples state losses of locations for."""
+
+
 def tell_history(console: Console, data: list[dict[str, Any]]) -> None:
     """Every release in the order of the ledger, its dates in the clock of its data."""
     if not data:
@@ -110,6 +114,9 @@ def spent(spend: dict[str, Any]) -> str:
     """What was lost, in words."""
     rho = "" if spend["rho"] is None else f" (rho {rounded_up(spend['rho'], 4)})"
     much = "no bound" if spend["epsilon"] is None else f"epsilon {rounded_up(spend['epsilon'], 4)}"
+    if spend.get("method") == "per metre":  # else it would read as a small loss
+        within = rounded_up(_WITHIN_M * spend["epsilon"], 4)
+        much += f" per metre, which is {within} within {_WITHIN_M} m,"
     return f"{much} at delta {rounded_up(spend['delta'])}{rho}"
 
 
