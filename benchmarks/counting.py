@@ -10,7 +10,7 @@ SFUMATO_BENCH_DIR or the user's cache folder. Every figure comes from a process 
 CPU time is user and system time of the work alone (compiled code loaded, file cache warm),
 memory is the process's peak resident set. Rounds are paired: every question is divided by the bare
 count of the same file in the same round, and the median of these is shown. *Before* is the table
-that this file wrote at commit 4627417. Writes docs/benchmarks/counting.md and counting.json.
+that this file wrote on 2026-11-16 (commit 488a6af). Writes docs/benchmarks/counting.md and counting.json.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ def report(figures: list[Figure], command: str) -> str:
             "`by_time`: the same in order of time; `text`: the same with 32-character ids; "
             f"`large`: {COPIES} such populations, 10 million users, 135.5 million events. Every "
             "figure includes reading the file; the bare count does not read the users. *Before*: "
-            "commit 4627417, best of two.",
+            "2026-11-16, commit 488a6af, best of two.",
             "",
             *lines,
             "",
