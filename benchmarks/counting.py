@@ -10,7 +10,7 @@ SFUMATO_BENCH_DIR or the user's cache folder. Every figure comes from a process 
 CPU time is user and system time of the work alone (compiled code loaded, file cache warm),
 memory is the process's peak resident set. Rounds are paired: every question is divided by the bare
 count of the same file in the same round, and the median of these is shown. *Before* is the table
-that this file wrote at commit 4627417. Writes docs/benchmarks/counting.md and counting.json.
+that this file wrote on 2026-11-16 (commit 488a6af). Writes docs/benchmarks/counting.md and counting.json.
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ BEFORE = {
     ("three margins and the matrix", "week"): 6.6,
     ("sampling, l = 30", "large"): 11.7,
     ("weights, C = 3", "large"): 9.9,
+    ("sampling, relational", "week"): 56.0,
+    ("weights, relational", "week"): 48.2,
+    ("sampling, pandas", "week"): 28.2,
 }
 """Times the bare count, then; best of two runs, not paired."""
 ASKED = {
@@ -245,7 +248,7 @@ def measure(what: str, file: str, folder: Path, sources: Path | None = None) -> 
     return figure
 
 
-def report(figures: list[Figure]) -> str:
+def report(figures: list[Figure], command: str) -> str:
     bare = {(f.file, f.round): f.cpu_seconds for f in figures if f.what == "bare count"}
     once = {file: spent for (file, _), spent in bare.items()}
     lines = [
@@ -268,7 +271,7 @@ def report(figures: list[Figure]) -> str:
         [
             "# Bounded counts",
             "",
-            "    python -m benchmarks.counting --large",
+            f"    {command}",
             "",
             f"{date.today()}, {os.cpu_count()} cores ({platform.machine()}), {versions}. Medians "
             f"of {rounds} rounds, each beside the bare count of the same round; the machine was "
@@ -276,15 +279,24 @@ def report(figures: list[Figure]) -> str:
             "`by_time`: the same in order of time; `text`: the same with 32-character ids; "
             f"`large`: {COPIES} such populations, 10 million users, 135.5 million events. Every "
             "figure includes reading the file; the bare count does not read the users. *Before*: "
-            "commit 4627417, best of two.",
+            "2026-11-16, commit 488a6af, best of two.",
             "",
             *lines,
             "",
+            *_left_out(figures),
             "Why text ids cost what they do: [decision](../decisions/bounded-counting.md). What "
             "whole commands cost, and how that grows: [waiting](waiting.md).",
             "",
         ]
     )
+
+
+def _left_out(figures: list[Figure]) -> list[str]:
+    """What was measured before and is not measured again in this run."""
+    have = {(f.what, f.file) for f in figures}
+    gone = [f"{what}, {file}: {times}" for (what, file), times in BEFORE.items()
+            if (what, file) not in have]  # fmt: skip
+    return [f"Not measured again (before): {'; '.join(gone)}.", ""] if gone else []
 
 
 def beside(folder: Path, sources: Path, repeats: int) -> str:
@@ -354,6 +366,7 @@ def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     kept = FOLDER / "counting.json"
     figures: list[Figure] = []
+    command = " ".join(["python -m benchmarks.counting", *sys.argv[1:]])
     if options.resume and kept.exists():
         figures = [Figure(**each) for each in json.loads(kept.read_text())]
         have = {(figure.what, figure.file, figure.round) for figure in figures}
@@ -361,10 +374,10 @@ def main() -> None:
     for what, file, k in runs:
         figures.append(replace(measure(what, file, folder), round=k))
         # After every figure: a run that is stopped has not been for nothing.
-        (FOLDER / "counting.md").write_text(report(figures))
+        (FOLDER / "counting.md").write_text(report(figures, command))
         raw = json.dumps([asdict(figure) for figure in figures], indent=1)
         kept.write_text(raw + "\n")
-    print(report(figures))
+    print(report(figures, command))
 
 
 if __name__ == "__main__":
