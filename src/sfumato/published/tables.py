@@ -348,6 +348,12 @@ def _unit(manifest: Manifest) -> str:
 def _median(manifest: Manifest) -> str:
     if not manifest.scheme.median:
         return ""
+    if manifest.scheme.parameters.get("counts"):
+        return (
+            "median is for reading a single place and slot: the number that is too high as likely "
+            "as too low. count is for sums: it holds the medians, and whom they leave out is "
+            "spread over neighbourhoods, so that counts add up and medians do not."
+        )
     return (
         "median is for reading a single place and slot: the number that is too high as likely as "
         "too low. count is the mean of what the number may be, so counts add up and medians do "

@@ -44,7 +44,7 @@ from sfumato.streams.scheme import (
 )
 from sfumato.streams.schemes.rhythm.levels import busiest, cell_scale, median_counts, spatial_prior
 from sfumato.streams.schemes.rhythm.shrinkage import level_correction
-from sfumato.streams.schemes.rhythm.sums import COVERAGE, added_up
+from sfumato.streams.schemes.rhythm.sums import ADDS_UP, COVERAGE, added_up
 from sfumato.streams.schemes.smoother.posterior import Seen, timeline, window_totals
 
 _PER_SIGNAL = 0.125
@@ -97,7 +97,8 @@ class Profile:
         )
         sums = COVERAGE if self.adds_up and facts.expected_users is not None else 0.0
         account = noise.account("part", most, facts.l1, facts.l2)
-        return StreamPlan(self.name, (account,), (line,), median=self.adds_up, sums=sums)
+        lines = (line, ADDS_UP) if self.adds_up else (line,)
+        return StreamPlan(self.name, (account,), lines, median=self.adds_up, sums=sums)
 
     def publisher(self, facts: StreamFacts) -> Publisher:
         return _Profile(facts, self)

@@ -61,7 +61,7 @@ from sfumato.streams.schemes.rhythm.gaussian_process import (
 )
 from sfumato.streams.schemes.rhythm.levels import busiest, cell_scale, median_counts, spatial_prior
 from sfumato.streams.schemes.rhythm.shrinkage import LevelCorrection, level_correction
-from sfumato.streams.schemes.rhythm.sums import COVERAGE, LiveTotal, added_up
+from sfumato.streams.schemes.rhythm.sums import ADDS_UP, COVERAGE, LiveTotal, added_up
 
 _PER_ROOT, _PER_PERSON = 0.7, 0.035
 """Samples a window at epsilon 1 and one expected person a cell; see `samples`.
@@ -130,7 +130,8 @@ class Rhythm:
         )
         sums = COVERAGE if self.adds_up and facts.expected_users is not None else 0.0
         account = noise.account("snapshot", most, facts.l1, facts.l2)
-        return StreamPlan(self.name, (account,), (line,), median=self.adds_up, sums=sums)
+        lines = (line, ADDS_UP) if self.adds_up else (line,)
+        return StreamPlan(self.name, (account,), lines, median=self.adds_up, sums=sums)
 
     def publisher(self, facts: StreamFacts) -> Publisher:
         return _Rhythm(facts, self)

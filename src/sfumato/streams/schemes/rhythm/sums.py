@@ -30,6 +30,10 @@ from sfumato.streams.schemes.comb.cells import Calibration
 from sfumato.streams.schemes.comb.profiles import HOLIDAY, CityProfile, Times, day_factor
 
 COVERAGE = 0.9
+ADDS_UP = (
+    "Counts add up to what is estimated of the slot as a whole: people whom medians do not hold "
+    "are spread over neighbourhoods."
+)
 _TOGETHER = 20.0
 """Expected people in a neighbourhood. With 100 the count tells as much of where people are, and as
 little of single ones (docs/attacks.md, "Counts on thin maps")."""
