@@ -101,7 +101,8 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
         lines = (home / "towers.csv").read_text().splitlines()[1:]
         towers = [line.split(",")[0].strip('"') for line in lines]
         rng = np.random.default_rng(SEED)
-        case["sensitive"] = [towers[one] for one in rng.choice(len(towers), case["sensitive"], False)]
+        chosen = rng.choice(len(towers), case["sensitive"], replace=False)
+        case["sensitive"] = [towers[one] for one in chosen]
     start, cpu = time.perf_counter(), time.process_time()
     found = sfumato.anonymise_traces(
         home / "events.parquet",

@@ -127,6 +127,11 @@ def test_the_same_seed_gives_the_same_files(home: Path, tmp_path: Path) -> None:
         other = traces(home, tmp_path / f"{method}-2", method).manifest
         assert one["files"] == other["files"]
         assert traces(home, tmp_path / f"{method}-2", method, seed=4).manifest["records"] > 0
+    text = (home / "events.csv").read_text().replace(f"{SECRET}-", "10")
+    (tmp_path / "events.csv").write_text(text)  # ids that are numbers are read in another order
+    (tmp_path / "towers.csv").write_bytes((home / "towers.csv").read_bytes())
+    files = [traces(tmp_path, tmp_path / n, "never-walk-alone").manifest["files"] for n in "xyz"]
+    assert files[0] == files[1] == files[2]
 
 
 def test_counts_below_k_are_not_published(home: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import shapely
 from numpy.typing import NDArray
 
@@ -142,7 +143,10 @@ def read_people(
         )
     offsets = np.r_[0, np.cumsum(many[there])].astype(np.int64)
     place, slot = (cells & ((1 << bits) - 1)).astype(np.int32), (cells >> bits).astype(np.int32)
-    return Held(offsets, place, slot, users.combine_chunks().filter(pa.array(there)), drops)
+    ids = users.combine_chunks().filter(pa.array(there))
+    # By id: the order of reading differs from run to run, and a seed is to give the same result.
+    order = pc.sort_indices(ids).to_numpy()
+    return Held(offsets, place, slot, ids, drops).take(order.astype(np.int64))
 
 
 def _ids(block: Any) -> Any:
