@@ -166,7 +166,8 @@ UnitName = Annotated[
     shared(
         PRIVACY,
         "--unit",
-        "Whose contribution is hidden: user-period, user-day, w-event:48h, event or point:200m.",
+        "Whose contribution is hidden: user-period, user-day, w-event:48h, trajectory, event or "
+        "point:200m.",
     ),
 ]
 BoundText = Annotated[str | None, _BOUND]

@@ -188,6 +188,8 @@ class UnitKind(StrEnum):
     """One record."""
     W_EVENT = "w-event"
     """What one user did within a window of time, wherever it lies."""
+    TRAJECTORY = "trajectory"
+    """One trip of one user: the fixes between two pauses, or as the source cuts them."""
     POINT = "point"
     """One location, with a loss per metre of distance between two locations."""
 
@@ -279,6 +281,8 @@ class Unit:
                 return f"adding or removing what one user did on one day{of}"
             case UnitKind.EVENT:
                 return "adding or removing one record"
+            case UnitKind.TRAJECTORY:
+                return "adding or removing one trip of one user"
             case UnitKind.W_EVENT if self.span_s is not None:
                 return f"adding or removing what one user did within any {_length(self.span_s)}"
             case UnitKind.W_EVENT:

@@ -24,6 +24,7 @@ _UNITS = {
     "user-day": "User-day-level",
     "w-event": "Any window of successive time slots of one user",
     "event": "Event-level",
+    "trajectory": "Trajectory-level",
 }
 _DRAFT = (
     "Drafted by sfumato from the manifest of the release. What only the publisher can say is to be "

@@ -174,12 +174,15 @@ _WHO = {
     "user-day": "what one person did on any one day",
     "w-event": "what one person did in any {window} successive time slots",
     "event": "any one record",
+    "trajectory": "any one trip of one person",
 }
 _ADDS_UP = {
     "user-day": "Several days of one person add up: about d days of somebody, epsilon may be d "
     "times as much.",
     "w-event": "What somebody did over a longer time adds up, once for every window that it takes "
     "to cover it.",
+    "trajectory": "Trips of one person add up without a limit: a person with n trips is protected "
+    "by n times this epsilon.",
     "event": "Records of one person add up without a limit: a person with n records is protected "
     "by n times this epsilon, which may be no protection at all.",
 }

@@ -8,12 +8,18 @@ from types import MappingProxyType
 from sfumato.errors import UsageError
 from sfumato.model.extras import line_for, missing
 from sfumato.synthesis.method import Method
+from sfumato.synthesis.trips.adatrace import AdaTrace
+from sfumato.synthesis.trips.fit import Fit
+from sfumato.synthesis.trips.trees import Dpt, NGrams, Prefix
 from sfumato.synthesis.weeks import Weeks
 from sfumato.synthesis.where import Where
 
 DEFAULT = "weeks"
 METHODS: Mapping[str, Method] = MappingProxyType(
-    {method.name: method for method in (Weeks(), Where())}
+    {
+        method.name: method
+        for method in (Weeks(), Where(), Fit(), AdaTrace(), NGrams(), Prefix(), Dpt())
+    }
 )
 
 

@@ -298,7 +298,7 @@ def changes(account: Account, items: Sequence[Item]) -> tuple[Ints, Ints]:
     instants = account.view is View.PERIOD or kind in (UnitKind.EVENT, UnitKind.POINT)
     if account.view is View.PERIOD:
         items = [item for item in items if item.unit.kind is kind]
-    elif kind is UnitKind.USER_PERIOD:
+    elif kind in (UnitKind.USER_PERIOD, UnitKind.TRAJECTORY):
         return np.array([ALWAYS[0]]), np.array([ALWAYS[1]])
     if not items:
         return np.empty(0, np.int64), np.empty(0, np.int64)

@@ -126,7 +126,7 @@ def loss_of(unit: Unit, tally: Tally, delta: float) -> Loss:
             found = Loss(
                 account.unit,
                 spend,
-                None if whole else where,
+                None if whole or unit.kind is UnitKind.TRAJECTORY else where,
                 tally.unbounded(account),
                 _whole(tally, delta) if whole else None,
             )

@@ -36,6 +36,11 @@ all it holds, and what lies outside I is added again: two steps.
 * One record (`event`) or one moved location (`point`) lies within one unit, and the rest of
   that unit stays: 2. A single record is one step of `event`; a moved location is a record that
   goes and another that comes: 2.
+* `trajectory`: a person's records between two pauses, of any length. As a charge: one step of its
+  own account; a record or a moved location lies within one trip, and the rest of it stays: 2; a
+  stretch of time may hold any number of trips: unbounded. As an account: where one trip lies is
+  not known, so it is asked of all of time. Of `user-period` and of every day and window that a
+  trip can meet, some records go and others stay: 2 for each of them.
 * A charge for `event` says nothing about a stretch of time: there may be any number of records
   in it. A charge for `point` says nothing about data that go: how far they move is not bounded.
   Both are unbounded (-1 here), which is said and not counted.
@@ -113,12 +118,17 @@ def steps(
         return np.where(met, found, 0).astype(np.int64)
     if account in (UnitKind.EVENT, UnitKind.POINT):
         return np.where(met, 2, 0).astype(np.int64)
+    if charge.kind is UnitKind.TRAJECTORY:
+        found = 1 if account is UnitKind.TRAJECTORY else UNBOUNDED
+        return np.where(met, found, 0).astype(np.int64)
     if charge.kind is UnitKind.USER_PERIOD:
         count = np.where((first == period[0]) & (last == period[1]), 1, 2)
     elif charge.kind is UnitKind.USER_DAY:
         count = _days(charge.clock, period, first, last)
     else:
         count = _windows(charge, period, first, last, anywhere)
+    if account is UnitKind.TRAJECTORY:  # what else the person did in each of them stays
+        count = np.where(count > 0, 2 if charge.kind is UnitKind.USER_PERIOD else 2 * count, count)
     return np.where(met, count, 0).astype(np.int64)
 
 

@@ -151,6 +151,8 @@ class Tally:
         """How many charges say nothing about this unit, however often they are counted."""
         kind, small = account.unit.kind, (UnitKind.EVENT, UnitKind.POINT)
         silent = {k for k in small if kind is not k and (k is UnitKind.POINT or kind not in small)}
+        if kind not in (UnitKind.TRAJECTORY, *small):
+            silent.add(UnitKind.TRAJECTORY)
         sizes = (
             int((found[:, 1] < found[:, 2]).sum())
             for unit, found in self.periods.items()
@@ -294,7 +296,7 @@ def _refined(account: Account, tally: Tally, item: Item) -> Columns:
         outside = (at < 0) | (begin >= old.end[-1])
         found = old.taken(np.where(outside, -1, at), begin, end)
         return _asked(account, tally, found, outside) if kind is UnitKind.POINT else found
-    if kind is UnitKind.USER_PERIOD:
+    if kind in (UnitKind.USER_PERIOD, UnitKind.TRAJECTORY):
         return old
     if kind is UnitKind.USER_DAY:
         clock = account.unit.clock
