@@ -18,6 +18,7 @@ from sfumato.lab.paris.study import STUDIES
 from sfumato.lab.queries.study import PARTS as QUERIES
 from sfumato.streams.registry import NAMES
 from sfumato.syntactic.registry import METHODS
+from sfumato.synthesis.registry import METHODS as SYNTHESIS
 
 PAGE: Path = ROOT / "docs" / "documents.md"
 TEXT = PAGE.read_text("utf-8")
@@ -95,6 +96,7 @@ VALUES = {
     ("release", "--scheme"): set(SCHEMES),
     ("stream", "--scheme"): set(NAMES),
     ("traces", "--method"): set(METHODS),
+    ("synth", "--method"): set(SYNTHESIS),
 }
 
 

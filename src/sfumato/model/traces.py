@@ -1,7 +1,7 @@
 """`Traces`: who was where when, as arrays, and the checks that make them fit for use.
 
 Rows are sorted by user, trip and time. What is wrong with a *single row* (nothing there,
-not on the globe, no instant between 1980 and 2100, a second row of the same user at the same
+not on the globe, no instant between 1980 and 2100, a second row of the same trip at the same
 instant) removes the row and is counted; it is never an error, and no fix at all are empty
 traces. What looks odd only in the light of *where the user was* (an impossible speed) is
 counted and kept: a row that vanishes because of a location would tell something about it.
@@ -99,7 +99,7 @@ class Found:
             (self.missing, "rows without user, time or coordinates were left out"),
             (self.off_the_globe, "rows with coordinates that are not on the globe were left out"),
             (self.far_times, "rows with a time outside the years 1980 to 2100 were left out"),
-            (self.repeated_times, "rows repeat an instant of the same user; the first counts"),
+            (self.repeated_times, "rows repeat an instant of the same trip; the first counts"),
             (self.impossible_speeds, f"steps are faster than {FASTEST_M_S:g} m/s; they are kept"),
         ]
         return [f"{count:,} {text}." for count, text in told if count]
@@ -217,12 +217,12 @@ def make_traces(
     outings = np.full(users.size, NO_TRIP if gap_s is not None else 0) if trip is None else trip
     kept = rows[dated]
     order = kept[np.lexsort((kept, time[kept], outings[kept], users[kept]))]
-    by_time = kept[np.lexsort((kept, time[kept], users[kept]))]
-    again = (np.diff(users[by_time]) == 0) & (np.diff(time[by_time]) == 0)
+    # Within a trip: a trip must not decide how another one is read, since it may be the unit.
+    again = np.ones(max(order.size - 1, 0), np.bool_)
+    for column in (users, outings, time):
+        again &= np.diff(column[order]) == 0
     if again.any():
-        repeated = np.zeros(users.size, np.bool_)
-        repeated[by_time[1:][again]] = True
-        order = order[~repeated[order]]
+        order = order[np.concatenate([[True], ~again])]
     made = Traces(names, users[order], outings[order], time[order], lon[order], lat[order], order)
     if gap_s is not None:
         made = replace(made, trip=_cut(made, gap_s))

@@ -22,6 +22,7 @@ from tests.synthesis.trips.made_up import (
 )
 
 from sfumato.audits.transcript import joint_share, same_measurements, shifts
+from sfumato.model.traces import make_traces
 from sfumato.privacy.accounting import guarantee
 from sfumato.synthesis.folder import Writer
 from sfumato.synthesis.method import people_stream
@@ -118,3 +119,13 @@ def test_shares_are_a_public_function_that_sums_to_one() -> None:
         assert sum(shares.values()) <= 1
     assert set(shares_at(1e9)) == set(ANCHORS[-1][1])
     assert people_stream(1, "trips").random() == people_stream(1, "trips").random()
+
+
+def test_a_trip_does_not_decide_how_another_of_the_same_person_is_read() -> None:
+    lon, lat = np.array([2.3, 2.31, 2.4, 2.41]), np.full(4, 48.9)
+    time = np.array([1, 2, 1, 2]) * 60_000_000 + 10**15
+    trip, names = np.array([0, 0, 1, 1]), np.array(["a"], dtype=object)
+    both, _ = make_traces(np.zeros(4, np.int64), names, time, lon, lat, trip=trip)
+    alone, _ = make_traces(np.zeros(2, np.int64), names, time[2:], lon[2:], lat[2:], trip=trip[2:])
+    assert both.lon[both.trip == 1].tolist() == alone.lon.tolist()
+    assert both.starts.tolist() == [0, 2, 4]
