@@ -39,6 +39,12 @@ CASES: dict[str, dict[str, Any]] = {
         # fewer than a tenth are left out.
         "parameter": {"delta": 2000, "trash": 0.07},
     },
+    "never-walk-alone, 100,000": {
+        "people": 100_000,
+        "method": "never-walk-alone",
+        "k": 5,
+        "parameter": {"delta": 2000, "trash": 0.07},
+    },
     "never-walk-alone, 20,000, unpartitioned": {
         "people": 20_000,
         "method": "never-walk-alone",
@@ -191,6 +197,9 @@ def page(rows: list[dict[str, Any]]) -> str:
             f"{found['without_a_trajectory']:,} people who have a single record "
             f"{100 * found['left_out'] / found['people']:.1f} % of people are left out.",
         ]
+    absent = [name for name in CASES if name not in by]
+    if absent:
+        lines += ["", f"Not measured yet: {'; '.join(absent)}."]
     lines += ["", "## What is lost, and how alike groups are", ""]
     lines += [
         "Internal figures of each run; on a made city they are nobody's.",
