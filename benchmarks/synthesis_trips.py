@@ -274,8 +274,8 @@ def ahead(found: dict[str, Any], others: tuple[str, ...]) -> tuple[int, int]:
     return won, len(cells)
 
 
-HEAD = f"""`python -m benchmarks.synthesis_trips`, with `SFUMATO_DATA` and `SFUMATO_JUDGES` set. Unit:
-one trajectory, add or remove; delta 1e-6. Means of the draws {DRAWS} of `fit` and
+HEAD = f"""`python -m benchmarks.synthesis_trips`, with `SFUMATO_DATA` and `SFUMATO_JUDGES` set.
+Unit: one trajectory, add or remove; delta 1e-6. Means of the draws {DRAWS} of `fit` and
 {OTHERS} of the others. All true trips are measured; 3,000 of them are judged against the
 3,000 that `--people 3000` makes (phones: all of them, and as many). CPU-seconds were taken on a
 loaded machine.
