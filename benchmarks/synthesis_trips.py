@@ -284,7 +284,7 @@ Constants of `fit` were chosen on 29,989 *other* trips of the same cabs (the nex
 same hash), with other seeds. The judged cab trips were looked at twice: a first judging (seeds 9101
 to 9103) reached 24 of 27 cells; then the order of the sample (a Morton curve through pairs) and the
 last anchor of the shares were changed, on the other trips again, and judged with fresh seeds: this
-page. Phones were judged once."""
+page. Oldenburg and phones were judged once."""
 
 
 def page(found: dict[str, Any]) -> str:
