@@ -210,7 +210,7 @@ def page(found: list[dict[str, Any]], big: dict[str, Any] | None) -> str:
     lines = [
         "# Synthetic people",
         "",
-        "Made by `python -m benchmarks synthesis_people` (city by city, `--grounds` and `--seeds`), "
+        "Made by `python -m benchmarks synthesis_people` (city by city, `--grounds`, `--seeds`), "
         f"on two cores that others used, too. Made cities, seeds {_seeds(found)}; {PEOPLE:,} "
         f"people x a week of hours; `synth` with ε {EPSILON:g} at δ {DELTA:g} in all (a quarter "
         "of ρ for how persons live), against a `bayes` release given all of it. In brackets: "
@@ -227,8 +227,8 @@ def page(found: list[dict[str, Any]], big: dict[str, Any] | None) -> str:
         "120 km/h than in the truth.",
         "",
         "**The bar of .80 at 400 zones is not met**, and it is out of reach of what does not copy "
-        "pairs: 140,000 pairs in 160,000 cells are mostly ones and noughts, and another true sample "
-        "of the same city stands at the figure in brackets. The made-up people are nearer to the "
+        "pairs: 140,000 pairs in 160,000 cells are mostly ones and noughts, and another true "
+        "sample of the same city stands at the figure in brackets. The made-up people are nearer to the "
         "truth than such a sample is, because nothing is sampled twice.",
     ]
     if big is not None:
