@@ -228,8 +228,8 @@ def page(found: list[dict[str, Any]], big: dict[str, Any] | None) -> str:
         "",
         "**The bar of .80 at 400 zones is not met**, and it is out of reach of what does not copy "
         "pairs: 140,000 pairs in 160,000 cells are mostly ones and noughts, and another true "
-        "sample of the same city stands at the figure in brackets. The made-up people are nearer to the "
-        "truth than such a sample is, because nothing is sampled twice.",
+        "sample of the same city stands at the figure in brackets. The made-up people are nearer "
+        "to the truth than such a sample is, because nothing is sampled twice.",
     ]
     if big is not None:
         lines += [
