@@ -38,7 +38,7 @@ def synthesis(
 ) -> None:
     """Synthetic people and trips beside true ones: all methods, four grounds. Internal results.
 
-    The whole takes about ten CPU-minutes; grounds whose data are absent are left out.
+    The whole takes about four CPU-minutes; grounds whose data are absent are left out.
 
     Example:
         sfumato reproduce synthesis --out synthesis --ground crowd --trips 2000
