@@ -10,7 +10,8 @@ SFUMATO_BENCH_DIR or the user's cache folder. Every figure comes from a process 
 CPU time is user and system time of the work alone (compiled code loaded, file cache warm),
 memory is the process's peak resident set. Rounds are paired: every question is divided by the bare
 count of the same file in the same round, and the median of these is shown. *Before* is the table
-that this file wrote on 2026-11-16 (commit 488a6af). Writes docs/benchmarks/counting.md and counting.json.
+that this file wrote on 2026-11-16 (commit 488a6af). Writes docs/benchmarks/counting.md and
+counting.json.
 """
 
 from __future__ import annotations
