@@ -1,6 +1,6 @@
 """The other door at scale: a made city of up to a million people, a week of hours, 1,303 towers.
 
-    python -m benchmarks anonymise                      # about ten CPU-minutes, 15 GiB of disk
+    python -m benchmarks anonymise                      # about four CPU-minutes, 5 GiB of disk
     python -m benchmarks.anonymise --only never-walk-alone
 
 Every figure comes from a process of its own that calls the verb `sfumato.anonymise_traces`, from
