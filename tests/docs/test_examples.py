@@ -77,6 +77,22 @@ def test_a_package_for_a_portal(here: Path) -> None:
     assert (here / "portal" / "week-37" / "registry.yaml").is_file()
 
 
+def test_people_who_do_not_exist(here: Path) -> None:
+    write_city(CityPlan(users=500, towers=24, zones=16, area_km2=8, seed=5), here)
+    book = Ledger(here / "other.sqlite")
+    book.initialise()
+    book.add_dataset("town", Cap(epsilon=2, delta=1e-4))
+    sfumato.release(
+        here / "events.parquet", towers=here / "towers.csv", zones=here / "zones.geojson",
+        dataset="town", expected_users=500, epsilon=2, delta=1e-4, start="2007-09-10",
+        end="2007-09-17", tz="Europe/Paris", scheme="gaussian", anyway=True, ledger=book,
+        out=here / "releases" / "made-of",
+    )  # fmt: skip
+    run(DOCS / "commands" / "synth.md")
+    assert (here / "releases" / "made-up" / "events.parquet").is_file()
+    assert (here / "releases" / "free" / "index.html").is_file()
+
+
 def test_files_as_they_come(here: Path) -> None:
     write_city(CityPlan(users=20, towers=24, zones=16, area_km2=8, seed=5), here)
     run(DOCS / "files.md")

@@ -50,7 +50,6 @@ from sfumato.cli.options import (
     ZoneName,
     Zones,
     called,
-    shared,
 )
 from sfumato.cli.telling import Working, print_json, tell
 
@@ -75,7 +74,11 @@ def synth(
     tz: MaybeTz = None,
     release: Annotated[
         Path | None,
-        shared(DATA, "--release", "Folder of a release to make people of; free."),
+        typer.Option(
+            "--release",
+            help="Folder of a release to make people of; free.",
+            rich_help_panel=DATA,
+        ),
     ] = None,
     on: Annotated[
         Path | None,

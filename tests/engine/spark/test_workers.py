@@ -16,6 +16,7 @@ import pytest
 from sfumato.engine.local import LocalSource
 from sfumato.engine.spark.source import SparkSource, open_source
 from sfumato.model.counts import Counting, SampleBound, WeightBound
+from sfumato.model.lives import LifeQuestion, life_question
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.slow]
 
@@ -38,9 +39,17 @@ def asked(town: Any, source: Any) -> dict[str, bytes]:
         "slots": source.slot_totals(WeightBound(1.9), Counting.VISITS),
         "capped": source.capped_total(4, Counting.VISITS),
         "ladder": source.ladder((1, 2, 4, 8, 13), Counting.PEOPLE),
+        "lives": source.lives(question_of(source)),
         "matrix": source.weighted(WeightBound(2.3, 1.7), Counting.VISITS, norms),
     }
     return {name: town.opened(private).values.tobytes() for name, private in answers.items()}
+
+
+def question_of(source: Any) -> LifeQuestion:
+    """How persons live, the towers on a line."""
+    at = np.column_stack([np.arange(source.place_ids.size) * 900.0, np.zeros(7)])
+    number = np.arange(7)
+    return life_question(source.grid, at, number % 3, number % 8)
 
 
 def executors() -> list[int]:

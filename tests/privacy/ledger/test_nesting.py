@@ -406,3 +406,23 @@ def _every(account: str) -> list[tuple[int, int]]:
 
 def test_all_of_time_is_longer_than_any_period() -> None:
     assert ALWAYS[0] < -(10**17) < 10**17 < ALWAYS[1]
+
+
+def test_a_trip_is_one_step_of_its_own_and_two_of_what_holds_it() -> None:
+    trip = Unit(UnitKind.TRAJECTORY)
+    week = (0, 7 * 86_400_000_000)
+    always = (np.array([ALWAYS[0]]), np.array([ALWAYS[1]]))
+
+    def count(charge: str, account: UnitKind) -> int:
+        return int(steps(Unit.parse(charge), week, account, *always)[0])
+
+    assert count("trajectory", UnitKind.TRAJECTORY) == 1
+    assert count("trajectory", UnitKind.EVENT) == count("trajectory", UnitKind.POINT) == 2
+    for larger in (UnitKind.USER_PERIOD, UnitKind.USER_DAY, UnitKind.W_EVENT):
+        assert count("trajectory", larger) == UNBOUNDED
+    assert count("user-period", UnitKind.TRAJECTORY) == 2
+    assert count("user-day@UTC", UnitKind.TRAJECTORY) == 2 * 7
+    assert count("w-event:24h/1h", UnitKind.TRAJECTORY) == 2 * 7
+    assert count("event", UnitKind.TRAJECTORY) == UNBOUNDED
+    assert str(trip) == "trajectory"
+    assert "trip" in trip.neighbours

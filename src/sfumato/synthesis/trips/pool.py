@@ -193,6 +193,16 @@ def spliced(paths: Paths, weights: Floats, count: int, rng: np.random.Generator)
     return Paths(x, y, starts)
 
 
+def pair_order(paths: Paths) -> Ints:
+    """Place of each (origin, destination) on a Morton curve through pairs of the graph's cells."""
+    first, last = paths.starts[:-1], paths.starts[1:] - 1
+    key = np.zeros(len(paths), np.int64)
+    for bit in range(SIDE.bit_length() - 2, -1, -1):
+        for at, axis in ((first, paths.x), (first, paths.y), (last, paths.x), (last, paths.y)):
+            key = key * 2 + ((axis[at] * SIDE).astype(np.int64) >> bit & 1)
+    return key
+
+
 def jittered(paths: Paths, lattice: int, rng: np.random.Generator) -> Paths:
     """Every point anywhere in its cell of a public lattice."""
     spot = rng.random((2, paths.x.size))
