@@ -147,9 +147,9 @@ def page(rows: list[dict[str, Any]]) -> str:
             f"{100 * row['others']:.1f} % |",
             f"| quoted: more than {100 * PRINTED:.0f} % | {reached} |",
             "",
-            "The crowd is made up, the operator's data of the quoted figure are not public. Where a cell "
-            "holds a dozen people, as here, guessing from everybody else is right more often than this "
-            "attack: a share of positions says little without that baseline.",
+            "The crowd is made up, the operator's data of the quoted figure are not public. "
+            "Where a cell holds a dozen people, as here, guessing from everybody else is right "
+            "more often than this attack: a share of positions says little without that baseline.",
         ]
     return "\n".join([*lines, ""])
 
