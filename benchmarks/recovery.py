@@ -147,10 +147,9 @@ def page(rows: list[dict[str, Any]]) -> str:
             f"{100 * row['others']:.1f} % |",
             f"| quoted: more than {100 * PRINTED:.0f} % | {reached} |",
             "",
-            "Whose crowd it is decides: on operator's data people are more alike from day to day "
-            "than these, who draw their favourites anew; and where a cell holds a dozen people, "
-            "as here, guessing from everybody else is already right more often than not. A share "
-            "of positions says little without that baseline.",
+            "The crowd is made up, the operator's data of the quoted figure are not public. "
+            "Where a cell holds a dozen people, as here, guessing from everybody else is right "
+            "more often than this attack: a share of positions says little without that baseline.",
         ]
     return "\n".join([*lines, ""])
 
