@@ -36,8 +36,8 @@ from sfumato.syntactic.people import enough_people
 
 Ints = NDArray[np.int64]
 BATCH = 0.25
-"""Share of candidates that a round mends. On the made city of 20,000 people, sets of places, one at
-a time loses 2 % less and takes 40 times as long."""
+"""Share of candidates that a round mends. On the made city of 20,000 people, sets of places, m = 2,
+one at a time ends at the same loss (0.00985) and takes 70 times as long."""
 DENSE = 1 << 26
 """Itemsets that are counted in a table of all there could be: 256 MiB."""
 MOST_SETS = 1 << 28

@@ -43,7 +43,7 @@ GROWTH = 1.5
 """Of the radius, as the paper's experimenters have it."""
 HALVINGS = 5
 """Then between the last radius that was too small and the first that was not: on a made city of
-20,000 people and k = 5 the trash ends at its limit and points move a tenth less."""
+20,000 people and k = 5 the trash ends nearer its limit and points move 7 % less."""
 BLOCK = 4096
 """People in a part: distances of all pairs are 64 MiB. See docs/benchmarks/anonymise.md."""
 AXES = 8
