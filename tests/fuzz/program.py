@@ -65,6 +65,16 @@ EVERY = {
     "ask sql": "ask rel --sql SELECT/**/count(*)/**/FROM/**/density",
     "answers": f"anonymise answers events.csv --towers towers.csv {TIME} --question bare.json "
     "--auditor anyone --expected-users 1000 --least 2 --log OUT.internal.jsonl",
+    "synth": f"synth events.csv --towers towers.csv {TIME} {WHO} {BOOK} --people 20 --out OUT",
+    "synth trips": "synth fixes.csv --from 2024-03-25 --to 2024-03-27 --tz UTC --method ngrams "
+    f"--region 2.2,48.8,2.5,48.9 {WHO} {BOOK} --people 20 --out OUT",
+    "synth release": "synth --release rel --people 20 --out OUT",
+    "hotspots": "hotspots reports --number 3 --out OUT",
+    "spread": "spread reports --slot 1min --out OUT",
+    "anonymise counts": f"anonymise counts events.csv --towers towers.csv {TIME} -k 3 --totals "
+    "--no-attack --out OUT",
+    "anonymise traces": f"anonymise traces events.csv --towers towers.csv {TIME} -k 2 --method km "
+    "--no-attack --out OUT",
     "report": "report rel --out OUT",
     "export": "export rel OUT --to flowkit",
     "evaluate": "evaluate rel --events events.csv --towers towers.csv --out OUT --no-earth-mover",
@@ -151,12 +161,13 @@ towers = "towers.csv"\ndataset = "city"\nexpected-users = 1000\nepsilon = 0.01\n
 scheme = "gaussian"\n"""
         (home / "sfumato.toml").write_text(self._config)
         with self.inside():
-            for unit in ("user-period", "user-day", "point:200m"):
+            for unit in ("user-period", "user-day", "trajectory", "point:200m"):
                 caps = ["--cap-epsilon", "1e6", "--cap-delta", "1e-3"]
                 self._good(["ledger", "init", "--dataset", "city", "--unit", unit, *caps])
             made = EVERY["release"].replace("0.01", "5")
             self._good(made.replace("OUT", "rel").split())
             self._good(made.replace("OUT", "learnt").replace("gaussian", "bayes").split())
+            self._good(EVERY["sanitise"].replace("OUT", "reports").split())
         self._inputs = {path: path.read_bytes() for path in self._files.values()}
         self._numbers = 0
 
