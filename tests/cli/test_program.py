@@ -123,6 +123,8 @@ def test_an_option_that_several_commands_have_is_declared_once() -> None:
             if flag in TABLE and one.help not in TABLE[flag]:
                 homonyms.add((" ".join(names), flag))
     assert homonyms == {
+        ("anonymise counts", "--seed"),
+        ("anonymise traces", "--seed"),
         ("ask", "--earlier"),
         ("ask", "--from"),
         ("ask", "--out"),
@@ -133,8 +135,11 @@ def test_an_option_that_several_commands_have_is_declared_once() -> None:
         ("city", "--tz"),
         ("city", "--zones"),
         ("export", "--to"),
+        ("hotspots", "--region"),
         ("init", "--out"),
         ("query", "--epsilon"),
+        ("reproduce chapter", "--towers"),
+        ("reproduce chapter", "--zones"),
         ("reproduce frontier", "--towers"),
         ("reproduce frontier", "--zones"),
         ("reproduce paris", "--towers"),
@@ -144,6 +149,7 @@ def test_an_option_that_several_commands_have_is_declared_once() -> None:
         ("reproduce recovery", "--scheme"),
         ("sanitise", "--delta"),
         ("sanitise", "--epsilon"),
+        ("spread", "--slot"),
     }
 
 

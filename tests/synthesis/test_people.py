@@ -16,8 +16,9 @@ import shapely
 import sfumato
 from sfumato.audits.transcript import ListeningWall, joint_share, same_measurements, shifts
 from sfumato.density.scheme import PublicFacts
+from sfumato.engine.lives import _put
 from sfumato.engine.local import LocalSource
-from sfumato.errors import SfumatoError, UsageError
+from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.geography.overlay import layout_of_zones
 from sfumato.io.events import read_events
 from sfumato.model.lives import LIFE_UNITS, LifeQuestion
@@ -271,6 +272,10 @@ def test_from_records_to_people_to_a_release_of_theirs(tmp_path: Path) -> None:
     assert free.how == "made"
     assert free.manifest.privacy.epsilon == released.manifest.privacy.epsilon
     on = sfumato.synth(table_of(town()), out=tmp_path / "on", on=released, **paid)
+    privacy = released.manifest.privacy.model_copy(update={"unit": "user-day@Europe/Paris"})
+    days = replace(released, manifest=released.manifest.model_copy(update={"privacy": privacy}))
+    with pytest.raises(InputError, match="protects user-day"):
+        sfumato.synth(table_of(town()), out=tmp_path / "days", on=days, **paid)
     labels = [one.label for one in on.manifest.privacy.measurements]
     assert labels == ["release/counts", "lives"]
     assert on.manifest.privacy.epsilon > 2.0
@@ -292,3 +297,13 @@ def test_rows_never_refuse(tmp_path: Path) -> None:
         expected_users=USERS, ledger=book(tmp_path), **WORDS,
     )  # fmt: skip
     assert made.values.shape == (SIDE * SIDE, GRID.slots)
+
+
+def test_a_person_of_a_hundred_million_visits_is_scaled_like_others() -> None:
+    """The square of such counts would pass 64 bits; nobody's rows may stop a release."""
+    counts = np.zeros(6, np.int64)
+    counts[:] = 1 << 27
+    out = np.zeros(6, np.int64)
+    _put(counts, np.int64(1 << 12), np.int64(0), out)
+    assert (out > 0).all()
+    assert int((out * out).sum()) <= (1 << 12) ** 2

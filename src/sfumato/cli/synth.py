@@ -120,10 +120,6 @@ def synth(
     format: Format = None,
     time_unit: TimeUnit = None,
     events_tz: EventsTz = None,
-    gap: Annotated[
-        str,
-        typer.Option(help="Methods for traces: a pause so long ends a trip.", rich_help_panel=DATA),
-    ] = "20min",
     engine: Engine = None,
     master: Master = None,
     spark_conf: SparkConf = None,

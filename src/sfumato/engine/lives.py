@@ -32,6 +32,11 @@ _ROLES = 48 * 3
 _FIXED = 1 << 20
 
 
+MOST_VISITS = 1 << 20
+"""Visits of one person in one cell of a block that are counted: with at most 2^28 cells of
+records in all, 4096 times the sum of squares stays below 2^63."""
+
+
 @compiled
 def _doubling(count: Int) -> Int:
     """floor(log2(count)) for count >= 1."""
@@ -71,6 +76,8 @@ def _put(counts: Array, gain: Int, offset: Int, out: Array) -> float:
     """A block of visits, scaled to its gain; the sum of the squares that were added."""
     square = np.int64(0)
     for k in range(counts.size):
+        # Further visits change no entry by much, and 4096 times their square must fit.
+        counts[k] = min(counts[k], MOST_VISITS)
         square += counts[k] * counts[k]
     length = max(_root_above(4096 * square), np.int64(64 * CAP))
     added = 0.0

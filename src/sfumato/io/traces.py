@@ -39,6 +39,7 @@ def read_traces(
     time_unit: str | None = None,
     format: str | None = None,
     gap_s: float = GAP_S,
+    own_trips: bool = True,
 ) -> tuple[Traces, Found]:
     """Traces of a source, and what was found wrong with its rows.
 
@@ -52,6 +53,7 @@ def read_traces(
         time_unit: s, ms, us or ns for epoch numbers.
         format: The format where names and folders do not tell.
         gap_s: So many seconds without a fix end a trip, where the format has none of its own.
+        own_trips: Whether trips of the format's own are kept; otherwise gaps alone cut them.
 
     Returns:
         The traces, sorted by user, trip and time; and counts of what was left out.
@@ -62,7 +64,10 @@ def read_traces(
     """
     events = read_events(source, columns=columns, tz=tz, time_unit=time_unit, format=format)
     try:
-        return traces_of(fixes_of(events), gap_s=gap_s)
+        fixes = fixes_of(events)
+        if not own_trips:
+            fixes = replace(fixes, trip=np.full(fixes.trip.size, NO_TRIP))
+        return traces_of(fixes, gap_s=gap_s)
     finally:
         events.close()
 
@@ -101,7 +106,9 @@ def _trips(parts: Sequence[Sequence[Positions]]) -> NDArray[np.int64]:
         numbers = np.concatenate([np.empty(0, np.int64), *own])
         real = numbers[numbers != NO_TRIP]
         trips.append(np.where(numbers == NO_TRIP, NO_TRIP, numbers + behind))
-        behind += int(real.max() - real.min()) + 1 if real.size else 0
+        # From the largest number on, not from how many there are: where a file's first trip has no
+        # usable fix, the next file's must not fall upon those that are left.
+        behind += int(real.max()) + 1 if real.size else 0
     return np.concatenate(trips)
 
 

@@ -214,7 +214,7 @@ class UnitKind(StrEnum):
     W_EVENT = "w-event"
     """What one user did within a window of time, wherever it lies."""
     TRAJECTORY = "trajectory"
-    """One trip of one user: the fixes between two pauses, or as the source cuts them."""
+    """One trip of one user: the fixes between two pauses of more than 20 minutes."""
     POINT = "point"
     """One location, with a loss per metre of distance between two locations."""
 
@@ -307,7 +307,10 @@ class Unit:
             case UnitKind.EVENT:
                 return "adding or removing one record"
             case UnitKind.TRAJECTORY:
-                return "adding or removing one trip of one user"
+                return (
+                    "adding or removing one trip of one user: records between two pauses of more "
+                    "than 20 minutes"
+                )
             case UnitKind.W_EVENT if self.span_s is not None:
                 return f"adding or removing what one user did within any {_length(self.span_s)}"
             case UnitKind.W_EVENT:

@@ -223,7 +223,7 @@ def readme(manifest: Manifest, files: Iterable[str], promise: str | None = None)
         listed.append(f"With the last slot come {', '.join(later[:-1])} and {later[-1]}.")
     note, told = take_note(manifest), promise or statement(manifest)
     parts = [
-        _title(manifest) + (f"\n\n{note}" if note else ""),
+        f"{manifest.title}\n{'=' * len(manifest.title)}" + (f"\n\n{note}" if note else ""),
         _section("FILES", *listed),
         _section("WHAT A ROW IS", _row(manifest)),
         _section("UNITS", _unit(manifest), _median(manifest), _whole(manifest)),
@@ -244,11 +244,6 @@ def promise_in(text: str) -> str:
     """The privacy statement in a `README.txt`; all of one that holds nothing else."""
     _, found, rest = text.partition("\nPRIVACY\n\n")
     return rest.partition("\n\n\n")[0] + "\n" if found else text
-
-
-def _title(manifest: Manifest) -> str:
-    name = manifest.title
-    return f"{name}\n{'=' * len(name)}"
 
 
 def _published(about: About) -> str:

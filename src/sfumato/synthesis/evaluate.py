@@ -50,8 +50,6 @@ WRITTEN = (PAGE, SUMMARY)
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 _MARK = "True records went into these figures. Do not publish them."
-_GAP_S = 1200.0
-"""A pause so long ends a trip where nothing else tells trips apart, as for `synth`."""
 _STILL_KM = 1e-4
 
 
@@ -225,7 +223,7 @@ def _trips(
     period = [int(datetime.fromisoformat(end).timestamp() * MICROSECONDS) for end in ends]
 
     def read(source: object) -> Trips:
-        found, _ = read_traces(source, gap_s=_GAP_S, **reading.said())
+        found, _ = read_traces(source, own_trips=False, **reading.said())
         return trips_on_plane(found.between(*period).within(*box.bounds), plane)
 
     true = read(events)

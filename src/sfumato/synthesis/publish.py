@@ -27,7 +27,6 @@ from sfumato.model.source import Progress
 from sfumato.model.time_grid import period_of
 from sfumato.model.traces import Found
 from sfumato.privacy.ledger import Ledger, Reservation
-from sfumato.privacy.noise.planar import parse_seconds
 from sfumato.privacy.transaction import names_of_input, publish
 from sfumato.privacy.wall import Wall
 from sfumato.published.about import about
@@ -39,8 +38,6 @@ from sfumato.synthesis.method import Reads
 from sfumato.synthesis.registry import DEFAULT, method_named
 from sfumato.synthesis.request import SynthRequest, synth_request
 from sfumato.traces.bounds import TraceSource
-
-GAP = "20min"
 
 
 def synth(
@@ -80,7 +77,6 @@ def synth(
     format: str | None = None,
     time_unit: str | None = None,
     events_tz: str | None = None,
-    gap: str = GAP,
     engine: str | None = None,
     master: str | None = None,
     spark_conf: Mapping[str, str] | None = None,
@@ -132,7 +128,6 @@ def synth(
         format: Format of the events where their names do not tell: csv, gpx, tdrive, …
         time_unit: Unit of epoch numbers: s, ms, us or ns.
         events_tz: Clock of event times that carry no offset; default: `tz`.
-        gap: Methods for traces: a pause so long ends a trip.
         engine: Where to count: local (default) or spark.
         master: Spark's master, for a session of its own.
         spark_conf: Settings of that session.
@@ -224,7 +219,8 @@ def synth(
     reading: dict[str, Any] = {"columns": column, "tz": events_tz or tz, "format": format}
     reading |= {"time_unit": time_unit}
     if traces:
-        true, found = read_traces(events, gap_s=float(parse_seconds(gap)), **reading)
+        # The unit has one meaning for all files of all people: pauses cut trips, nothing else.
+        true, found = read_traces(events, own_trips=False, **reading)
         source = TraceSource(true)
         del true  # from here on in boxes
         told = internal or (lambda _: None)

@@ -23,6 +23,7 @@ from sfumato.geography.places import PlaceOptions
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
 from sfumato.model.traces import Box
+from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Claim
 from sfumato.published.about import About
 from sfumato.published.release import Release, as_release, vouched
@@ -54,6 +55,8 @@ class SynthRequest:
     about: About | None = None
     on: Release | None = None
     """The release whose table the people are matched to."""
+    border: str | None = None
+    """The rule at the border, where towers are spread over zones."""
 
     def plan(self) -> Plan:
         """What it will cost, from public facts alone."""
@@ -94,6 +97,7 @@ class SynthRequest:
             **({} if facts.places is None else {"zones": facts.places.fingerprint()}),
             **({} if facts.box is None else {"region": list(facts.box.bounds)}),
             **({} if self.on is None else {"on": manifest_digest(self.on)}),
+            **({} if self.border is None else {"border": self.border}),
             **({} if self.about is None else {"about": self.about.given()}),
         }
 
@@ -198,21 +202,31 @@ def synth_request(
         layout=opened.layout,
         zone_layout=opened.zone_layout,
     )
-    base = None if on is None else table_to_match(on, opened.released, grid)
+    base = None if on is None else table_to_match(on, opened.released, grid, declared.unit)
     cube = None if base is None else Cube(np.maximum(base.values, 0), float(base.values.sum()))
     facts = SynthFacts(
         public, wanted, sown, settings, opened.released, counted=opened.counted, cube=cube
     )
-    return SynthRequest(facts, found, dataset, name, opened.counted, about, base)
+    return SynthRequest(facts, found, dataset, name, opened.counted, about, base, opened.border)
 
 
-def table_to_match(on: str | os.PathLike[str] | Release, places: Places, grid: TimeGrid) -> Release:
+def table_to_match(
+    on: str | os.PathLike[str] | Release, places: Places, grid: TimeGrid, unit: Unit
+) -> Release:
     """A release whose table people are matched to, every file compared with its digest.
 
     Raises:
-        InputError: It was altered, protects nobody, or is about other places or slots.
+        InputError: It was altered, protects nobody or another unit, or is about other places or
+            slots.
     """
     found = vouched(as_release(on), "People cannot be matched to it")
+    if found.manifest.privacy.unit != str(unit):
+        raise InputError(
+            f"it protects {found.manifest.privacy.unit}, people are made up for {unit}: one "
+            "statement about both would be wrong for one of them.",
+            file=str(found.folder),
+            remedy=f"Match people to a release of the unit {unit}.",
+        )
     if found.manifest.released.sha256 != places.fingerprint():
         raise InputError("it is about other places.", file=str(found.folder))
     if found.manifest.grid.sha256 != grid.fingerprint():

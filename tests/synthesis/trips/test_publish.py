@@ -102,3 +102,18 @@ def test_no_trips_at_all_are_trips_of_noise(tmp_path: Path) -> None:
     path = table_of(nobody, tmp_path)
     made = sfumato.synth(path, ledger=book(tmp_path), **asked("ngrams", tmp_path))  # type: ignore[arg-type]
     assert pq.read_metadata(made.folder / "events.parquet").num_rows >= 40
+
+
+def test_pauses_alone_cut_trips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The unit has one meaning, so trips that a file has of its own are not asked for."""
+    seen: dict[str, object] = {}
+
+    def read(*_: object, **words: object) -> None:
+        seen.update(words)
+        raise UsageError("enough was seen")
+
+    monkeypatch.setattr("sfumato.synthesis.publish.read_traces", read)
+    with pytest.raises(UsageError, match="enough"):
+        sfumato.synth("traces.parquet", ledger=book(tmp_path), **asked("ngrams", tmp_path))
+    assert seen["own_trips"] is False
+    assert "gap_s" not in seen

@@ -13,15 +13,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.synthesis.trips.made_up import (
+    BOX,
+    GRID,
     METHODS,
     facts_of,
     hostile_trips,
     measured,
     people_of,
     towns_trips,
+    traces_of,
 )
 
 from sfumato.audits.transcript import joint_share, same_measurements, shifts
+from sfumato.io.traces import read_traces
 from sfumato.model.traces import make_traces
 from sfumato.privacy.accounting import guarantee
 from sfumato.synthesis.folder import Writer
@@ -29,6 +33,7 @@ from sfumato.synthesis.method import people_stream
 from sfumato.synthesis.registry import method_named
 from sfumato.synthesis.trips.blocks import KINDS, UNITS, Block, Layout, Paths
 from sfumato.synthesis.trips.fit import ANCHORS, shares_at
+from sfumato.synthesis.trips.trajectories import lengths_km, timed_trips
 
 pytestmark = pytest.mark.privacy
 TOWN = towns_trips(60)
@@ -129,3 +134,48 @@ def test_a_trip_does_not_decide_how_another_of_the_same_person_is_read() -> None
     alone, _ = make_traces(np.zeros(2, np.int64), names, time[2:], lon[2:], lat[2:], trip=trip[2:])
     assert both.lon[both.trip == 1].tolist() == alone.lon.tolist()
     assert both.starts.tolist() == [0, 2, 4]
+
+
+def test_the_clock_of_a_trip_hangs_on_that_trip_alone() -> None:
+    """Bit for bit: a running sum over all trips would round a length by what lies before it."""
+    rng = np.random.default_rng(9)
+    edge = np.array([2.3, 2.3 + 0.05 / 21.9])  # a walk of about the end of a class of speed
+    calm = [(edge + rng.normal(0, 1e-9), np.full(2, 48.9)) for _ in range(300)]
+    zigzag = (np.where(np.arange(501) % 2, 2.21, 2.49), np.full(501, 48.85))
+    trips = [zigzag, *towns_trips(40), *calm]
+    together = timed_trips(traces_of(trips), BOX, GRID.period[0])
+    lengths = lengths_km(together.paths, BOX)
+    for k, trip in enumerate(trips):
+        alone = timed_trips(traces_of([trip]), BOX, GRID.period[0])
+        assert lengths_km(alone.paths, BOX)[0] == lengths[k]
+        assert alone.clock[0] % 9 == together.clock[k] % 9  # the hour hangs on when it is
+
+
+def test_trips_of_a_file_are_no_unit(tmp_path: Path) -> None:
+    """Pauses cut trips, whatever the file says; and emptied ones make no others fall together."""
+    point = '<trkpt lat="48.{0}" lon="2.{0}"><time>2024-03-04T{1:02d}:00:0{2}Z</time></trkpt>'
+
+    def segment(hour: int, first: int = 0) -> str:
+        return (
+            "<trkseg>"
+            + "".join(point.format(86 + k, hour, k) for k in range(first, 3))
+            + ("</trkseg>")
+        )
+
+    def gpx(name: str, *segments: str) -> None:
+        (tmp_path / name).mkdir(exist_ok=True)
+        body = f"<gpx><trk>{''.join(segments)}</trk></gpx>"
+        (tmp_path / name / "u.gpx").write_text(body)
+
+    gpx("a", segment(8), segment(9))
+    gpx("b", segment(10))
+    whole, _ = read_traces(tmp_path)
+    gpx("a", segment(8, 3), segment(9))
+    fewer, _ = read_traces(tmp_path)
+    assert np.diff(whole.starts).tolist() == [3, 3, 3]
+    assert np.diff(fewer.starts).tolist() == [3, 3]
+    cut, _ = read_traces(tmp_path, own_trips=False)
+    assert np.diff(cut.starts).tolist() == [3, 3]
+    gpx("a", segment(8), segment(8))
+    one, _ = read_traces(tmp_path, own_trips=False)
+    assert np.diff(one.starts).tolist() == [3, 3]  # the same instants, twice: one trip

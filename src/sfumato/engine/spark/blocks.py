@@ -176,6 +176,7 @@ _KERNELS: dict[str, Callable[..., int]] = {
     "slot_totals": kernels.slot_totals,
     "capped_total": kernels.capped_total,
     "ladder": kernels.ladder,
+    "lives": kernels.lives,
     "capped_answer": kernels.capped_answer,
     "answers": kernels.answers,
     "exact": kernels.exact,

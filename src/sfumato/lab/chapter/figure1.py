@@ -67,7 +67,7 @@ def read_roads(folder: Path) -> Roads:
         raise InputError(
             "there is no road network of junctions and roads.",
             file=str(folder),
-            remedy="Give --data, a folder with oldenburg/nodes.csv and edges.csv.",
+            remedy="Give `data`, a folder with oldenburg/nodes.csv and edges.csv.",
         ) from None
     one, other, length = (np.array(column) for column in zip(*rows, strict=True))
     at = METRES_A_UNIT * np.array(list(nodes.values()))

@@ -84,7 +84,7 @@ def cab_town(data: Path | None, seed: int, *, outside: int = OUTSIDE) -> Town:
         raise InputError(
             "Cabspotting is not there.",
             file=str(data or "SFUMATO_DATA"),
-            remedy="Give --data, a folder with cabspotting_sf/, or leave the part out.",
+            remedy="Give `data`, a folder with cabspotting_sf/, or leave the part out.",
         )
     zones = read_zones(data / TRACTS)
     fixes = pq.read_table(data / CABS, columns=["cab", "t_utc_s", "lon_e5", "lat_e5"])

@@ -36,8 +36,9 @@ all it holds, and what lies outside I is added again: two steps.
 * One record (`event`) or one moved location (`point`) lies within one unit, and the rest of
   that unit stays: 2. A single record is one step of `event`; a moved location is a record that
   goes and another that comes: 2.
-* `trajectory`: a person's records between two pauses, of any length. As a charge: one step of its
-  own account; a record or a moved location lies within one trip, and the rest of it stays: 2; a
+* `trajectory`: a person's records between two pauses of more than 20 minutes, of any length. As a
+  charge: one step of its own account; a moved location lies within one trip, and the rest of it
+  stays: 2; a record that goes may leave a pause behind, so that one trip goes and two come: 3; a
   stretch of time may hold any number of trips: unbounded. As an account: where one trip lies is
   not known, so it is asked of all of time. Of `user-period` and of every day and window that a
   trip can meet, some records go and others stay: 2 for each of them.
@@ -118,7 +119,9 @@ def steps(
         found = {UnitKind.EVENT: 1, UnitKind.POINT: 2}.get(account, UNBOUNDED)
         return np.where(met, found, 0).astype(np.int64)
     if account in (UnitKind.EVENT, UnitKind.POINT):
-        return np.where(met, 2, 0).astype(np.int64)
+        # A record that is gone may be the bridge over a pause: one trip out, two in.
+        torn = charge.kind is UnitKind.TRAJECTORY and account is UnitKind.EVENT
+        return np.where(met, 3 if torn else 2, 0).astype(np.int64)
     if charge.kind is UnitKind.TRAJECTORY:
         found = 1 if account is UnitKind.TRAJECTORY else UNBOUNDED
         return np.where(met, found, 0).astype(np.int64)

@@ -1,6 +1,6 @@
 """Trips on both sides of the wall: true ones in a box, made-up ones with a clock.
 
-Unit: one trajectory, a person's fixes between two pauses (or as the format cuts them). What a trip
+Unit: one trajectory, a person's fixes between two pauses of more than 20 minutes. What a trip
 gives hangs on that trip alone: its fixes inside the public period and the public box, in order of
 time; a trip without any gives nothing. So adding or removing a trip adds or removes its own
 vector in every sum, and nothing else.
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
+from sfumato.model.compiled import compiled
 from sfumato.model.counts import Counting, Counts
 from sfumato.model.private import Private
 from sfumato.model.sphere import EARTH_RADIUS_M
@@ -101,11 +102,25 @@ def lengths_km(paths: Paths, box: Box) -> Floats:
 def _along(paths: Paths, box: Box) -> tuple[Floats, Floats]:
     """How far along its trip each point is, and the length of every trip, in kilometres."""
     wide, high = size_km(box)
-    step = np.hypot(np.diff(paths.x, prepend=0.0) * wide, np.diff(paths.y, prepend=0.0) * high)
-    step[paths.starts[:-1]] = 0.0
-    run = np.cumsum(step)
-    first = run[paths.starts[:-1]]
-    return run - np.repeat(first, paths.points), run[paths.starts[1:] - 1] - first
+    along = _summed(paths.x, paths.y, paths.starts, wide, high)
+    return along, along[paths.starts[1:] - 1]
+
+
+@compiled
+def _summed(x: Floats, y: Floats, starts: Ints, wide: float, high: float) -> Floats:
+    """Every trip is summed from zero by itself.
+
+    One running sum over all trips would round the length of a trip by what lies before it, so
+    that one trip more could move the class of every later one.
+    """
+    along = np.empty(x.size)
+    for trip in range(starts.size - 1):
+        run = 0.0
+        for i in range(starts[trip], starts[trip + 1]):
+            if i > starts[trip]:
+                run += math.hypot((x[i] - x[i - 1]) * wide, (y[i] - y[i - 1]) * high)
+            along[i] = run
+    return along
 
 
 def clock_block() -> Block:
