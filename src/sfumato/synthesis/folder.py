@@ -31,9 +31,9 @@ from sfumato.io.write import (
 from sfumato.model.places import PlaceKind
 from sfumato.model.traces import Box
 from sfumato.people.folder import source_facts
-from sfumato.privacy.accounting import guarantee
 from sfumato.privacy.events import GaussianEvent, event_from_json, event_to_json
 from sfumato.privacy.ledger import Reservation
+from sfumato.privacy.ledger.totals import compose
 from sfumato.privacy.ledger.views import cumulative, ledger_head, release_facts
 from sfumato.published.folder import MEASUREMENTS, TABLE
 from sfumato.published.manifest import (
@@ -138,7 +138,8 @@ def synthetic_manifest(
     measured = [*(_renamed(one, "release/") for one in before), *own]
     events = [event_from_json(one.event) for one in measured]
     delta = max([public.delta, *([] if asked.on is None else [asked.on.manifest.privacy.delta])])
-    claimed = guarantee(events, delta)
+    # The people's budget may have been chosen in the light of the release: sums alone hold then.
+    claimed = compose(events, delta, 1 if asked.on is None else 2)
     return Manifest(
         kind="synthetic",
         tainted=False,
@@ -153,7 +154,7 @@ def synthetic_manifest(
             rho=claimed.rho,
             epsilon=claimed.epsilon,
             delta=claimed.delta,
-            method=claimed.method.value,
+            method=claimed.method,
             cumulative=cumulative(reservation),
         ),
         ledger=ledger_head(reservation),
