@@ -241,6 +241,8 @@ scheme = "gaussian"\n"""
         return f"file: {how}"
 
     def _left_out(self, words: list[str], chance: random.Random) -> str:
+        if len(words) < 2:
+            return "as it was"
         k = chance.randrange(1, len(words))
         return f"without {words.pop(k)}"
 
