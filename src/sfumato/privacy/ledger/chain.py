@@ -243,7 +243,13 @@ class Keyring:
         self._releases = path.with_suffix(".keys")
 
     def exists(self) -> bool:
-        return self.path.is_file()
+        try:
+            return self.path.is_file()
+        except OSError as error:  # a name that no file can have, a folder that may not be read
+            raise LedgerError(
+                f"The ledger's key cannot be looked for ({error.strerror}).",
+                remedy="Name another file with `ledger_key`, or give none.",
+            ) from None
 
     def readable_by_others(self) -> list[tuple[Path, str]]:
         """Keys that somebody besides their owner may read or change, and who.

@@ -117,7 +117,7 @@ class Choice:
         same &= (cols.small[at][:, _PART] == cols.small[k, _PART]).all(axis=1)
         if cols.small[k, CHARGES] == 1:
             same &= (cols.small[at][:, [COUNTS, SORT]] == cols.small[k, [COUNTS, SORT]]).all(axis=1)
-        return (same & ~self._ordered[at]) | (at == k)
+        return np.asarray((same & ~self._ordered[at]) | (at == k), np.bool_)
 
     def _states(self, at: NDArray[np.int64]) -> Iterator[int]:
         """The first column of every state."""
