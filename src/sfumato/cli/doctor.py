@@ -210,7 +210,7 @@ def _keys(book: Ledger) -> Iterator[Check]:
     from sfumato.privacy.ledger.chain import others_of
 
     key = book.keyring.path
-    if not key.is_file():
+    if not book.keyring.exists():
         yield Check(
             "ledger's key",
             WRONG,
