@@ -15,11 +15,13 @@ import shapely
 
 import sfumato
 from sfumato.audits.transcript import ListeningWall, joint_share, same_measurements, shifts
+from sfumato.city import CityPlan, write_city
 from sfumato.density.scheme import PublicFacts
 from sfumato.engine.lives import _put
 from sfumato.engine.local import LocalSource
 from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.geography.overlay import layout_of_zones
+from sfumato.geography.places import PlaceOptions
 from sfumato.io.events import read_events
 from sfumato.model.lives import LIFE_UNITS, LifeQuestion
 from sfumato.model.places import PlaceKind, Places
@@ -32,6 +34,7 @@ from sfumato.synthesis.folder import Writer
 from sfumato.synthesis.method import Cube, Noisy, SynthFacts, settings_of
 from sfumato.synthesis.people import rounded_running
 from sfumato.synthesis.registry import method_named
+from sfumato.synthesis.request import synth_request
 from sfumato.synthesis.weeks import asked
 
 pytestmark = pytest.mark.privacy
@@ -307,3 +310,19 @@ def test_a_person_of_a_hundred_million_visits_is_scaled_like_others() -> None:
     _put(counts, np.int64(1 << 12), np.int64(0), out)
     assert (out > 0).all()
     assert int((out * out).sum()) <= (1 << 12) ** 2
+
+
+def test_a_rerun_with_another_border_is_another_request(tmp_path: Path) -> None:
+    """The border decides what is measured: the same noise must not meet two of them."""
+    write_city(CityPlan(users=20, towers=24, zones=16, area_km2=8, seed=5), tmp_path)
+    bound = []
+    for border in ("0", "500m"):
+        said = PlaceOptions(
+            towers=tmp_path / "towers.csv", zones=tmp_path / "zones.geojson", border=border
+        )
+        asked_for = synth_request(
+            places=said, grid=GRID, dataset="town", epsilon=1.0, delta=1e-3, name="made",
+            expected_users=USERS, tz="Europe/Paris",
+        )  # fmt: skip
+        bound.append(asked_for.config())
+    assert bound[0].get("border") != bound[1].get("border")
