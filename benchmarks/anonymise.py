@@ -161,7 +161,7 @@ def main() -> None:
 def page(rows: list[dict[str, Any]]) -> str:
     by = {row["case"]: row for row in rows}
     lines = [
-        "# The other door at scale",
+        "# Anonymising by rules, at scale",
         "",
         "A made city (1,303 towers, 105 km², seed 23), a week of hours on a public clock, "
         "k = 5; `python -m benchmarks anonymise`. From the file of records to the finished folder, "

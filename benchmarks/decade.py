@@ -62,8 +62,9 @@ HEAD = """# Ten years of 5-minute slots
 the publisher of `sfumato stream`: noise, estimates, sealed state and output in one transaction of
 the ledger, lines and partitions on the disk. The first {days} days are published in full, then the
 first day of each year and the last day of all; **the slots between are passed over** (so many
-would take hours), so this is a sampled decade: the years show what hangs on the slot's number, the
-calendar and the age of what is remembered, the first days what hangs on how much was published.
+would take hours), so this is a sampled decade: the years show what depends on the slot's number,
+the calendar and the age of what is remembered, the first days what depends on how much was
+published.
 {machine}; load of the machine {load}.
 
 Asked: state and time per slot constant. Last year over first (medians of a slot): **{ratio}**.

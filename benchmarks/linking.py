@@ -134,7 +134,7 @@ def page(rows: list[dict[str, Any]]) -> str:
         "`python -m benchmarks linking`.",
         "",
         "| people | prediction | days, CPU s | linking, CPU s | peak GiB | greedy accuracy | "
-        "knows everybody else | links right: accumulated | adjacent |",
+        "knows all others | links right: accumulated | adjacent |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [

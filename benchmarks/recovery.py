@@ -112,10 +112,10 @@ def page(rows: list[dict[str, Any]]) -> str:
         "",
         "One day of 48 half hours on 8,010 cells of 500 m, a synthetic crowd; "
         "`python -m benchmarks recovery`. *Unproved* is the largest share of a step that the "
-        "duals leave open: rounding only. *Baseline*: the one that knows everybody else. More "
+        "duals leave open: rounding only. *Baseline*: the one that knows all others. More "
         "people in the same cells are easier to guess, and harder to follow.",
         "",
-        head + "greedy accuracy | knows everybody else | limit |",
+        head + "greedy accuracy | knows all others | limit |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
@@ -143,12 +143,12 @@ def page(rows: list[dict[str, Any]]) -> str:
             "| | share of positions |",
             "|---|---|",
             f"| recovered, greedy pairing | {100 * row['greedy']:.1f} % |",
-            "| by who knows everybody else and no counts of the person | "
+            "| by who knows all others and no counts of the person | "
             f"{100 * row['others']:.1f} % |",
             f"| quoted: more than {100 * PRINTED:.0f} % | {reached} |",
             "",
             "The crowd is made up, the operator's data of the quoted figure are not public. "
-            "Where a cell holds a dozen people, as here, guessing from everybody else is right "
+            "Where a cell holds a dozen people, as here, guessing from all others is right "
             "more often than this attack: a share of positions says little without that baseline.",
         ]
     return "\n".join([*lines, ""])

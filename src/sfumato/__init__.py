@@ -11,7 +11,7 @@ on the way to a stream              `foreach_batch`, for Spark Structured Stream
 from what is published              `read_release`, `ask`, `refine`, `report`, `export`
 free, too: from customers to all    `weigh`, `combine`
 free, too: from sanitised traces    `hotspots`, `spread`
-by the other door, not private      `anonymise_answers` (its `Auditor`), `anonymise_counts`,
+by rules, not private               `anonymise_answers` (its `Auditor`), `anonymise_counts`,
                                     `anonymise_traces`
 for the holder's eyes alone         `inspect`, `evaluate`, `attack`, `audit`
 what was ever released about whom   `Ledger`

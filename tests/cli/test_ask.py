@@ -98,13 +98,13 @@ def test_tables(week: Path, tmp_path: Path) -> None:
         (["--by", "moon"], "'moon'", "hour, weekday, day, slot, zone, district"),
         (["--top", "3"], "--top", "--rank"),
         (["--by", "hour", "--unusual"], "--by and --unusual", "one after the other"),
-        (["--unusual"], "nothing to hold", "--earlier"),
+        (["--unusual"], "nothing to compare", "--earlier"),
         (["--rank", "zone", "--demand", "9"], "--demand 7-10=2", ""),
         (["--rank", "zone", "--demand", "9=much"], "--demand 7-10=2", ""),
         (["--against", "weekends"], "--against weekdays=sat-sun", ""),
         (["--sql", "DELETE FROM density"], "nothing is written", "slots (slot, time_start"),
         (["--out", "x.xlsx"], "--out is a table", ".csv or .parquet"),
-        (["--at", "soon"], "no time", "now"),
+        (["--at", "soon"], "not a time", "now"),
     ],
 )
 def test_bad_questions_are_told_what_there_is(

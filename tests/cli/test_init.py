@@ -77,7 +77,7 @@ def test_coordinates_need_a_grid_and_its_region_and_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="Where the events are"):
+    with pytest.raises(UsageError, match="No places are given"):
         run("init", "--yes")
     assert not Path("sfumato.toml").exists()
     run("init", "--yes", "--region", "2.2,48.8,2.4,48.9", "--grid", "h3:8")

@@ -91,9 +91,9 @@ def test_commands_stand_in_panels_by_what_they_are_for() -> None:
     panels = re.findall(r"─ ([a-z][a-z, :]+?) ─", text)
     assert [panel.split(":")[0] for panel in panels] == [
         "begin",
-        "publish, through the wall",
+        "publish with differential privacy, charged to the ledger",
         "use what is published",
-        "the other door",
+        "anonymise by rules",
         "internal",
         "ledger",
     ]

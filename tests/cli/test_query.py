@@ -120,7 +120,7 @@ def test_a_refusal_says_what_would_fit_in_the_words_of_a_question() -> None:
         (PEOPLE, ["--mechanism", "snapping"], UsageError, "laplace"),
         ("missing.json", [], InputError, "cannot be read"),
         ("[1, 2]", [], UsageError, "list of objects"),
-        ("{", [], UsageError, "no JSON"),
+        ("{", [], UsageError, "not JSON"),
         ('{"measure": "visits", "measure": "visits"}', [], UsageError, "twice"),
     ],
 )

@@ -239,7 +239,7 @@ def test_the_same_from_python(shop: Shop) -> None:
 def test_output_that_was_deleted_cannot_be_made_again(shop: Shop) -> None:
     shop.release()
     (shop.home / "out" / "day" / "density.csv").unlink()
-    with pytest.raises(SfumatoError, match="costs anew"):
+    with pytest.raises(SfumatoError, match="charged again"):
         shop.release()
 
 

@@ -57,7 +57,7 @@ def test_inspect_says_how_large_and_how_long_things_are() -> None:
     zones = Places.of(PlaceKind.ZONES, ["z"], [shapely.box(2.3, 48.8, 2.4, 48.9)])
     found = sfumato.inspect(events, zones=zones)
     said = "\n".join(found.lines())
-    assert "4.12 days, with 12.1 rows of a person in each" in said
+    assert "4.12 days, with 12.1 rows per person and day" in said
     assert "1 zones: " in said
     assert "the first 100 positions: " in said
     assert "lon (degrees x 100,000)" in said

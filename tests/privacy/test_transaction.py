@@ -170,7 +170,7 @@ def test_output_that_was_changed_before_the_commit_is_not_committed(
 def test_output_lost_after_the_commit_cannot_be_made_again(desk: Desk) -> None:
     desk.publish()
     (desk.out / "density.csv").unlink()
-    with pytest.raises(SfumatoError, match="costs anew"):
+    with pytest.raises(SfumatoError, match="charged again"):
         desk.publish()
 
 

@@ -228,7 +228,7 @@ def _killed(at: Iterator[int]) -> Callable[[Told], None]:
 
 @cache
 def joint() -> tuple[Joint, NDArray[np.float64]]:
-    """How errors of six days hang together, and what was published."""
+    """How errors of six days are correlated, and what was published."""
     facts, out = known(6), []
     publisher = Smoother().publisher(facts)
     meter = Meter(Smoother().plan(facts).accounts, facts)

@@ -112,7 +112,7 @@ def test_a_persons_sequences_hang_on_that_person_alone() -> None:
 
 
 def played(runs: int, clip: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, float]:
-    """An adversary who knows everybody else and the first gradient: with or without one person."""
+    """An adversary who knows all others and the first gradient: with or without one person."""
     if not clip:
 
         def unclipped(gradients: np.ndarray, units: int, total: np.ndarray) -> None:

@@ -28,10 +28,10 @@ from sfumato.reports.internal import AttackPanel, AttackResult, AttackTracks, wr
 _ATTACK = "#b3261e"
 _BASE = {"random": "#9aa5b1", "stay": "#5f7d95", "map": "#7fb59b", "others": "#1b6e53"}
 BASELINES = {
-    "random": "linked by lot",
+    "random": "linked at random",
     "stay": "everybody stays",
     "map": "knows the map",
-    "others": "knows everybody else",
+    "others": "knows all others",
     "census": "census of other people",
     "halves": "halves guessed from halves",
 }
@@ -382,7 +382,7 @@ def panel(
             guessing=one.baselines[JUDGED_BY]["greedy"],
             note=f"knows the map: {one.baselines['map']['greedy']:.3f}; "
             f"everybody stays: {one.baselines['stay']['greedy']:.3f}; "
-            f"linked by lot: {one.baselines['random']['greedy']:.3f}",
+            f"linked at random: {one.baselines['random']['greedy']:.3f}",
         )
         for one in study.outcomes
     ]

@@ -10,7 +10,7 @@ import textwrap
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sfumato.model.rounding import rounded_up
+from sfumato.model.rounding import number_of, rounded_up
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -60,10 +60,8 @@ def _tell_losses(console: Console, entry: dict[str, Any]) -> None:
                 f"charged for whole records, {line}"
             )
         if loss["not_bounded_by"]:
-            line = (
-                f"no bound, {loss['not_bounded_by']} release(s) do not protect this unit; the "
-                f"others: {line}"
-            )
+            open_to = number_of(loss["not_bounded_by"], "releases")
+            line = f"no bound, since {open_to} did not protect this unit; the others: {line}"
         _line(console, f"{loss['unit']}: {line}", 4, 2)
     over = [unit["unit"] for unit in entry["units"] if unit["over_cap"]]
     if over:
@@ -84,7 +82,7 @@ def _tell_analysts(console: Console, entry: dict[str, Any]) -> None:
             _line(
                 console,
                 f"{who['analyst']} of {entry['dataset']}, {unit['unit']}: allowance {caps}; "
-                f"spent {spent(unit['spent'])} in {who['releases']} release(s)",
+                f"spent {spent(unit['spent'])} in {number_of(who['releases'], 'releases')}",
                 2,
                 2,
             )

@@ -1,4 +1,4 @@
-"""`sfumato anonymise`: the other door. Exact or suppressed figures, NOT differential privacy."""
+"""`sfumato anonymise`: syntactic protection, exact or suppressed figures. NOT private."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sfumato.syntactic.anonymise import Anonymised
 
 app = typer.Typer(
-    help="The other door: syntactic protection, labelled. NOT differential privacy.",
+    help="Protection by rules about the output (k-anonymity and others). NOT differential privacy.",
     epilog="Example:\n\nsfumato anonymise traces -h",
     no_args_is_help=True,
 )
@@ -52,7 +52,7 @@ app = typer.Typer(
 
 @app.callback()
 def _group() -> None:
-    """The other door: syntactic protection, labelled. NOT differential privacy."""
+    """Protection by rules about the output (k-anonymity and others). NOT differential privacy."""
 
 
 @app.command()

@@ -2,8 +2,8 @@
 
 `sfumato attack RELEASE --events …` is short for `sfumato attack recovery RELEASE --events …`;
 `sfumato attack traces` says what an adversary makes of sanitised traces, `sfumato attack queries`
-what one makes of answers to questions, `sfumato attack anonymised` what breaks the other door.
-All results are internal.
+what one makes of answers to questions, `sfumato attack anonymised` what breaks syntactic
+protection. All results are internal.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def city(
         say = _with_progress(
             quiet or as_json,
             crowd.days,
-            "inventing the crowd's days",
+            "making the crowd's days",
             lambda step: write_crowd(crowd, out, step),
         )
     else:

@@ -230,7 +230,7 @@ def _value(path: Path, key: str, value: object, option: Any) -> Any:
     several = getattr(option, "multiple", False) or option.nargs != 1
     if isinstance(value, bool) and not getattr(option, "is_flag", False):
         raise UsageError(
-            f"{path}: {key!r} is no switch.", remedy="Write its value, not true or false."
+            f"{path}: {key!r} is not a switch.", remedy="Write its value, not true or false."
         )
     if value == "":
         raise UsageError(f"{path}: {key!r} is empty.", remedy="Leave it out, or write what it is.")

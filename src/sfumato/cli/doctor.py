@@ -24,6 +24,7 @@ from sfumato.cli.options import OUTPUT, AsJson, KeyFile, Quiet, Where, open_ledg
 from sfumato.cli.telling import Working, print_json
 from sfumato.errors import SfumatoError, without_secrets
 from sfumato.model.extras import EXTRAS, line_for, missing
+from sfumato.model.rounding import number_of
 
 if TYPE_CHECKING:
     from sfumato.privacy.ledger import Ledger
@@ -182,7 +183,9 @@ def _books(book: Ledger) -> Iterator[Check]:
         yield Check("ledger", WRONG, finding.removeprefix("the ledger: "), do)
     if report.findings:
         return
-    yield Check("ledger", OK, f"{book.database}: {report.rows} rows, every seal holds")
+    yield Check(
+        "ledger", OK, f"{book.database}: {number_of(report.rows, 'rows')}, every seal holds"
+    )
     for note in report.notes:
         yield Check("ledger", OK, note)
     for entry in views.show(book.book())["datasets"]:

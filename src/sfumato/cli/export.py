@@ -17,6 +17,7 @@ from sfumato.cli.options import (
     called,
 )
 from sfumato.cli.telling import Working
+from sfumato.model.rounding import number_of
 
 
 def export(
@@ -47,4 +48,6 @@ def export(
     with Working(quiet, "writing the release in another form"):
         written = called(write, options)
     if not quiet:
-        typer.echo(f"{len(written)} files in {out}, with the privacy statement of the release.")
+        typer.echo(
+            f"{number_of(len(written), 'files')} in {out}, with the release's privacy statement."
+        )

@@ -104,7 +104,7 @@ def init(
     each = ask.number("Epsilon of one release?", epsilon, 0.3)
     # A tenth of one over the people, as the errors about delta advise.
     small = ask.number("Delta, well below one over the people?", delta, float(f"{0.1 / users:.0e}"))
-    cap = ask.number("Epsilon that all releases may never pass?", cap_epsilon, max(2.0, each))
+    cap = ask.number("Most epsilon of all releases together?", cap_epsilon, max(2.0, each))
     chosen.users, chosen.epsilon, chosen.delta, chosen.cap = int(users), each, small, cap
     chosen.ledger = None if ledger is None else _no_secret(ledger)
     if look or (look is None and not yes):  # nobody reads what --yes would write down from rows
@@ -120,7 +120,7 @@ def _no_secret(text: str) -> str:
     """The text, refused where it is an address that holds a password."""
     if re.match(r"\s*[a-z+]+://[^/@]*:[^/@]*@", text, re.IGNORECASE) or "password=" in text:
         raise UsageError(
-            "An address with a password does not belong into a file.",
+            "An address with a password does not belong in a file.",
             remedy="Leave the password out: PGPASSWORD, ~/.pgpass or a service hold it.",
         )
     return text
@@ -261,7 +261,7 @@ def _ask_places(
         answer = ask("Which region does the grid cover (west,south,east,north)?", None, None)
         if not answer:
             raise UsageError(
-                "Where the events are is missing.",
+                "No places are given.",
                 remedy="Give --towers, --zones, or --region with west,south,east,north in degrees.",
             )
         chosen.places["region"] = answer
@@ -294,7 +294,7 @@ def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"{text!r} is no day.", remedy="Write it as 2007-09-10.") from None
+        raise UsageError(f"{text!r} is not a date.", remedy="Write it as 2007-09-10.") from None
 
 
 def _look(chosen: _Settings) -> None:

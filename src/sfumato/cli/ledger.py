@@ -25,6 +25,7 @@ from sfumato.cli.options import (
     shared,
 )
 from sfumato.cli.telling import Working
+from sfumato.model.rounding import number_of
 
 if TYPE_CHECKING:
     from sfumato.privacy.ledger.records import Book
@@ -43,7 +44,8 @@ CapDelta = Annotated[
     float | None, typer.Option(help="The delta of that epsilon.", rich_help_panel=PRIVACY)
 ]
 CapRho = Annotated[
-    float | None, typer.Option(help="Rho (zCDP) never to be passed.", rich_help_panel=PRIVACY)
+    float | None,
+    typer.Option(help="Most rho (zCDP) of all releases together.", rich_help_panel=PRIVACY),
 ]
 Manifests = Annotated[
     Path | None,
@@ -221,7 +223,7 @@ def plan(
     typer.echo(
         f"{least}{more} more release{'' if more == 1 else 's'} at epsilon {epsilon:g}, "
         f"delta {delta:g} "
-        f"fit{'s' if more == 1 else ''}; the people of {dataset!r} have then borne "
+        f"fit{'s' if more == 1 else ''}; the account of {dataset!r} then stands at "
         f"{spent(data['then_spent'])}."
     )
     if releases is not None:
@@ -257,7 +259,10 @@ def verify(
         )
     else:
         verdict = "sound" if report.sound else "NOT sound"
-        typer.echo(f"{verdict}: {report.rows} rows, {report.manifests} manifests")
+        typer.echo(
+            f"{verdict}: {number_of(report.rows, 'rows')}, "
+            f"{number_of(report.manifests, 'manifests')}"
+        )
         for finding in report.findings:
             typer.echo(f"  wrong: {finding}")
         for note in report.notes:
@@ -290,7 +295,8 @@ def trust(
             )
     head = found.trust()
     typer.echo(
-        f"Accepted as it stands, on the record: {head.length} rows, last seal {head.hash[:16]}."
+        f"Accepted as it stands, on the record: {number_of(head.length, 'rows')}, last seal "
+        f"{head.hash[:16]}."
     )
     typer.echo("Compare both with another machine, or with the newest manifest, if you can.")
 

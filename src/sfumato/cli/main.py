@@ -19,9 +19,9 @@ from typer.core import TyperCommand, TyperGroup
 from sfumato.errors import SfumatoError, presentable
 
 BEGIN = "begin"
-PUBLISH = "publish, through the wall"
+PUBLISH = "publish with differential privacy, charged to the ledger"
 USE = "use what is published"
-OTHER = "the other door: labelled, not differential privacy"
+OTHER = "anonymise by rules: labelled, not differential privacy"
 INTERNAL = "internal: compares with the truth, never to be published"
 LEDGER = "ledger"
 
@@ -42,7 +42,7 @@ COMMANDS = {
     "inspect": Entry("inspect", "What is in event files, and how to read them (internal).", BEGIN),
     "plan": Entry("plan", "What a release will cost and how good it will be.", PUBLISH),
     "release": Entry("release", "Publish a density of people over places and time.", PUBLISH),
-    "stream": Entry("stream", "Publish slot after slot, while people move.", PUBLISH),
+    "stream": Entry("stream", "Publish slot after slot, as time goes on.", PUBLISH),
     "sanitise": Entry("sanitise", "Publish traces with noise on every location.", PUBLISH),
     "synth": Entry("synth", "Publish records of people who do not exist.", PUBLISH),
     "query": Entry("query", "Ask the data itself: questions on a budget.", PUBLISH),
@@ -51,14 +51,14 @@ COMMANDS = {
     "weigh": Entry("weigh", "From an operator's customers to all people.", USE),
     "combine": Entry("combine", "Put releases of several operators together.", USE),
     "report": Entry("report", "Make the offline page of releases again, and figures.", USE),
-    "export": Entry("export", "Write a release as multimno or FlowKit would have.", USE),
+    "export": Entry("export", "Write a release for a data portal, multimno or FlowKit.", USE),
     "hotspots": Entry("hotspots", "Where to place sites, from sanitised traces.", USE),
     "spread": Entry("spread", "Whom a message reaches, from sanitised traces.", USE),
-    "anonymise": Entry("anonymise", "Counts, traces, exact answers by rules. Not private.", OTHER),
-    "evaluate": Entry("evaluate", "How good is a release? Compares with the truth.", INTERNAL),
+    "anonymise": Entry("anonymise", "k-anonymity and other rules. Not private.", OTHER),
+    "evaluate": Entry("evaluate", "How good a release is, compared with the truth.", INTERNAL),
     "attack": Entry("attack", "What an adversary makes of a release.", INTERNAL),
-    "audit": Entry("audit", "Attack a scheme on made-up neighbours.", INTERNAL),
-    "reproduce": Entry("reproduce", "Make published studies again.", INTERNAL),
+    "audit": Entry("audit", "Test a scheme's guarantee on neighbouring data.", INTERNAL),
+    "reproduce": Entry("reproduce", "Repeat published studies.", INTERNAL),
     "ledger": Entry("ledger", "What was ever released about whom, and what is left.", LEDGER),
 }
 

@@ -188,7 +188,7 @@ Parameters = Annotated[
     shared(PRIVACY, "--parameter", "A setting of the scheme's own, such as tolerance=0.01."),
 ]
 CapEpsilon = Annotated[
-    float | None, shared(PRIVACY, "--cap-epsilon", "Epsilon that all releases may never pass.")
+    float | None, shared(PRIVACY, "--cap-epsilon", "Most epsilon of all releases together.")
 ]
 _ANALYST = shared(PRIVACY, "--analyst", "Who asks: whose allowance pays.")
 Analyst = Annotated[str, _ANALYST]

@@ -347,7 +347,7 @@ def membership_tables(size: Size, names: Sequence[str], tell: Tell) -> dict[str,
 
 
 app = typer.Typer(
-    help="Make published studies again. Internal results.",
+    help="Repeat published studies. Internal results.",
     epilog="Example:\n\nsfumato reproduce paris --out out/paris",
     no_args_is_help=True,
 )

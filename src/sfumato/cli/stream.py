@@ -51,7 +51,7 @@ from sfumato.cli.options import (
     shared,
 )
 from sfumato.cli.telling import RowsRead, Working, print_json
-from sfumato.model.rounding import percent
+from sfumato.model.rounding import number_of, percent
 
 if TYPE_CHECKING:
     from sfumato.streams.facts import StreamFacts
@@ -208,7 +208,7 @@ def stream(
         print_json(summary | _privacy(out), told.counts, indent=None)
     elif not quiet:
         more = "." if done.finished else "; more may come."
-        typer.echo(f"{done.next_slot} slots are out in {out}{more}")
+        typer.echo(f"{number_of(done.next_slot, 'slots')} published in {out}{more}")
         typer.echo(f"Read {out / 'README.txt'} for what is promised.")
 
 

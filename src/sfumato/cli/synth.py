@@ -76,7 +76,7 @@ def synth(
         Path | None,
         typer.Option(
             "--release",
-            help="Folder of a release to make people of; free.",
+            help="Folder of a release to make people from; free.",
             rich_help_panel=DATA,
         ),
     ] = None,
@@ -89,13 +89,11 @@ def synth(
         ),
     ] = None,
     method: Annotated[
-        str, typer.Option(help="How people are made up.", rich_help_panel=PRIVACY)
+        str, typer.Option(help="How synthetic people are made.", rich_help_panel=PRIVACY)
     ] = "weeks",
     people: Annotated[
         int | None,
-        typer.Option(
-            help="How many to make up; default: --expected-users.", rich_help_panel=OUTPUT
-        ),
+        typer.Option(help="How many to make; default: --expected-users.", rich_help_panel=OUTPUT),
     ] = None,
     seed: Seed = 0,
     expected_users: MaybeExpectedUsers = None,
@@ -182,7 +180,7 @@ def synth(
         }[made.how]
         typer.echo(f"{how}: {made.folder}")
         typer.echo(
-            f"{made.manifest.public_inputs['people']:,} made-up people: epsilon "
+            f"{made.manifest.public_inputs['people']:,} synthetic people: epsilon "
             f"{rounded_up(privacy.epsilon, 4)} at delta {rounded_up(privacy.delta)}."
         )
         typer.echo(f"Read {made.folder / 'README.txt'} for what that means.")

@@ -38,7 +38,7 @@ def weigh(
     ] = None,
     census: Annotated[
         str | None,
-        shared(DATA, "--census", "People by area, held against the release's nights: a file."),
+        shared(DATA, "--census", "People by area, compared with the release's nights: a file."),
     ] = None,
     night: Night = None,
     reach: Reach = None,

@@ -48,7 +48,7 @@ from sfumato.engine.local import LocalSource
 from sfumato.model.counts import Bound, Counting
 from sfumato.model.events import Events
 from sfumato.model.places import Places
-from sfumato.model.rounding import percent
+from sfumato.model.rounding import number_of, percent
 from sfumato.model.source import RecallingSource, Source
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.accounting import gaussian_mu
@@ -219,7 +219,7 @@ class Fitness:
             ]
         said = [
             "Will it be of use? A forecast on "
-            f"{self.people:,} made-up people in {self.places} places:"
+            f"{self.people:,} made-up people in {number_of(self.places, 'places')}:"
         ]
         words = {
             "total_half_width": "grand total known to",

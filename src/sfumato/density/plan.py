@@ -29,7 +29,7 @@ from sfumato.geography.places import PlaceOptions
 from sfumato.model.counts import Bound, Counting, SampleBound, WeightBound
 from sfumato.model.events import Events
 from sfumato.model.places import Places
-from sfumato.model.rounding import rounded_up
+from sfumato.model.rounding import number_of, rounded_up
 from sfumato.model.source import RecallingSource, Source
 from sfumato.model.time_grid import TimeGrid, period_of
 from sfumato.privacy.events import PrivacyEvent, Unit
@@ -64,7 +64,7 @@ class Outlook:
             cap = said["cap"]
             enough = "enough" if cap["enough_for_a_year"] else "not enough"
             lines.append(
-                f"A cap of epsilon {cap['epsilon']:g} bears {cap['releases']} such releases; a "
+                f"A cap of epsilon {cap['epsilon']:g} allows {cap['releases']} such releases; a "
                 f"year has {cap['periods_in_a_year']:g} such periods, so that is {enough}."
             )
         if "rehearsal" in said:
@@ -208,7 +208,7 @@ def plan(
             raise UsageError("A `border` goes with files of `towers` and `zones`.")
         if counted is None or counted < 1 or (zone_count is not None and zone_count < 1):
             raise UsageError(
-                "How many places there are is missing.",
+                "The number of places is missing.",
                 remedy="Give `towers` and `zones`, `grid` and `region`, or `tower_count` and "
                 "`zone_count`.",
             )
@@ -313,7 +313,7 @@ def _candidates(facts: PublicFacts) -> list[Bound]:
 
 def _rehearsed(said: Mapping[str, Any]) -> list[str]:
     lines = [
-        f"Rehearsed on {said['people']:,} made-up people in {said['zones']} zones "
+        f"Rehearsed on {said['people']:,} made-up people in {number_of(said['zones'], 'zones')} "
         f"({said['assumes']}):",
         f"  mean relative error {said['mean_relative_error']:.3f}",
     ]
@@ -327,7 +327,7 @@ def _rehearsed(said: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"  an error of {said['target_error']:g} takes epsilon {rounded_up(reached)}"
             if reached is not None
-            else f"  an error of {said['target_error']:g} is out of reach at any epsilon up to 20"
+            else f"  an error of {said['target_error']:g} is out of reach at every epsilon up to 20"
         )
     return lines
 

@@ -47,6 +47,7 @@ from sfumato.model.events import Events
 from sfumato.model.masks import Masks, Measure
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.private import Private
+from sfumato.model.rounding import number_of
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid
 
@@ -97,7 +98,7 @@ class DropLog:
 
     def internal_lines(self) -> list[str]:
         """Lines for the holder's internal log. Never publish them."""
-        lines = [f"{self.rows:,} rows read, {self.kept:,} counted"]
+        lines = [f"{number_of(self.rows, 'rows')} read, {self.kept:,} counted"]
         if self.rows and not self.kept:
             lines.insert(
                 0,
@@ -107,12 +108,14 @@ class DropLog:
         if not self.rows:
             lines.insert(0, "WARNING: there were no rows, all counts are zero")
         if self.unfit:
-            lines.append(f"WARNING: {self.unfit} files gave no rows (`sfumato inspect` says why)")
+            lines.append(
+                f"WARNING: {number_of(self.unfit, 'files')} gave no rows "
+                "(`sfumato inspect` says why)"
+            )
         for reason, number in self.dropped.items():
             first = self.first_row.get(reason)
             where = f", first in row {first:,}" if first is not None else ""
-            rows = "1 row" if number == 1 else f"{number:,} rows"
-            lines.append(f"{rows} dropped: {reason}{where}")
+            lines.append(f"{number_of(number, 'rows')} dropped: {reason}{where}")
         return lines
 
 

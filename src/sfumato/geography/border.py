@@ -73,7 +73,7 @@ class Border:
                 metres = np.nan  # a bare number on the command line: metres or kilometres?
         if not 0 <= metres <= _FARTHEST_M:
             raise UsageError(
-                f"{said!r} is no border.",
+                f"{said!r} is not a border.",
                 remedy="The `border` is 0, a distance up to 200km such as 500m, or reach.",
             )
         return cls(metres)

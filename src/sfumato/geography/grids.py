@@ -139,7 +139,7 @@ def _metric_code(name: str) -> str:
     authority = found.to_authority()
     if not found.is_projected or authority is None or found.axis_info[0].unit_name != "metre":
         raise UsageError(
-            f"{name!r} is no registered projection in metres.",
+            f"{name!r} is not a registered projection in metres.",
             remedy="Squares in metres need one, for example EPSG:3035 or a UTM zone.",
         )
     return authority[1] if authority[0] == "EPSG" else "".join(authority)
@@ -226,7 +226,7 @@ def grid_places(said: str, region: Places | shapely.Geometry) -> Places:
         return square_grid(region, int(number) * (1000 if unit == "km" else 1), crs)
     if named is None:
         raise UsageError(
-            f"{said!r} is no grid.", remedy="Write 500m, 1km@EPSG:3035, h3:8 or geohash:6."
+            f"{said!r} is not a grid.", remedy="Write 500m, 1km@EPSG:3035, h3:8 or geohash:6."
         )
     kind, size = named.groups()
     return h3_grid(region, int(size)) if kind == "h3" else geohash_grid(region, int(size))

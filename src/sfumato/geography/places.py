@@ -142,7 +142,7 @@ class PlaceOptions:
         if towers is None:
             if areas is None:
                 raise UsageError(
-                    "Where the events are is missing.",
+                    "No places are given.",
                     remedy="Give `towers`, `zones`, or `grid` with `region`.",
                 )
             return OpenedPlaces(areas, areas)

@@ -94,8 +94,8 @@ def look(
         )
     if inspection.rows[UNREADABLE]:
         inspection.remarks.append(
-            "some lines are no records. A field with a line break is cut into lines, and a line is "
-            "read as a record of the id that it names: write files without such fields"
+            "some lines are not records. A field with a line break is cut into lines, and a line "
+            "is read as a record of the id that it names: write files without such fields"
         )
     return inspection
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from sfumato.engine.local import DropReason
 from sfumato.io.files import first_line
-from sfumato.model.rounding import percent
+from sfumato.model.rounding import number_of, percent
 
 UNREADABLE = str(DropReason.UNREADABLE)
 MATCHED = "of known places"
@@ -53,9 +53,9 @@ class Inspection:
         width = max((len(name) for name, _, _ in self.columns), default=0)
         told += [f"  {name:<{width}}  {kind:<26} {part}" for name, kind, part in self.columns]
         read = self.rows["read"]
-        told.append(f"  {read:,} rows of {self.people:,} people")
+        told.append(f"  {number_of(read, 'rows')} of {number_of(self.people, 'people')}")
         told += [
-            f"  {number:,} rows ({percent(number / max(read, 1), 2)}): {why}"
+            f"  {number_of(number, 'rows')} ({percent(number / max(read, 1), 2)}): {why}"
             for why, number in self.rows.items()
             if why != "read" and number
         ]
@@ -64,8 +64,8 @@ class Inspection:
             days = (self.span[1] - self.span[0]) / 86_400e6
             told.append(f"  from {first} to {last} (UTC); the period is yours to choose")
             told.append(
-                f"  {days:,.3g} days, with {read / max(self.people * days, 1e-9):,.3g} rows of a "
-                "person in each"
+                f"  {days:,.3g} days, with {read / max(self.people * days, 1e-9):,.3g} rows per "
+                "person and day"
             )
         told += [f"  {words}" for words, _ in self.extents.values()]
         return told + [f"  note: {remark}" for remark in self.remarks]

@@ -163,7 +163,9 @@ def _read(path: Path) -> pa.Table:
         return pq.ParquetFile(path, page_checksum_verification=True).read(columns=wanted)
     except (OSError, pa.ArrowException, KeyError):
         pass
-    raise InputError(f"this is no network topology: it needs {', '.join(_NEEDED)}.", file=str(path))
+    raise InputError(
+        f"this is not a network topology: it needs {', '.join(_NEEDED)}.", file=str(path)
+    )
 
 
 def _merged(stays: list[Stays]) -> Places:
@@ -248,7 +250,7 @@ def _frame(part: Part, level: int) -> tuple[pa.Table, NDArray[np.object_], CRS]:
     except (OSError, KeyError, pa.ArrowException, shapely.errors.GEOSException):
         pass
     raise InputError(
-        "these are no geographic zones: they need zone_id, name, level and geometry.",
+        "these are not geographic zones: they need zone_id, name, level and geometry.",
         file=str(part.path),
     )
 
@@ -301,7 +303,7 @@ def _corners(part: Part) -> NDArray[np.int64]:
         return np.array([[int(c[1]), int(c[2])] for c in cut if c is not None], np.int64)
     except (OSError, KeyError, TypeError, ValueError, OverflowError, pa.ArrowException):
         pass
-    raise InputError("this is no grid: it needs grid_id.", file=str(path))
+    raise InputError("this is not a grid: it needs grid_id.", file=str(path))
 
 
 COLUMNS = {"user": "user_id", "time": "timestamp", "place": "cell_id"}

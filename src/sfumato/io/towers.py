@@ -176,8 +176,8 @@ def read_towers(
     bad = int(np.count_nonzero(~good))
     if bad and not drop_bad:
         raise InputError(
-            "the tower has unusable coordinates (missing, out of range or far from all others); "
-            f"{bad} of {good.size} do.",
+            "the tower has unusable coordinates (missing, out of range or far from all others). "
+            f"That concerns {bad:,} of {good.size:,} towers.",
             file=table.label,
             row=int(np.argmin(good)) + 1,
             remedy="Correct them, or leave such towers out with `drop_bad_towers`.",
@@ -185,7 +185,7 @@ def read_towers(
     if bad == good.size:
         raise InputError("no tower has usable coordinates.", file=table.label)
     if bad:
-        tell(f"{table.label}: {bad} of {good.size} towers dropped for their coordinates")
+        tell(f"{table.label}: {bad:,} of {good.size:,} towers dropped for their coordinates")
     places = _merged(
         np.asarray(ids, dtype=np.str_)[good],
         lon[good],

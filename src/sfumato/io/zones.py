@@ -231,8 +231,8 @@ def _valid(shapes: Shapes, ids: NDArray[np.str_], label: str, repair: bool, tell
         at = _first(crossing)
         why = shapely.is_valid_reason(shapes[at]).split("[", 1)[0].strip().lower()
         raise InputError(
-            f"the outline of zone {str(ids[at])!r} is not valid ({why}); "
-            f"{int(crossing.sum())} of {shapes.size} zones are not.",
+            f"the outline of zone {str(ids[at])!r} is not valid ({why}). "
+            f"That concerns {int(crossing.sum()):,} of {shapes.size:,} zones.",
             file=label,
             row=at + 1,
             remedy="Correct it, or let it be repaired with `repair_zones`.",

@@ -24,3 +24,14 @@ def rounded_up(value: float, figures: int = 3) -> str:
 def percent(share: float, places: int = 0) -> str:
     """A share as every message writes it: 4 %, 2.1 %."""
     return f"{100 * share:.{places}f} %"
+
+
+def number_of(n: int, many: str) -> str:
+    """A number with its noun, given in the plural: 1 slot, 1,303 towers, 1 person.
+
+    Example:
+        >>> number_of(1, "time slots"), number_of(1_303, "towers"), number_of(1, "people")
+        ('1 time slot', '1,303 towers', '1 person')
+    """
+    one = "person" if many == "people" else many.removesuffix("s")
+    return f"{n:,} {one if n == 1 else many}"

@@ -192,7 +192,7 @@ def _numbers(table: PlaceTable, name: str) -> Vector:
         found = column.cast(pa.float64()).fill_null(math.nan).to_numpy()
     except pa.ArrowException:
         raise InputError(
-            "some of its numbers are none.",
+            "some of its values are not numbers.",
             file=table.label,
             column=name,
             remedy="Write digits with a decimal point, 0.31.",
@@ -210,7 +210,7 @@ def _check(values: Vector, role: Role, label: str, column: str) -> None:
     said = "is missing or negative"
     if role is SHARE:
         wrong |= (values < LEAST_SHARE) | (values > 1)
-        said = f"is no share: it does not lie between {LEAST_SHARE:g} and 1"
+        said = f"is not a share: it does not lie between {LEAST_SHARE:g} and 1"
     if wrong.any():
         raise InputError(
             f"the number {said}.",
@@ -225,7 +225,9 @@ def _check_polygons(table: PlaceTable) -> None:
     assert table.shapes is not None
     flat = shapely.is_missing(table.shapes) | (shapely.get_dimensions(table.shapes) < 2)
     if flat.any():
-        raise InputError("the area is no polygon.", file=table.label, row=int(np.argmax(flat)) + 1)
+        raise InputError(
+            "the area is not a polygon.", file=table.label, row=int(np.argmax(flat)) + 1
+        )
 
 
 def _by_id(ids: NDArray[np.str_], release: Release, label: str) -> Table:

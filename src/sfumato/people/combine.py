@@ -300,7 +300,7 @@ def _check_alike(found: Sequence[Release]) -> None:
             )
         if one.posterior is None:
             raise InputError(
-                "it does not state how its errors hang together, so it cannot be weighed against "
+                "it does not state how its errors are correlated, so it cannot be weighed against "
                 "another.",
                 file=path,
                 remedy="Take a release of a scheme that does, such as bayes.",

@@ -22,6 +22,7 @@ from sfumato.density.folder import seal
 from sfumato.density.reanalysis import manifest_digest
 from sfumato.errors import UsageError
 from sfumato.io.write import write_arrays, write_csv, write_folder, write_parquet
+from sfumato.model.rounding import number_of
 from sfumato.model.time_grid import TimeGrid
 from sfumato.people.factors import cell_quantiles
 from sfumato.people.weights import AreaWeights
@@ -158,8 +159,8 @@ def flag_words(found: AreaWeights) -> list[str]:
     outside = int((found.areas.covered < 0.5).sum())
     if outside:
         lines.append(
-            f"{outside} zones lie mostly outside all areas of the table; what is missing there has "
-            "the weight of the whole city."
+            f"Mostly outside all areas of the table: {number_of(outside, 'zones')}; what is "
+            "missing there has the weight of the whole city."
         )
     return lines
 

@@ -224,7 +224,7 @@ def people_of(
     by_slot = slot_weights(release, weights, night, reach)
     if release.posterior is None:
         counts = release.values * by_slot.values
-        why = "the release that it was made from does not say how its errors hang together"
+        why = "the release that it was made from does not say how its errors are correlated"
         return People(release.ids, release.grid, counts, None, why)
     found = weighed(release.posterior, by_slot)
     _, chance = sampling(found.counts, [by_slot.values], [unseen(release.posterior)], [stays], 0.0)
@@ -256,7 +256,7 @@ def _notes(
         )
     if not stated:
         lines.append(
-            "The release does not say how its errors hang together, so no interval can be stated."
+            "The release does not say how its errors are correlated, so no interval can be stated."
         )
     return lines
 

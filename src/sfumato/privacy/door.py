@@ -3,7 +3,7 @@
 Few callers are legitimate, and `OPENERS` names them: a mechanism that has just been charged,
 the sealed state of a stream, the audit (whose data are made up), and the holder's own internal
 comparison with the truth (`evaluate`, `attack`, studies), whose results are marked internal. One
-more stands beside the wall and not behind it: the exact answers of the other door (`anonymise`),
+more stands beside the wall and not behind it: the exact answers of syntactic methods (`anonymise`),
 which carry *not differential privacy* wherever they go.
 A call from any other module of the package is refused when it happens; the import rules and a
 test over the source refuse it before. What runs outside the package is the holder's own code

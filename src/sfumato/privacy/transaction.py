@@ -320,7 +320,7 @@ def _already(charge: Charge, out: Path) -> Outcome:
         remedy=f"Remove {out} and run again: the same files will be made, at no cost."
         if charge.key_kept
         else "Restore the files from a copy, or choose a new `name` for a new release, which "
-        "costs anew.",
+        "is charged again.",
     )
 
 

@@ -155,7 +155,7 @@ def licence_named(text: str) -> Licence:
     if is_web(text):
         return Licence(text, text, text)
     raise UsageError(
-        f"{text!r} is no licence that sfumato knows.",
+        f"{text!r} is not a licence that sfumato knows.",
         remedy=f"Choose from {', '.join(one.name for one in _KNOWN)}, or give its https:// "
         "address.",
     )
@@ -184,7 +184,7 @@ def csv_form(text: str) -> str:
     """
     if text not in CSV_FORMS:
         raise UsageError(
-            f"{text!r} is no form of the text table.",
+            f"{text!r} is not a form of the text table.",
             remedy=f"Choose `csv` from {', '.join(CSV_FORMS)}.",
         )
     return text

@@ -153,11 +153,11 @@ def _check(asked: Sequence[str], further: set[str], words: Mapping[str, Any]) ->
     for name in sorted(further):
         if _BELONGS[name] not in asked:
             raise UsageError(
-                f"`{name}` says nothing here.", remedy=f"It belongs to `{_BELONGS[name]}`."
+                f"`{name}` has no effect here.", remedy=f"It belongs to `{_BELONGS[name]}`."
             )
     if asked == ["sql"] and words:
         raise UsageError(
-            f"`{next(iter(words))}` is not heard beside SQL.",
+            f"`{next(iter(words))}` has no effect beside SQL.",
             remedy="Say it in the WHERE of the SELECT.",
         )
 

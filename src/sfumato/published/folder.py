@@ -293,7 +293,7 @@ def _manifest(text: str, path: Path) -> Manifest:
 
 def _microseconds(column: pa.ChunkedArray, path: Path) -> NDArray[np.int64]:
     if not pa.types.is_timestamp(column.type):
-        raise InputError("its times are no timestamps.", file=str(path))
+        raise InputError("its times are not timestamps.", file=str(path))
     unit = pa.timestamp("us", tz=column.type.tz)
     result: NDArray[np.int64] = pc.cast(pc.cast(column, unit), pa.int64()).to_numpy()
     return result

@@ -87,7 +87,7 @@ def grouping(word: str) -> str:
     by = word.strip().lower()
     by = by if by in BY else by.removesuffix("s")
     if by not in BY:
-        raise UsageError(f"Nothing goes by {word!r}.", remedy=f"Take {', '.join(BY)}.")
+        raise UsageError(f"There is no grouping by {word!r}.", remedy=f"Take {', '.join(BY)}.")
     return by
 
 

@@ -270,7 +270,7 @@ class PosteriorFacts(_Part):
     """Whether sums over places and slots have an interval."""
 
     stated: bool = Field(
-        description="True where posterior.npz says how errors of cells hang together, so that any "
+        description="True where posterior.npz says how errors of cells are correlated, so that any "
         "sum, difference or ratio has an interval."
     )
     why_not: str = Field(description="Why the scheme cannot state it; empty where it does.")
@@ -357,7 +357,7 @@ class Manifest(_Part):
     fitness: FitnessFacts | None = Field(
         default=None,
         description="Null where nothing was forecast: nobody said how many people there are, or "
-        "it is no density.",
+        "it is not a density.",
     )
     total: TotalFacts | None = Field(
         default=None,

@@ -15,7 +15,7 @@ import pyarrow as pa
 import shapely
 from numpy.typing import NDArray
 
-from sfumato.model.rounding import rounded_up
+from sfumato.model.rounding import number_of, rounded_up
 from sfumato.published.manifest import Manifest
 from sfumato.published.statement import whose
 
@@ -73,7 +73,8 @@ def _label(manifest: Manifest, sealed: bool) -> Iterable[tuple[str, str]]:
     times = f"{grid.start[:16]} to {grid.end[:16]}".replace("T", " ", 2)
     yield "period", f"{times if grid.fold is None else grid.days()} ({grid.tz})"
     if manifest.kind != "traces":
-        yield "table", f"{manifest.released.count} {manifest.released.kind} × {grid.slots} slots"
+        places = number_of(manifest.released.count, manifest.released.kind)
+        yield "table", f"{places} × {number_of(grid.slots, 'slots')}"
     yield "not sealed", "" if sealed else "no manifest yet: no digest vouches for these numbers"
 
 

@@ -60,7 +60,7 @@ def write_package(found: Release, out: Path, said: About | None) -> list[Path]:
     for name in ("publisher", "licence"):
         if getattr(about, name) is None:
             raise UsageError(
-                f"Nobody says the {name}, and portals and the registry ask for it.",
+                f"The {name} is missing, and portals and the registry ask for it.",
                 remedy=f"Give `{name}`, here or in sfumato.toml.",
             )
     if out.exists() or out.is_symlink():

@@ -192,7 +192,7 @@ class Questions:
             of such a difference, and whether it is unusual.
 
         Raises:
-            InputError: There is nothing to hold the slots against.
+            InputError: There is nothing to compare the slots with.
 
         Example:
             >>> week.unusual(start="2007-09-12T08:00", end="2007-09-12T10:00",

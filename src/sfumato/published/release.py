@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, UsageError
 from sfumato.model.extras import optional
-from sfumato.model.rounding import rounded_up
+from sfumato.model.rounding import number_of, rounded_up
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.ledger.totals import PER_METRE
 from sfumato.published.estimate import Estimate
@@ -337,7 +337,10 @@ class Release(Questions):
         found = self.manifest
         name = found.release.name
         name = name if len(name) <= 24 else f"{name[:23]}…"
-        what = f"{found.released.count} {found.released.kind} × {found.grid.slots} slots, "
+        what = (
+            f"{number_of(found.released.count, found.released.kind)} × "
+            f"{number_of(found.grid.slots, 'slots')}, "
+        )
         period = found.grid.days()
         return (
             f"<{self.kind} {name!r}: {'' if self.kind == 'traces' else what}{period}, "
@@ -398,8 +401,8 @@ def of_records(release: Release) -> Release:
     """
     if release.manifest.made_from is not None:
         raise InputError(
-            "it estimates all people, not those in the records, so the records are no truth for "
-            "it.",
+            "it estimates all people, not those in the records, so the records are not the "
+            "truth for it.",
             file=str(release.folder),
             remedy="Take the release that it was made from.",
         )

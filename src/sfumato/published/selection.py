@@ -267,7 +267,8 @@ def _edge(grid: TimeGrid, given: Moment, word: str, of: str) -> int:
         instant = round(moment.timestamp() * MICROSECONDS)
     except (ValueError, AttributeError, OverflowError):
         raise UsageError(
-            f"The {word} is no date or time.", remedy="Write 2007-09-10 or 2007-09-10T08:00."
+            f"The {word} is neither a date nor a time.",
+            remedy="Write 2007-09-10 or 2007-09-10T08:00.",
         ) from None
     at = int(np.searchsorted(grid.edges, instant))
     if at > grid.slots or int(grid.edges[at]) != instant:

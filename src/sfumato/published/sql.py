@@ -266,11 +266,11 @@ def _why_refused(engine: Any, query: str, tables: set[str]) -> str:
         elif kind == "TABLE_FUNCTION":
             name = str(node["function"].get("function_name")).lower()
             if name not in _TABLE_FUNCTIONS:
-                return f"The function {name} cannot be asked: only what was published can be read."
+                return f"The function {name} cannot be used: only what was published can be read."
         elif node.get("class") == "FUNCTION":
             name = str(node.get("function_name")).lower()
             if name in _REFUSED or name.startswith(("pragma_", "duckdb_", "pg_", "has_")):
-                return f"The function {name} cannot be asked: it is not about what was published."
+                return f"The function {name} cannot be used: it is not about what was published."
     return ""
 
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfumato.errors import SfumatoError
-from sfumato.model.rounding import percent, rounded_up
+from sfumato.model.rounding import number_of, percent, rounded_up
 from sfumato.privacy.accounting import (
     Method,
     guarantee,
@@ -257,7 +257,7 @@ def statement(
         paragraphs.append(per_unit_words(manifest))
     paragraphs.append(
         f"For checking. Unit: {privacy.unit}; neighbours: {privacy.neighbours}. "
-        f"{_rows(manifest)}, {len(total.datasets)} data set(s). {figures} every figure."
+        f"{_rows(manifest)}, {number_of(len(total.datasets), 'data sets')}. {figures} every figure."
     )
     return "\n\n".join(map(_wrapped, paragraphs)) + "\n"
 
@@ -274,26 +274,29 @@ def _wrapped(paragraph: str) -> str:
 
 
 def _what(manifest: Manifest) -> str:
-    grid, made = manifest.grid, manifest.made_from
+    made = manifest.made_from
     if manifest.kind == "synthetic":
         people = manifest.public_inputs.get("people")
         of = "" if made is None else f" and {_releases(manifest)}"
         return (
-            f"records of {people:,} people who do not exist {_period(manifest)}, made up from "
+            f"records of {people:,} people who do not exist {_period(manifest)}, generated from "
             f"noisy numbers about people ({manifest.release.dataset}){of}."
         )
     if made is not None:
         return (
-            f"estimated numbers of {made.estimates} for {manifest.released.count} "
-            f"{manifest.released.kind} and {grid.slots} time slots {_period(manifest)}, computed "
-            f"from {_releases(manifest)}."
+            f"estimated numbers of {made.estimates} for {_cells(manifest)} {_period(manifest)}, "
+            f"computed from {_releases(manifest)}."
         )
     unit = "people" if manifest.privacy.counting == "people" else "visits"
     return (
-        f"estimated numbers of {unit} for {manifest.released.count} {manifest.released.kind} and "
-        f"{grid.slots} time slots {_period(manifest)}, computed from records about "
-        f"people ({manifest.release.dataset})."
+        f"estimated numbers of {unit} for {_cells(manifest)} {_period(manifest)}, computed from "
+        f"records about people ({manifest.release.dataset})."
     )
+
+
+def _cells(manifest: Manifest) -> str:
+    places, slots = manifest.released, manifest.grid.slots
+    return f"{number_of(places.count, places.kind)} and {number_of(slots, 'time slots')}"
 
 
 def _rows(manifest: Manifest) -> str:
@@ -410,9 +413,8 @@ def per_unit_words(manifest: Manifest) -> str:
                 f"cap holds, come to {_much(loss.whole_records.epsilon)}"
             )
         if loss.not_bounded_by:
-            line = (
-                f"{loss.unit}: no bound, {loss.not_bounded_by} release(s) do not protect this unit"
-            )
+            open_to = number_of(loss.not_bounded_by, "releases")
+            line = f"{loss.unit}: no bound, since {open_to} did not protect this unit"
         lines.append(line + ".")
     return _listed(
         "What that means for each unit, all releases together (changing a part of a record may "

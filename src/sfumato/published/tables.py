@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sfumato.io.write import PARQUET, write_atomically, write_csv_parts
-from sfumato.model.rounding import percent, rounded_up
+from sfumato.model.rounding import number_of, percent, rounded_up
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.about import COMPRESSED, CSV, About, csv_name, licence_named
 from sfumato.published.lines import CITY_TABLE
@@ -161,11 +161,11 @@ _FILES = {
     "towers.parquet": "the same as GeoParquet",
     "events.parquet": "the records: user_id, timestamp, and tower_id or lon, lat; nobody in "
     "them exists",
-    "figures.json": "what the page shows of made-up people beside what was released",
+    "figures.json": "what the page shows of the synthetic people beside what was released",
     "measurements.npz": "the noisy measurements that were paid for, from which every number here "
     "follows, to a 32nd of their noise, and the public settings they were taken with: for sfumato "
     "refine, and for the releases of later weeks (--earlier)",
-    "posterior.npz": "how errors of places and time slots hang together, from which the interval "
+    "posterior.npz": "how errors of places and time slots are correlated, from which the interval "
     "of any sum, difference or ratio follows: for sfumato ask, and Release.sum in Python",
     "weights.csv": "people for one person counted, by area, with an interval and what to distrust",
     "index.html": "the numbers to look at: open it in a browser, it needs no network",
@@ -183,7 +183,7 @@ _OF_STREAMS = {
     "their times and variances: for sfumato stream on later days (--earlier)",
 }
 _OF_MADE_UP = {
-    "density.parquet": "made-up people by place and time slot: zone_id, time_start, time_end, "
+    "density.parquet": "synthetic people by place and time slot: zone_id, time_start, time_end, "
     "count{further}",
     "measurements.npz": "the noisy numbers that were paid for, from which everything here follows",
 }
@@ -269,10 +269,10 @@ def _section(title: str, *paragraphs: str) -> str:
 def _row(manifest: Manifest) -> str:
     grid, kind = manifest.grid, manifest.released.kind
     return (
-        f"One row for each of {manifest.released.count} {kind} and each of {grid.slots} time "
-        f"slots, from {grid.start} to {grid.end} ({grid.tz}){_typical(manifest)}. All of them are "
-        "there, also where "
-        "nobody was, so a missing row is a fault of your copy. A slot runs from time_start to "
+        f"One row for each of {number_of(manifest.released.count, kind)} and each of "
+        f"{number_of(grid.slots, 'time slots')}, from {grid.start} to {grid.end} ({grid.tz})"
+        f"{_typical(manifest)}. All of them are there, also where nobody was, so a missing row "
+        "is a fault of your copy. A slot runs from time_start to "
         f"just before time_end and lasts {_length(grid.step_seconds)}{_changes(manifest)}. "
         "zone_id is text: leading zeros belong to it."
     )
@@ -309,9 +309,9 @@ def _length(seconds: float) -> str:
 def _unit(manifest: Manifest) -> str:
     if manifest.kind == "synthetic":
         return (
-            "A row of events.parquet is a record of a made-up person, in the columns that sfumato "
-            "release reads. In density.parquet count says how many of the made-up people have a "
-            "record in the place and slot."
+            "A row of events.parquet is a record of a synthetic person, in the columns that "
+            "sfumato release reads. In density.parquet count says how many of the synthetic "
+            "people have a record in the place and slot."
         )
     if manifest.made_from is not None:
         text = (
@@ -369,7 +369,7 @@ def _whole(manifest: Manifest) -> str:
 def _interval(manifest: Manifest) -> str:
     if manifest.kind == "synthetic":
         return (
-            "None are stated: made-up people carry what the noisy numbers say "
+            "None are stated: synthetic people carry what the noisy numbers say "
             f"({noise(manifest)}), and everything else about them is invented."
         )
     if not manifest.scheme.interval_coverage and manifest.kind == "density":
@@ -398,7 +398,7 @@ def _interval(manifest: Manifest) -> str:
         "it, about what the limit on each person's share left out. "
         f"{_missing_people(manifest)} Small counts are uncertain: look at the interval "
         "before you rank places. The interval of a sum or a difference is not the sum of "
-        "intervals, because errors of neighbouring places and hours hang together."
+        "intervals, because errors of neighbouring places and hours are correlated."
         + (f" That of each slot's sum is in {CITY_TABLE}." if manifest.kind == "stream" else "")
         + ("" if manifest.total is None else f" All counts together are {manifest.total.words()}.")
     )
@@ -419,7 +419,7 @@ def _levels(manifest: Manifest) -> str:
     why = (
         "posterior.npz has it for any sum, as sfumato ask and Release.sum tell it."
         if stated
-        else "how the errors of zones hang together is not part of the release, and a guess would "
+        else "how the errors of zones are correlated is not part of the release, and a guess would "
         "be too narrow or too wide."
     )
     return (
@@ -444,5 +444,5 @@ def _cite(manifest: Manifest) -> str:
 
 def _cited(manifest: Manifest) -> str:
     if manifest.kind == "synthetic":
-        return "records of made-up people"
+        return "records of synthetic people"
     return f"estimated {manifest.privacy.counting} by place and time"

@@ -83,7 +83,7 @@ def unusual(release: Release, earlier: Sequence[Release], words: Mapping[str, An
     wanted = [int(k) for k in np.flatnonzero(asked.slots)]
     if not any(others[0][k] for k in wanted):
         raise InputError(
-            "There is nothing to hold these hours against: this release has every weekday and "
+            "There is nothing to compare these hours with: this release has every weekday and "
             "hour once.",
             remedy="Give releases of other weeks as `earlier`.",
         )
@@ -124,7 +124,7 @@ def unusual(release: Release, earlier: Sequence[Release], words: Mapping[str, An
     if null is not None and null.share > 0:
         notes.append(f"Besides doubt and chance, weeks differ by {100 * null.share:.1f} % here.")
     if len(known) < len(wanted):
-        notes.append(f"{len(wanted) - len(known)} of the slots have nothing to be held against.")
+        notes.append(f"{len(wanted) - len(known)} of the slots have nothing to be compared with.")
     return Usual(question, _verdict(rows), rows, notes, signature)
 
 
@@ -375,7 +375,7 @@ def _moment(at: Moment, tz: str) -> datetime:
         found = None
     if not isinstance(found, datetime):
         raise UsageError(
-            "The moment is no time.", remedy="Write now, or a time such as 2007-09-10T08:00."
+            "The moment is not a time.", remedy="Write now, or a time such as 2007-09-10T08:00."
         )
     return found.astimezone(local) if found.tzinfo else found.replace(tzinfo=local)
 

@@ -436,7 +436,7 @@ def _places(said: PlaceOptions, tz: str) -> tuple[Places, Places | None]:
         return towers, areas
     if areas is None:
         raise UsageError(
-            "Where the events are is missing.",
+            "No places are given.",
             remedy="Give `towers`, `zones`, or `grid` with `region`.",
         )
     return areas, None

@@ -186,7 +186,7 @@ def price(
         return Price(question, clip, kind, LaplaceEvent(l1, scale), delta)
     if want.epsilon is None:
         raise UsageError(
-            "How exact the answer shall be is not said, and nothing that is stored answers it.",
+            "The precision of the answer is not given, and no stored answer fits.",
             remedy='Add `want` to the question: {"plus_minus": 50}, or {"epsilon": 0.1}.',
         )
     if kind is Mechanism.GAUSSIAN:

@@ -329,5 +329,5 @@ def _content(path: Path) -> str:
         ) from None
     except ValueError:  # not UTF-8, or a name that no file can have
         raise InputError(
-            "it is no text in UTF-8.", file=str(path)[:200], remedy="Write questions as JSON."
+            "it is not UTF-8 text.", file=str(path)[:200], remedy="Write questions as JSON."
         ) from None

@@ -310,7 +310,7 @@ def read_json(text: str) -> Any:
     except SfumatoError:
         raise
     except (ValueError, RecursionError):
-        _refuse("The question is no JSON.")
+        _refuse("The question is not JSON.")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -321,7 +321,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(text: str) -> NoReturn:
-    _refuse(f"{text} is no number that can be asked for.")
+    _refuse(f"{text} is not a number that can be asked for.")
 
 
 def _measure(given: object) -> Measure:

@@ -12,7 +12,7 @@ over the parts that the questions cut the ground into). Distinct people do not a
 visits that were clipped below their slots: these are found again under the same question and clip
 only.
 
-*The release* says what every sum of visits is and how errors hang together (`Factors`). Where
+*The release* says what every sum of visits is and how errors are correlated (`Factors`). Where
 stored answers make the question up, both are averaged by inverse variance. Elsewhere the nearest
 few correct it: the posterior mean and variance of a Gaussian with the release's covariance, given
 the answers (kriging). Few, because that covariance is known from a few draws. The release is about

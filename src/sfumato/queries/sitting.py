@@ -143,7 +143,7 @@ class Sitting:
         if self.desk.fingerprint() != self.fingerprint:
             raise InputError(
                 "The events are not those that the session was opened on, so nothing was answered.",
-                remedy="Put them back, or close the session and open another: it costs anew.",
+                remedy="Put them back, or close the session and open another, at a new charge.",
             )
         answer = {"turn": turn.number, "answer": turn.answer, "updated": turn.updated}
         self._note(answer, 2 * len(turns) + 1)

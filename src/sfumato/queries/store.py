@@ -85,7 +85,7 @@ def cube_of(release: Release | str | os.PathLike[str], frame: Frame, dataset: st
     facts = read.manifest
     why = ""
     if read.kind != "density" or facts.grid.fold is not None:
-        why = "it is no density of a period"
+        why = "it is not a density of a period"
     elif facts.privacy.counting != "visits":
         why = "it counts people in slots, and questions count visits"
     elif dataset and dataset not in facts.privacy.cumulative.datasets:

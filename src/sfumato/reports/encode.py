@@ -75,7 +75,7 @@ def quantise(values: Table, step: float) -> tuple[Integers, Integers]:
     if np.abs(whole).max(initial=0.0) > _LARGEST:
         raise InputError(
             "a number of the density is too large for the page.",
-            remedy="A count above one thousand million is no count of people.",
+            remedy="Counts of people are below one thousand million.",
         )
     return whole.astype(np.int64), missing
 

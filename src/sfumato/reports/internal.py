@@ -66,7 +66,7 @@ class AttackTracks:
     contender: str
     by_slot: Sequence[float]
     guessing: Sequence[float]
-    """By slot, what is reached by who knows everybody else, and nothing of the person."""
+    """By slot, what is reached by who knows all others, and nothing of the person."""
     true: Sequence[Trajectory]
     found: Sequence[Trajectory]
 

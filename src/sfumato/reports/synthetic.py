@@ -42,7 +42,7 @@ def people_of_page(release: Release) -> dict[str, Any] | None:
         }
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         raise InputError(
-            "it cannot be read as figures of made-up people.", file=str(release.folder / FIGURES)
+            "it cannot be read as figures of synthetic people.", file=str(release.folder / FIGURES)
         ) from None
 
 

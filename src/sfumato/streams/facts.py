@@ -115,7 +115,7 @@ class StreamFacts:
         if self.unit.kind is UnitKind.W_EVENT and self.unit.window is None:
             raise UsageError("A stream's window is a number of slots.", remedy="Write w-event:48.")
         if self.grid_columns is not None and self.cells % self.grid_columns:
-            raise UsageError("The cells are no full rectangle of that width.")
+            raise UsageError("The cells are not a full rectangle of that width.")
 
     @property
     def slots(self) -> int:
@@ -252,7 +252,8 @@ def unit_in_slots(unit: Unit, grid: TimeGrid) -> Unit:
     slot = int(grid.step.total_seconds())
     if unit.span_s % slot or unit.slot_s not in (None, slot):
         raise UsageError(
-            "The window is no whole number of slots.", remedy="Choose a window that `slot` divides."
+            "The window is not a whole number of slots.",
+            remedy="Choose a window that `slot` divides.",
         )
     return Unit(unit.kind, unit.span_s // slot)
 

@@ -190,7 +190,7 @@ def folder_feed(
 ) -> Iterator[Item]:
     """Rows of the files that appear, files that give none, and ticks, while `more` says so."""
     if not folder.is_dir():
-        raise InputError("this is no folder.", file=str(folder))
+        raise InputError("this is not a folder.", file=str(folder))
     seen: set[str] = set()
     looked = False
     while more():
@@ -259,7 +259,7 @@ def file_rows(path: Path, options: Options) -> list[Positions] | list[Unfit]:
         return [Unfit(path.name, "its name is not that of a format of events")]
     try:
         if not path.is_file():  # a pipe would be waited for until somebody writes to it
-            return [Unfit(path.name, "it is no file")]
+            return [Unfit(path.name, "it is not a file")]
         found = rows_in(path, options)
         return [Unfit(path.name, "it is empty")] if found is None else found
     except SfumatoError as error:

@@ -92,7 +92,7 @@ class Topic:
         servers, _, name = address.removeprefix(SCHEME).partition("/")
         if not servers or not name or "/" in name:
             raise UsageError(
-                f"{address!r} is no address of a topic.",
+                f"{address!r} is not the address of a topic.",
                 remedy="Write kafka://broker-1:9092,broker-2:9092/positions.",
             )
         return cls(servers, name)
@@ -123,7 +123,9 @@ def client_settings(
         if text and not text.startswith("#"):
             name, equals, value = text.partition("=")
             if not equals:  # the line may hold a password: its number is enough
-                raise InputError("this line is no name=value.", file=str(said), row=row)
+                raise InputError(
+                    "this line is not of the form name=value.", file=str(said), row=row
+                )
             found[name.strip()] = value.strip()
     return found
 
@@ -296,7 +298,7 @@ class TopicFeed:
                 answered = time.monotonic()
             elif time.monotonic() - answered > self._patience:
                 self._partitions()  # says if the topic vanished, or nobody answers
-                self._end("its broker gives no records that it has.", "When it does")
+                self._end("its broker has records and does not deliver them.", "When it does")
 
     def _fetched(self) -> list[Any]:
         """Records that are here within a moment."""

@@ -109,7 +109,7 @@ def vectors_in(arrays: Mapping[str, NDArray[Any]], cells: int, days: int) -> Vec
         raise ValueError("the arrays do not fit each other")
     inside = ((phase >= 0) & (phase <= 1)).all() and (np.diff(at) >= 0).all()
     if not (inside and (variance > 0).all() and (factor > 0).all()):
-        raise ValueError("the times or variances are none")
+        raise ValueError("the times or variances are not valid")
     # What rounding to steps adds to the noise.
     variance = variance * (1 + 1 / (12 * FINENESS**2))
     return Vectors(at - days, phase, free, factor, variance, seen, laplace)
@@ -140,8 +140,8 @@ def earlier_vectors(
         where, manifest = str(release.folder), release.manifest
         if manifest.kind != "stream" or not release.files.holds(MEASUREMENTS):
             raise InputError(
-                "it keeps no vectors: it is no stream of comb, or a version made it that did not "
-                "keep them.",
+                "it keeps no vectors: it is not a stream of comb, or a version made it that did "
+                "not keep them.",
                 file=where,
                 remedy="Leave it out; streams of comb that end from now on keep theirs.",
             )

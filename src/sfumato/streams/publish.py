@@ -191,7 +191,7 @@ def stream(
     topic = Topic.at(str(events)) if is_topic(events) else None
     if clock not in CLOCKS or clock == ("broker" if topic is None else "feed"):
         raise UsageError(
-            f"{clock!r} is no clock of these events.",
+            f"{clock!r} is not a clock of these events.",
             remedy="The `clock` is machine, feed for a pipe, or broker for a topic.",
         )
     first = day_of(start)
@@ -301,7 +301,7 @@ def stream(
         return run.followed(ndjson_feed(_binary(events), reading))
     if follow:
         if not Path(str(events)).is_dir():
-            raise InputError("this is no folder.", file=str(events))
+            raise InputError("this is not a folder.", file=str(events))
         return run.followed(folder=Path(str(events)))
     return run.replayed(events, progress)
 
@@ -325,7 +325,9 @@ def _begun_with(
 
 def _consistency(said: Consistency | str) -> Consistency:
     if said not in list(Consistency):
-        raise UsageError(f"{said!r} is no consistency.", remedy="Write none, nearest or random.")
+        raise UsageError(
+            f"{said!r} is not a form of consistency.", remedy="Write none, nearest or random."
+        )
     return Consistency(said)
 
 

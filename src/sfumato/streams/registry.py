@@ -41,7 +41,7 @@ FINISHED = "smoother"
 THIN_FINISHED = "profile"
 _THIN = DENSE
 """People a cell below which `comb` tells so well where somebody stays day after day that
-trajectories are recovered from it: 3 to 20 points above who knows everybody else and nothing of the
+trajectories are recovered from it: 3 to 20 points above who knows all others and nothing of the
 person, where `rhythm` is at most 3 above (docs/attacks.md). From here on it is below that line."""
 _FEW_WINDOWS = 5
 """From so many windows on `rhythm` has learned enough to be better than `profile`."""

@@ -36,6 +36,7 @@ from sfumato.errors import InputError, ReservationRefused, UsageError
 from sfumato.geography.places import OpenedPlaces
 from sfumato.io.events import read_events
 from sfumato.io.rows import Positions
+from sfumato.model.rounding import number_of
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import MICROSECONDS, TimeGrid
 from sfumato.privacy.ledger import Ledger
@@ -237,7 +238,9 @@ class Stream:
 
     def __repr__(self) -> str:
         how = "finished" if self.finished else "more may come"
-        return f"<stream {self.folder.name!r}: {self.next_slot} slots are out, {how}>"
+        return (
+            f"<stream {self.folder.name!r}: {number_of(self.next_slot, 'slots')} published, {how}>"
+        )
 
     def _repr_html_(self) -> str:
         return self.release()._repr_html_() if self.next_slot else escape(repr(self))
@@ -404,6 +407,6 @@ def _forward(tick: Tick, last: Tick | None) -> Tick:
         whose = "that the feed states" if tick.stated else "of this machine"
         raise InputError(
             f"the clock {whose} ran backwards by {back:.0f} seconds.",
-            remedy="Mend the clock and go on with `resume`; slots that are out stay as they are.",
+            remedy="Set the clock right and go on with `resume`; published slots stay as they are.",
         )
     return last

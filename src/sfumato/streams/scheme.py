@@ -309,7 +309,7 @@ class StreamPlan:
     keeps: bool = False
     """Whether what was measured is kept for later streams (`Keeping`)."""
     joint: bool = False
-    """Whether it is stated how errors hang together, so that sums have intervals (`Stating`)."""
+    """Whether it is stated how errors are correlated, so that sums have intervals (`Stating`)."""
     no_joint: str = ""
     """Why it is not, where single counts have intervals; empty for the common reason."""
 

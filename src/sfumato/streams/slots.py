@@ -43,6 +43,7 @@ from sfumato.model.events import (
 )
 from sfumato.model.places import Places
 from sfumato.model.private import Private
+from sfumato.model.rounding import number_of
 from sfumato.model.source import Source
 from sfumato.model.time_grid import MICROSECONDS, TimeGrid
 from sfumato.streams.facts import StreamFacts
@@ -127,15 +128,17 @@ class Dropped:
     def internal_lines(self) -> list[str]:
         """Lines for the holder's internal log. Never publish them."""
         found: dict[str, int] = self.internal_counts()["rows_dropped"]
-        lines = [f"{number} rows dropped: {why}" for why, number in found.items() if number]
+        lines = [
+            f"{number_of(number, 'rows')} dropped: {why}" for why, number in found.items() if number
+        ]
         if self.files:
-            lines.append(f"{self.files} files gave no rows")
+            lines.append(f"{number_of(self.files, 'files')} gave no rows")
         if self.read and sum(found.values()) >= self.read:
             lines.append(
                 "WARNING: every row was dropped, all counts are noise around zero (`sfumato "
                 "inspect` shows how rows could be read)"
             )
-        return [f"{self.read:,} rows read", *lines]
+        return [f"{number_of(self.read, 'rows')} read", *lines]
 
 
 @dataclass(repr=False)

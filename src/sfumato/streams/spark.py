@@ -73,7 +73,7 @@ def foreach_batch(
     """
     home = Path(folder).absolute()
     if not home.is_dir():
-        raise InputError("this is no folder.", file=str(home), remedy="Make it first.")
+        raise InputError("this is not a folder.", file=str(home), remedy="Make it first.")
     if query is not None and not _PLAIN.fullmatch(query):
         raise UsageError(
             f"{query!r} cannot be part of a file's name.", remedy="Take letters, digits and dashes."

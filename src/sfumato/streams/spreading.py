@@ -158,7 +158,7 @@ def _squared(weights: Values | sp.csr_array) -> Values | sp.csr_array:
 
 
 def _correlation(of_sum: float, half: Values) -> float:
-    """By how much errors hang together, given the half width of their sum."""
+    """By how much errors are correlated, given the half width of their sum."""
     alone, joint = float(np.square(half).sum()), float(half.sum()) ** 2
     if joint <= alone or of_sum <= 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""`sfumato.anonymise_counts` and `sfumato.anonymise_traces`: the other door, labelled.
+"""`sfumato.anonymise_counts` and `sfumato.anonymise_traces`: syntactic protection, labelled.
 
 Design rule 9: nothing here passes the wall, is charged, or is called private. What leaves says *not
 differential privacy*, against whom it helps and what breaks it; what was measured against the truth
@@ -51,7 +51,7 @@ from sfumato.syntactic.statement import LABEL
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Anonymised:
-    """A folder that left by the other door. NOT differential privacy."""
+    """A folder of anonymised counts or records. NOT differential privacy."""
 
     folder: Path
     promise: Promise

@@ -1,6 +1,6 @@
 """`sfumato.anonymise_answers`: exact answers from events, as far as an auditor lets them go.
 
-The other door (design rule 9): nothing passes the wall, nothing is charged, and nothing is called
+Syntactic protection: nothing passes the wall, nothing is charged, and nothing is called
 private. What leaves carries *not differential privacy*, against whom it helps and what breaks it
 (`sfumato.syntactic.statement`). What must hold against everybody is asked of `sfumato.query`.
 
@@ -204,7 +204,7 @@ def anonymise_answers(
     asked = read_questions(question, frame)
     if name is AuditorName.SIMULATABLE and any(q.measure is not Measure.VISITS for q in asked):
         raise UsageError(
-            "The auditor `simulatable` answers visits alone: different people are no sum over "
+            "The auditor `simulatable` answers visits alone: different people are not a sum over "
             "places and slots.",
             remedy="Ask for visits, or choose another `auditor`.",
         )
@@ -272,7 +272,7 @@ def _rules(
 ) -> dict[str, Any]:
     """An auditor's words for the verb's."""
     if isinstance(least, bool) or not isinstance(least, int) or least < 2:
-        raise UsageError("`least` is a whole number, at least 2: one is no crowd.")
+        raise UsageError("`least` is a whole number, at least 2.")
     if margin is not None and not 0 <= margin <= 1:
         raise UsageError("`margin` is a share of all bits, from 0 to 1.")
     if name is AuditorName.SIMULATABLE:

@@ -32,7 +32,7 @@ moves is free, and when none can, all that are left are forced. Two or three pro
 with the truth, as the chapter says. Of all solutions it takes one nearest to one half in L1, so
 that bits which nothing is known about stay at one half and are called 0.
 
-Nothing here is private in the sense of `sfumato.privacy`: it is the other door.
+Nothing here is private in the sense of `sfumato.privacy`: it is syntactic protection.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def read_tree(given: object, places: Places) -> Tree:
 
     def refuse(what: str) -> InputError:
         return InputError(
-            f"the hierarchy is no tree: {what}.",
+            f"the hierarchy is not a tree: {what}.",
             file=table.label,
             remedy="Give every place and every area but one a row with what it lies in.",
         )

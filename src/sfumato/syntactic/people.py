@@ -1,7 +1,7 @@
 """Whose records are anonymised: everybody's distinct visits, and their positions on a public clock.
 
 Read as every verb reads events, once, for places and slots that are given and never looked up.
-What is held here is the holder's own and exact: the other door never claims otherwise.
+What is held here is the holder's own and exact: `anonymise` never claims otherwise.
 
 A *clock* is the grid of slots: Never Walk Alone needs a position of everybody at every instant.
 Where a slot has no record (call records have few) the position is interpolated on the straight
@@ -160,7 +160,7 @@ def enough_people(people: int, k: int) -> None:
         UsageError: k is no number of people, or there are fewer.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 2:
-        raise UsageError("`k` is a whole number, at least 2: one is no crowd.")
+        raise UsageError("`k` is a whole number, at least 2.")
     if people < k:
         raise UsageError(
             f"k = {k:,} people cannot be alike where there are fewer.",

@@ -376,7 +376,7 @@ def read_manifest(where: Path) -> dict[str, Any]:
         right = False
     if not right:
         raise InputError(
-            "this is no folder of anonymised records.",
+            "this is not a folder of anonymised records.",
             file=str(where),
             remedy="Give a folder that `sfumato anonymise` wrote.",
         )

@@ -118,7 +118,7 @@ class Statement:
             AuditorName.SIMULATABLE: "simulatable, by the questions alone",
         }[self.auditor]
         lines = [
-            f"Exact answers to counting questions, let go by an auditor ({rule}).",
+            f"Exact answers to counting questions, released by an auditor ({rule}).",
             "",
             filled(
                 f"{LABEL}. The answers are exact, nothing was added to them, and no budget bounds "

@@ -6,7 +6,7 @@ and the answer to `unique_people`). Both come from one of
 
 * `Visits`: distinct (person, place, slot) in memory, for studies, attacks and small data;
 * `Counted`: an engine's boxes, opened here. This module stands on the list of `privacy.door`
-  because what leaves by the other door is exact by its nature; it is never measured, never charged
+  because what is only anonymised is exact by its nature; it is never measured, never charged
   and never called private. A record cannot be asked for here, only counts of sets.
 """
 

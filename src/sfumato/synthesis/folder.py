@@ -57,7 +57,7 @@ _GROUP = 1 << 20
 """Rows of a group of the Parquet file."""
 
 NOT_PEOPLE = (
-    "Nobody in these files exists: every record is made up from noisy numbers. What the numbers "
+    "Nobody in these files exists: every record is generated from noisy numbers. What the numbers "
     "did not measure is invented, and single records mean nothing."
 )
 
@@ -195,7 +195,7 @@ def made_facts(
         if asked.on is None
         else MadeFrom(
             how="synth",
-            estimates="records of made-up people",
+            estimates="records of synthetic people",
             overlap=None,
             sources=[
                 source_facts(

@@ -54,11 +54,11 @@ def people_of_release(
     found = method_named(method)
     if not found.declares.on_release:
         raise UsageError(
-            f"The method {method} makes no people of a release alone.",
+            f"The method {method} cannot make people from a release alone.",
             remedy=f"Take the `method` {DEFAULT}.",
         )
     asked = _asked(release, found, folder.name if name is None else name, people, seed, parameter)
-    tell("making people up", -1.0)
+    tell("making synthetic people", -1.0)
     with write_folder(folder) as place, threadpool_limits(1):
         write_people(place, asked, {}, found.generate({}, asked.facts))
         seal(place, lambda files: _manifest(asked, files, about))
@@ -78,7 +78,7 @@ def _asked(
     sown = checked_seed(seed)
     if people is not None:
         made_people(people, None)
-    release = source_of(given, "People cannot be made of it")
+    release = source_of(given, "People cannot be made from it")
     old = release.manifest
     expected = old.public_inputs.get("expected_users")
     wanted = made_people(people, expected if isinstance(expected, int) else None)

@@ -265,7 +265,7 @@ def check_given(
     if lacking:
         raise UsageError(
             f"To measure people, {', '.join(lacking)} must be given.",
-            remedy="Or give `release`, to make people of it alone.",
+            remedy="Or give `release`, to make people from it alone.",
         )
 
 
@@ -297,7 +297,7 @@ def publish_people(
             noisy = asked.method.measure(source, wall, asked.facts)
             if wall.tainted:
                 raise SfumatoError("Noise from a test seed is never published.")
-            tell("making people up", -1.0)
+            tell("making synthetic people", -1.0)
             write_people(folder, asked, noisy, asked.method.generate(noisy, asked.facts))
         seal(folder, lambda files: synthetic_manifest(asked, reservation, noisy, files))
 

@@ -111,12 +111,12 @@ def made_people(people: int | None, expected: int | None) -> int:
     wanted = expected if people is None else people
     if wanted is None:
         raise UsageError(
-            "Nobody says how many people to make up.",
+            "The number of people to make is missing.",
             remedy="Give `expected_users` from public knowledge, or `people`.",
         )
     if isinstance(wanted, bool) or not isinstance(wanted, int) or not 1 <= wanted <= MOST_MADE:
         raise UsageError(
-            f"Between 1 and {MOST_MADE:,} people are made up.", remedy="Give `people=200000`."
+            f"Between 1 and {MOST_MADE:,} people are generated.", remedy="Give `people=200000`."
         )
     return wanted
 
@@ -137,7 +137,7 @@ def whole_days(grid: TimeGrid) -> None:
     first, last = grid.period
     if last - first < _DAY_US * 23 // 24:  # where clocks change, a day has 23 hours
         raise UsageError(
-            "People are made up for a day at least.", remedy="Give a later `end`; a week is best."
+            "Synthetic people live a day at least.", remedy="Give a later `end`; a week is best."
         )
     if grid.fold is not None:
         raise UsageError(
@@ -222,7 +222,7 @@ def table_to_match(
     found = vouched(as_release(on), "People cannot be matched to it")
     if found.manifest.privacy.unit != str(unit):
         raise InputError(
-            f"it protects {found.manifest.privacy.unit}, people are made up for {unit}: one "
+            f"it protects {found.manifest.privacy.unit}, people are generated for {unit}: one "
             "statement about both would be wrong for one of them.",
             file=str(found.folder),
             remedy=f"Match people to a release of the unit {unit}.",

@@ -72,7 +72,7 @@ class Weeks:
         lives = self._lives(facts, table)
         spent = sum(one.cells for one in table)
         lines = (
-            f"{facts.people:,} made-up people, from {spent + lives.cells:,} noisy numbers.",
+            f"{facts.people:,} synthetic people, from {spent + lives.cells:,} noisy numbers.",
             f"How persons live: standard deviation {lives.sd:.3g} of a person.",
         )
         bound = (

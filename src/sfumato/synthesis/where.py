@@ -98,8 +98,8 @@ class Where:
             PlannedMeasurement(LIVES, event, question.cells, sd, sums=True),
         )
         lines = (
-            f"{facts.people:,} made-up people; {PARTS} median distances, and tables with standard "
-            f"deviation {sd:.3g} of a person.",
+            f"{facts.people:,} synthetic people; {PARTS} median distances, and tables with "
+            f"standard deviation {sd:.3g} of a person.",
         )
         bound = "Each person counts once in each table of lives; all together have norm 1."
         return Plan(self.name, measured, sd, lines, bound)

@@ -330,7 +330,7 @@ def sanitise_request(
         how, policy = Kind(kind), Outside(outside)
     except ValueError as error:
         raise UsageError(
-            f"A word is not known: {error}.",
+            f"Unknown value: {error}.",
             remedy=f"Kinds: {', '.join(Kind)}; outside: {', '.join(Outside)}.",
         ) from None
     first, last = day_of(start), day_of(end)

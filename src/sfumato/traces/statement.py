@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 
 from sfumato import __version__
+from sfumato.model.rounding import number_of
 from sfumato.model.traces import MICROSECONDS
 from sfumato.privacy.events import MetricEvent, PrivacyEvent, event_to_json
 from sfumato.privacy.ledger import Reservation
@@ -129,7 +130,7 @@ def traces_statement(asked: SanitiseRequest, manifest: Manifest) -> str:
         "",
         f"Mean distance between a place and its report: {asked.expected_noise_m:.0f} m.",
         f"At most {asked.reports:,} reports for each person. {_promise(asked)}",
-        f"Everything about these people's locations so far: {total.releases} release(s).",
+        f"About these people's locations so far: {number_of(total.releases, 'releases')}.",
         "",
         per_unit_words(manifest),
         "",

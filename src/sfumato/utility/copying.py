@@ -46,7 +46,7 @@ _OUTLYING = 0.05
 _Z = 1.959963984540054
 """Of a 95 % interval."""
 NEVER_A_GATE = (
-    "These checks are no gate. Whether they pass depends on private records: to make the data "
+    "These checks are not a gate. Whether they pass depends on private records: to make the data "
     "again until they do is a release that nobody charged. The guarantee is the statement's; a "
     "low figure here only says that these attacks failed."
 )

@@ -62,8 +62,8 @@ def test_every_folder_is_asked_and_results_are_internal(home: Path) -> None:
     assert json.loads(ran.stdout) == {"internal": found}
     asked = {(row["release"], row["adversary"]) for row in found["answered"]}
     for name in ("one", "two", "km"):
-        assert {(name, "knows everybody else"), (name, "knows 3 points")} <= asked
-    assert {("exact counts", "knows everybody else"), ("counts", "knows everybody else")} <= asked
+        assert {(name, "knows all others"), (name, "knows 3 points")} <= asked
+    assert {("exact counts", "knows all others"), ("counts", "knows all others")} <= asked
     exact = next(row for row in found["answered"] if row["release"] == "exact counts")
     assert exact["found"]["value"] == 1.0
     assert [row["points"] for row in found["unicity"]["as recorded"]] == [1, 2, 3, 4, 5, 6]

@@ -65,7 +65,7 @@ def test_averaging_ends_with_the_budget() -> None:
 def test_one_question_of_who_knows_everybody_else_stays_at_its_bound() -> None:
     """The strongest attack there is: with Laplace noise it reaches the bound."""
     desk = ledgered_desks(1.0, 1e-6)[1]
-    only = type(desk)(desk.name, desk.make, ("knows everybody else",), bound=desk.bound)
+    only = type(desk)(desk.name, desk.make, ("knows all others",), bound=desk.bound)
     (score,) = play(Game(people=12, draws=2, seed=2, repeats=2), [only])
     assert (score.guesses, score.refused) == (16, 0)
     assert score.bound == most_right(1.0)
@@ -87,7 +87,7 @@ def test_every_attack_on_the_desk_itself_stays_below_its_bound() -> None:
 def test_a_desk_that_takes_too_little_noise_is_seen() -> None:
     """The same game against a cap of 12 that is called 1."""
     desk = ledgered_desks(12.0, 1e-6)[1]
-    faulty = type(desk)(desk.name, desk.make, ("knows everybody else",), bound=most_right(1.0))
+    faulty = type(desk)(desk.name, desk.make, ("knows all others",), bound=most_right(1.0))
     (score,) = play(Game(people=12, draws=10, seed=2, repeats=2), [faulty])
     assert not holds(score)
 

@@ -1,4 +1,4 @@
-"""The baseline that knows everybody else, where the right answer is known."""
+"""The baseline that knows all others, where the right answer is known."""
 
 from __future__ import annotations
 

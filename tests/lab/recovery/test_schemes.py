@@ -29,7 +29,7 @@ def town() -> Attacked:
 
 def test_bayes_at_epsilon_one_leaves_no_more_than_chance(town: Attacked) -> None:
     found, unprotected = town.accuracy("bayes", 1.0, range(3)), town.unprotected(seeds=1)[0]
-    assert found.above <= LINE, "points above what knows everybody else"
+    assert found.above <= LINE, "points above what knows all others"
     assert unprotected.above > 10
 
 

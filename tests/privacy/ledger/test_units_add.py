@@ -158,7 +158,7 @@ def test_what_cannot_be_counted_is_said(ledger: Ledger) -> None:
 def test_a_day_of_another_clock_counts_for_every_day_it_meets(ledger: Ledger) -> None:
     ledger.add_dataset("city", Cap(epsilon=4.5, delta=0), Unit.parse("user-day"))
     charge(ledger, "utc", UTC_DAY, 1.0, (0, 7))
-    with pytest.raises(BudgetRefused, match=r"borne epsilon 4 .* unit user-day@Asia/Tokyo"):
+    with pytest.raises(BudgetRefused, match=r"come to epsilon 4 .* unit user-day@Asia/Tokyo"):
         charge(ledger, "tokyo", Unit.parse("user-day@Asia/Tokyo"), 1.0, (0, 7))
     charge(ledger, "london", Unit.parse("user-day@Etc/UTC"), 1.0, (0, 7))
 

@@ -1,1 +1,1 @@
-"""What an adversary makes of releases by the other door. Every result is internal to the holder."""
+"""What an adversary makes of anonymised releases. Every result is internal to the holder."""

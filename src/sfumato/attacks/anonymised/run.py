@@ -1,4 +1,4 @@
-"""`sfumato attack anonymised`: what breaks releases of the other door, on the holder's own people.
+"""`sfumato attack anonymised`: what breaks anonymised releases, on the holder's own people.
 
 The records themselves come first, under pseudonyms: how many points single a person out, and the
 most visited places. Then tables, exact and suppressed, with what their sums give away. Then every
@@ -70,7 +70,7 @@ from sfumato.syntactic.published import (
 )
 
 EXACT = "exact counts"
-EVERYBODY, POINTS = "knows everybody else", "knows {} points"
+EVERYBODY, POINTS = "knows all others", "knows {} points"
 POINTS_OF_CURVE = (1, 2, 3, 4, 5, 6)
 TOP = (1, 2, 3)
 COARSER: Mapping[str, tuple[int, int]] = {

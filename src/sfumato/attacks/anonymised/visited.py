@@ -13,7 +13,7 @@ be a little below zero.
 
 **Adversaries.**
 
-* `from_table`: *knows everybody else.* Has all records but the target's, and compares the
+* `from_table`: *knows all others.* Has all records but the target's, and compares the
   published count of (L, t) with what the others make. This is the adversary that differential
   privacy speaks of, and it reads any release that gives a density.
 * `from_answers`: the same one, with answers about ranges instead of a table.
@@ -243,7 +243,7 @@ def from_table(
     inside: bool = True,
     least: int | None = None,
 ) -> Floats:
-    """Knows everybody else: the published count less theirs, in units of what is usual there.
+    """Knows all others: the published count less theirs, in units of what is usual there.
 
     `table` is place x slot with NaN where nothing is published; `held` are the people who were
     counted; `inside`: whether the targets are among them. Where a table leaves out what is below
@@ -279,7 +279,7 @@ def from_answers(
     clip: int | None = None,
     inside: bool = True,
 ) -> Floats:
-    """Knows everybody else, and has answers about ranges (NaN: refused).
+    """Knows all others, and has answers about ranges (NaN: refused).
 
     Each answer less the others' visits says how often the target was in the range. Exact answers
     (`sd` 0): a range without a visit rules the pair out, otherwise the smallest range decides.

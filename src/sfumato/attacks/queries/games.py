@@ -117,7 +117,7 @@ def most_right(epsilon: float, delta: float = 0.0) -> float:
 
 
 EVERYBODY = ("minimax", "least squares", "Hadamard")
-EXACT = (*EVERYBODY, "inclusion and exclusion", "knows everybody else", "searched")
+EXACT = (*EVERYBODY, "inclusion and exclusion", "knows all others", "searched")
 ALL = (*EXACT, "repeated", "paraphrased")
 
 
@@ -212,7 +212,7 @@ class Game:
             "least squares": 4 * self.people,
             "Hadamard": next_power(self.people),
             "inclusion and exclusion": 7,
-            "knows everybody else": 1,
+            "knows all others": 1,
             "searched": SEARCHED_QUESTIONS,
             "repeated": 2,
             "paraphrased": 2 * self.repeats,
@@ -291,7 +291,7 @@ def _in_town(
         found = dinur_nissim(answerer, town, rng, solver="least-squares", variance=variance)
     elif attack == "Hadamard":
         found = dwork_yekhanin(answerer, town)
-    elif attack == "knows everybody else":
+    elif attack == "knows all others":
         found = knows_others(answerer, town, bits, person)
     else:
         paraphrase = attack == "paraphrased"

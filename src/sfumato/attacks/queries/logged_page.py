@@ -98,7 +98,7 @@ def read_log(path: str | os.PathLike[str]) -> Log:
     except OSError as error:
         raise InputError(f"it cannot be read: {error.strerror}.", file=file.name) from None
     except ValueError:
-        raise InputError("it is no text in UTF-8.", file=file.name, remedy=_FORM) from None
+        raise InputError("it is not UTF-8 text.", file=file.name, remedy=_FORM) from None
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -106,7 +106,7 @@ def read_log(path: str | os.PathLike[str]) -> Log:
             _take(json.loads(line), found)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise InputError(
-                f"line {number} is no question with its answer.", file=file.name, remedy=_FORM
+                f"line {number} is not a question with its answer.", file=file.name, remedy=_FORM
             ) from None
     if not found.answers:
         raise InputError("there is no question in it.", file=file.name, remedy=_FORM)

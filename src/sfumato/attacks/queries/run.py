@@ -36,7 +36,7 @@ MEANS = {
     "Hadamard": "one question a person, chosen by Hadamard's matrix (Dwork & Yekhanin 2008)",
     "inclusion and exclusion": "John and the hospital: seven questions about places that many "
     "people visit, from which a number of people in three places at once is added up",
-    "knows everybody else": "one question about everybody, by somebody who knows all other bits",
+    "knows all others": "one question about everybody, by somebody who knows all other bits",
     "searched": "six questions that a search found on made-up desks of the same kind",
     "repeated": "two questions, with and without a person, asked again and again",
     "paraphrased": "the same two, each time with other empty zones named beside them",
@@ -195,14 +195,14 @@ def page(found: QueriesAttacked, picture: bytes | None = None) -> str:
         else f"{len(broken)} scores pass what is promised: the desk is at fault."
     )
     parts = [
-        head("attacks on answers", "Guesses about made-up people, held against the truth"),
+        head("attacks on answers", "Guesses about made-up people, compared with the truth"),
         "<h1>Attacks on answers to counting questions</h1>",
         f"<p>A made-up town of {found.people:,} people, one known person a zone; "
         f"{found.draws} draws of everybody's bits. Guessing is right half the time. {verdict}</p>",
         embedded(picture, "right guesses by desk and attack"),
         "<p>Answers that are exact, or whose noise is free, give bits away: a threshold asks for "
-        "larger sets, and larger sets are no hindrance. Noise that is fixed by the question is "
-        "worn down by other words for it. What holds is a budget that every different question "
+        "larger sets, and larger sets hinder nobody. Noise that is fixed by the question is "
+        "averaged out by other words for it. What holds is a budget that every different question "
         "uses up.</p>",
         "<p>A figure near one half means that <em>this</em> attack failed. What holds against all "
         "of them is the column <em>at most</em>, and it follows from the noise, not from this "

@@ -310,7 +310,7 @@ def score_baselines(
 
 
 def others(people: People, rng: np.random.Generator) -> tuple[Scores, NDArray[np.float64]]:
-    """The baseline that knows everybody else, and its accuracy by slot."""
+    """The baseline that knows all others, and its accuracy by slot."""
     truth, ground = people.cells, people.ground
     if len(truth) < 2:
         return dict.fromkeys(("greedy", "error_m"), float("nan")), np.full(truth.shape[1], np.nan)

@@ -58,7 +58,7 @@ class Outcome:
     baselines: Mapping[str, Mapping[str, float]]
     by_slot: NDArray[np.float64]
     others: NDArray[np.float64]
-    """By slot, greedy accuracy of the baseline that knows everybody else."""
+    """By slot, greedy accuracy of the baseline that knows all others."""
     uniqueness: NDArray[np.float64]
     identified: Identified | None
     gap: float

@@ -72,7 +72,7 @@ def draw(results: dict[str, Any]) -> bytes:
     for name, (colour, style) in _LINES.items():
         x, y = results["shown"][name]
         track.plot(x, y, style, marker="o", ms=2.5, lw=1, color=colour, label=name)
-    track.set(xlabel="metres east", ylabel="metres north", title="One person, drawn by lot")
+    track.set(xlabel="metres east", ylabel="metres north", title="One person, drawn at random")
     track.set_aspect("equal", adjustable="datalim")
     track.legend(frameon=False, fontsize=8)
     held = results["position_error_m"]

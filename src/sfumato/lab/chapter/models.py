@@ -4,7 +4,7 @@
   "East US" are both held against Definitions 1 and 2, and against the map of cities and coasts.
 * *John* (section 2.2): 40 people like him, 38 of whom visited the hospital. What is concluded
   about him with his record in the data, and without it; by who looks at people like him, and by
-  who knows everybody else.
+  who knows all others.
 * *Composition* (section 2.2, after Ganta, Kasiviswanathan & Smith 2008): two releases of as many
   people, k-anonymous each, half of the people in both, clustered independently.
 * *52 weeks* (section 5): k epsilon by Theorem 1, against the root of k.
@@ -142,12 +142,12 @@ def johns(epsilons: Sequence[float], draws: int, seed: int) -> list[John]:
         noise = np.zeros((2, draws))
         if epsilon is not None:  # one person changes either count by one: two counts, half each
             noise = rng.laplace(0, 2 / epsilon, (2, draws))
-        told: dict[str, list[float]] = {"people like him": [], "knows everybody else": []}
+        told: dict[str, list[float]] = {"people like him": [], "knows all others": []}
         for like, went in ((40, WENT + 1), (40, WENT), (39, WENT)):
             noisy = like + noise[0], went + noise[1]
             rate = noisy[1] / np.maximum(noisy[0], 1.0)
             told["people like him"].append(float((rate >= 0.9).mean()))
-            told["knows everybody else"].append(float((noisy[1] - WENT >= 0.5).mean()))
+            told["knows all others"].append(float((noisy[1] - WENT >= 0.5).mean()))
         found += [John(release, epsilon, who, *shares) for who, shares in told.items()]
     return found
 
@@ -177,11 +177,11 @@ def john_section(rows: Sequence[John]) -> Section:
         [
             "Of 39 people like John 37 visited the hospital. The share of draws in which the "
             "adversary concludes that John did: from people like him (a noisy rate of .9 or "
-            "more), and by who knows everybody else (more than the others make).",
+            "more), and by the adversary who knows all others (more than the others make).",
             Grid("What is concluded about him", head, body),
             "Who looks at people like him concludes the same whatever his record says, and also "
             "without it: that is what the data tell about hospitals and trades, and no privacy "
-            "model takes it back. Who knows everybody else is certain from exact counts, and "
+            "model takes it back. Who knows all others is certain from exact counts, and "
             "only if John took part. With noise the same adversary's conclusions differ by no "
             "more than e^ε between any two columns one record apart (the first two are two "
             "records apart: e^2ε).",

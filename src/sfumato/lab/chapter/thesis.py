@@ -57,6 +57,7 @@ from sfumato.lab.queries.errors import (
 )
 from sfumato.lab.queries.ground import LEAST
 from sfumato.model.compiled import compiled
+from sfumato.model.rounding import number_of
 from sfumato.queries.pricing import HALF_WIDTH
 from sfumato.queries.question import Question
 from sfumato.syntactic.auditor import Auditor, Rule
@@ -71,7 +72,7 @@ from sfumato.synthesis.method import SynthFacts
 from sfumato.synthesis.method import settings_of as synthesis_settings
 from sfumato.synthesis.registry import method_named
 
-EVERYBODY, POINTS = "knows everybody else", "knows 4 points"
+EVERYBODY, POINTS = "knows all others", "knows 4 points"
 K, TUBE_M, M = 5, 2_000.0, 2
 """Of suppression, Never Walk Alone (the chapter's tube) and k^m."""
 AUDIT_LEAST, AUDIT_MOST = 20, 80
@@ -83,7 +84,7 @@ ANSWERS, RECORDS, DENSITY = "1 answers", "2 records", "3 density"
 THRESHOLD, AUDITED = f"exact, {K} people or more", "audited, exact"
 NWA, KM, KM_LOCAL = f"Never Walk Alone, k {K}", f"k^m, k {K}, m {M}", f"k^m in parts, k {K}, m {M}"
 K_ANONYMOUS = f"k-anonymity by generalisation, k {K}"
-SYNTHETIC, DP_WHERE = "made-up people (`weeks`)", "made-up people (DP-WHERE)"
+SYNTHETIC, DP_WHERE = "synthetic people (`weeks`)", "synthetic people (DP-WHERE)"
 INDEPENDENT, TOGETHER = "perturbed one by one", "perturbed as a batch"
 SUPPRESSED, PARIS, BAYES = f"suppression below {K}", "paris", "bayes"
 Score = tuple[str, Callable[[Questions, Visited, bool], Floats]]
@@ -115,7 +116,7 @@ class Stand:
         return np.asarray(self.town.inside.counts().sum(axis=0), np.float64)
 
     def by_table(self, table: Floats, least: int | None = None) -> Score:
-        """Who knows everybody else reads a density."""
+        """Who knows all others reads a density."""
         held = self.town.inside
         return EVERYBODY, lambda asked, _, inside: from_table(
             table, held, asked, inside=inside, least=least
@@ -222,7 +223,7 @@ def _of_answers(
 
 
 def records(stand: Stand, method: str, **settings: object) -> Published:
-    """Records by a method of the other door, read as anybody could."""
+    """Records by a syntactic method, read as anybody could."""
     town = stand.town
     plane, _ = plane_of(town.places)
     task = Task(
@@ -248,7 +249,8 @@ def records(stand: Stand, method: str, **settings: object) -> Published:
         score = partial(from_items, made.table, town.inside.places)
         size = np.diff(made.table.areas.offsets)[made.table.area]
         hours = made.table.last - made.table.first + 1
-        remark += f", an item covers {np.median(size):.0f} places and {np.median(hours):.0f} h"
+        covers = number_of(round(float(np.median(size))), "places")
+        remark += f", an item covers {covers} and {np.median(hours):.0f} h"
     table = stand.scaled(table)
     scores: list[Score] = [(POINTS, lambda asked, *_: score(asked)), stand.by_table(table)]
     return Published(stand.sums(table), scores, remark)
@@ -280,7 +282,7 @@ def synthetic(stand: Stand, method: str, setting: Setting) -> Published:
     table = density_of_items(made, *town.ground.shape)
     fit = partial(from_items, made, places)
     scores: list[Score] = [(POINTS, lambda asked, *_: fit(asked)), stand.by_table(table)]
-    return Published(stand.sums(table), scores, f"{facts.people:,} made-up people")
+    return Published(stand.sums(table), scores, f"{facts.people:,} synthetic people")
 
 
 def suppressed(stand: Stand) -> Published:

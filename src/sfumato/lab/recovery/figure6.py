@@ -80,7 +80,7 @@ def publish_printed(
 
 
 LINE = 3.0
-"""Points above the baseline that knows everybody else which a protected table may reach."""
+"""Points above the baseline that knows all others which a protected table may reach."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Protected:
     spread: float
     """Standard deviation over runs."""
     above: float
-    """Points above the baseline that knows everybody else, run by run."""
+    """Points above the baseline that knows all others, run by run."""
     above_spread: float
     random: float
     stay: float

@@ -95,7 +95,7 @@ def _taxis(found: Mapping[str, Mapping[Any, Sequence[Found]]]) -> list[str]:
 
 
 def _protected(rows: Sequence[Found]) -> list[str]:
-    head = ["scheme", "ε", "greedy", "± (runs)", "knows everybody else", "points above", "±"]
+    head = ["scheme", "ε", "greedy", "± (runs)", "knows all others", "points above", "±"]
     head += ["census", "halves", "knows the map", "random", "stays", "learned", "chance"]
     keys = ("census", "halves", "map", "random", "stay", "learned", "chance")
     body = [

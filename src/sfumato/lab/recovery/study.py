@@ -15,7 +15,7 @@ The adversary knows how many people there are and scales every slot to that numb
 table shows, for those who take part and for those who do not: the comparison must not turn on a
 total that a fold makes smaller.
 
-This stands beside the baseline that knows everybody else and does not replace it: it explains how
+This stands beside the baseline that knows all others and does not replace it: it explains how
 much of an accuracy is the scheme telling the map well.
 """
 

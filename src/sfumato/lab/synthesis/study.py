@@ -182,7 +182,7 @@ def trips_part(settings: Settings, out: Path, tell: Tell) -> Section:
     _keep(out, "trips", [asdict(row) for row in rows])
     blocks: list[str | Grid | Picture] = [
         f"Unit: a trip; (ε, {DELTA:g}) in each; mean of {settings.draws} draws of noise and trips. "
-        f"Judged on {JUDGED:,} true trips at most and as many made-up ones; grounds and the rule "
+        f"Judged on {JUDGED:,} true trips at most and as many synthetic ones; grounds and the rule "
         "of cutting are in `sfumato.lab.synthesis.ground`. Divergences in bits; F1, τ and NDCG: "
         "more is better; CPU-seconds include the judge."
     ]
@@ -243,7 +243,7 @@ def copying_part(settings: Settings, out: Path, tell: Tell) -> Section:
     _keep(out, "copying", numbers)
     head = ["ground", "method", "ε", "nearer to members", "membership", "outliers", "bound"]
     words = (
-        "Members went in, as many trips like them were held back. 0.5 of the made-up trips lie "
+        "Members went in, as many trips like them were held back. 0.5 of the synthetic trips lie "
         "nearer to members where nothing is copied; advantages with 95 % intervals stand beside "
         "what the claim allows."
     )

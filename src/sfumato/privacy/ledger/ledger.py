@@ -365,7 +365,7 @@ def _same_release(known: Charge, claim: Claim) -> None:
         raise ReservationRefused(
             f"The release {claim.name!r} of {claim.dataset!r} is published already, and this is "
             f"another one (changed: {', '.join(changed)}).",
-            remedy="Give it a `name` of its own: it is a new release and costs anew.",
+            remedy="Give it a `name` of its own: it is a new release and is charged again.",
         )
     raise ReservationRefused(
         f"The release {claim.name!r} of {claim.dataset!r} was begun with other settings or other "

@@ -426,7 +426,7 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
         remedy = "Nothing worth having is left: no epsilon fits any more."
     times = "" if limit.n == 1 else f" (it is charged for {claim.unit} and counts {limit.n} times)"
     kind = claim.config.get("kind", "release")  # or question, batch, session
-    whose, what = f"The people of {claim.dataset!r} have borne", "cap"
+    whose, what = f"Releases about {claim.dataset!r} come to", "cap"
     if limit.analyst is not None:
         whose, what = f"For {limit.analyst!r} the people of {claim.dataset!r} have", "allowance"
         whose += " borne"

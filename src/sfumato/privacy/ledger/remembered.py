@@ -30,6 +30,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, insert, select, update
 
 from sfumato.errors import LedgerBroken, LedgerError
+from sfumato.model.rounding import number_of
 from sfumato.privacy.ledger import chain, checkpoint, records
 from sfumato.privacy.ledger import database as tables
 from sfumato.privacy.ledger.chain import START, Entry, Head, Keyring, canonical
@@ -347,7 +348,7 @@ def _require_note(noted: Head | None, length: int, keyring: Keyring) -> None:
     if not introduced(noted, length, keyring):
         raise LedgerBroken(
             f"There is no note of this ledger's head beside {keyring.path}, and the ledger has "
-            f"{length} rows: an older copy of it could not be told from it.",
+            f"{number_of(length, 'rows')}: an older copy of it could not be told from it.",
             remedy="Put the file back from a copy. On a machine that is new to this ledger, or if "
             "the file is lost for good, compare the ledger with the newest manifests (sfumato "
             "ledger verify, with their folders) and then accept it with sfumato ledger trust.",

@@ -21,6 +21,7 @@ from typing import Any
 
 from sfumato.errors import UsageError
 from sfumato.model.counts import WEIGHT_UNITS
+from sfumato.model.rounding import number_of
 from sfumato.privacy.calibration import gaussian_sigma2_for
 from sfumato.privacy.events import GaussianEvent, PrivacyEvent, Unit, UnitKind
 from sfumato.privacy.exact import rounded_up
@@ -394,8 +395,9 @@ def _check_manifest(
         return
     if not chain.is_prefix(head, rows):
         findings.append(
-            f"{path}: it was made when the ledger had {head.length} rows, and the ledger does not "
-            f"begin with them (it has {len(rows)}): rows were cut off or replaced"
+            f"{path}: it was made when the ledger had {number_of(head.length, 'rows')}, and "
+            f"the ledger does not begin with them (it has {len(rows)}): rows were cut off or "
+            "replaced"
         )
         return
     if book is None:

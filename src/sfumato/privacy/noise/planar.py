@@ -133,7 +133,7 @@ def strength(
     """What `expected_noise`, or `radius` with `level`, ask for."""
     if (expected_noise is None) == (radius is None and level is None):
         raise UsageError(
-            "How strong the noise is must be said once.",
+            "The strength of the noise must be given, once.",
             remedy="Give `expected_noise='100m'`, or `radius='200m', level='ln4'`.",
         )
     if expected_noise is not None:

@@ -243,7 +243,7 @@ class FanSpatial:
         """Of a leaf's sum in each slot, and of the tree's histogram."""
         if facts.grid_columns is None and facts.adjacent is None:
             raise UsageError(
-                f"{self.name} joins neighbours, and these places are no full rectangular grid.",
+                f"{self.name} joins neighbours, and these places are not a full rectangular grid.",
                 remedy="Give a `grid`, or say with `adjacency` which places lie side by side.",
             )
         if facts.roads is not None:

@@ -54,7 +54,7 @@ def box_of(facts: SynthFacts) -> Box:
     """The public region, which every method for trips needs."""
     if facts.box is None:
         raise UsageError(
-            "Trips are made up in a public region.",
+            "Synthetic trips need a public region.",
             remedy="Give `region`: west,south,east,north in degrees.",
         )
     return facts.box
