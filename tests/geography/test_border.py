@@ -41,7 +41,7 @@ def test_a_border_is_said_in_words(said: str | float, text: str) -> None:
 
 @pytest.mark.parametrize("said", ["", "far", "-1", "-5m", "500", "1e9", "300km", -1, float("nan")])
 def test_what_is_no_border_is_refused(said: str | float) -> None:
-    with pytest.raises(UsageError, match="is no border"):
+    with pytest.raises(UsageError, match="is not a border"):
         Border.parse(said)
 
 

@@ -234,7 +234,7 @@ def test_towers_are_points_and_large_tables_are_compressed(
 
 
 def test_what_is_refused(few: door.Release, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no licence that sfumato knows"):
+    with pytest.raises(UsageError, match="not a licence that sfumato knows"):
         door.export(few, tmp_path / "x", to="package", licence="free")
     with pytest.raises(UsageError, match="address that answers"):
         door.export(few, tmp_path / "x", to="package", contact="the office")
@@ -243,9 +243,9 @@ def test_what_is_refused(few: door.Release, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no place for title"):
         door.export(few, tmp_path / "x", to="flowkit", title="x")
     plain = three_zones(tmp_path / "plain")
-    with pytest.raises(UsageError, match="Nobody says the publisher"):
+    with pytest.raises(UsageError, match="The publisher is missing"):
         door.export(plain, tmp_path / "x", to="package")
-    with pytest.raises(UsageError, match="no form of the text table"):
+    with pytest.raises(UsageError, match="not a form of the text table"):
         three_zones(tmp_path / "other", csv="zip")
     (plain.folder / "density.csv").write_text("prettier")
     with pytest.raises(InputError, match="not as it was published"):

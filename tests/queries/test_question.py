@@ -155,7 +155,7 @@ def test_no_question_opens_a_file(tmp_path: Any) -> None:
         ({"zones": ["Q" * 4000]}, "no place has"),
         ({"from": "2007-09-09"}, "start lies outside of the period"),
         ({"to": "2007-09-10T00:30"}, "does not fall on a slot"),
-        ({"from": "0001-01-01"}, "no date or time|outside of the period"),
+        ({"from": "0001-01-01"}, "neither a date nor a time|outside of the period"),
         ({"from": 5}, "as text"),
         ({"from": "2007-09-12", "to": "2007-09-12"}, "not after"),
         ({"hours": "8-10-12"}, "hours are not understood"),

@@ -101,7 +101,7 @@ def test_a_tree_grows_along_a_graph() -> None:
 
 def test_places_that_are_no_grid_need_a_graph(facts: Facts) -> None:
     known = facts("user-day", days=2, per_day=6, cells=6, people=60, columns=None)
-    with pytest.raises(UsageError, match="no full rectangular grid") as refused:
+    with pytest.raises(UsageError, match="not a full rectangular grid") as refused:
         stream_scheme("fan-spatial").plan(known)
     assert "`adjacency`" in str(refused.value.remedy)
     joined = replace(known, adjacent=np.array([[0, 1], [1, 2], [3, 4]]))

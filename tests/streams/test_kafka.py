@@ -374,9 +374,9 @@ def test_settings_come_from_a_file_and_are_never_shown(
 def test_a_topics_clock_is_the_machines_or_the_brokers(
     clock: str, tmp_path: Path, counted: Counted
 ) -> None:
-    with pytest.raises(UsageError, match="no clock of these events"):
+    with pytest.raises(UsageError, match="not a clock of these events"):
         counted.publish("kafka://h/t", tmp_path, clock=clock)
-    with pytest.raises(UsageError, match="no clock of these events"):
+    with pytest.raises(UsageError, match="not a clock of these events"):
         counted.publish(tmp_path, tmp_path, clock="broker", follow=True)
 
 

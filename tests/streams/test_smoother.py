@@ -266,7 +266,7 @@ def test_sums_of_a_week_have_intervals_that_hold() -> None:
     size = np.einsum("qs,qs->q", places @ values, times)
     assert np.median((high - low) / 2 / size) < 0.4, "and they say something"
     alone = np.sqrt(factors.chance_of(places, times))
-    assert np.median((high - low) / 2 / 1.645 / alone) > 1.2, "errors hang together"
+    assert np.median((high - low) / 2 / 1.645 / alone) > 1.2, "errors are correlated"
 
 
 def test_where_sums_have_none_public_facts_say_why() -> None:

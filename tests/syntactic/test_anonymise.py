@@ -260,7 +260,7 @@ def test_an_altered_folder_is_refused(home: Path, tmp_path: Path) -> None:
     (tmp_path / "out" / "README.txt").write_text("differentially private")
     with pytest.raises(InputError, match="altered"):
         read_anonymised(tmp_path / "out")
-    with pytest.raises(InputError, match="no folder of anonymised"):
+    with pytest.raises(InputError, match="not a folder of anonymised"):
         read_anonymised(tmp_path)
 
 

@@ -73,7 +73,7 @@ def test_people_are_judged_and_copies_are_found(tmp_path: Path) -> None:
     assert same["membership_advantage_low"] > same["membership_bound"]
     assert other["membership_advantage"] < 0  # whoever was held back is copied here
     assert other["home_work_cpc"] < 1
-    assert "no gate" in found.remarks[0]
+    assert "not a gate" in found.remarks[0]
     page, summary = tmp_path / "internal" / PAGE, tmp_path / "internal" / SUMMARY
     assert stat.S_IMODE(page.stat().st_mode) == stat.S_IMODE(summary.stat().st_mode) == 0o600
     assert "INTERNAL" in page.read_text()

@@ -339,7 +339,7 @@ def test_one_call_in_python_does_what_the_command_does(
     ("wrong", "words"),
     [
         ({"expected_noise": None}, "`expected_noise='100m'`"),
-        ({"radius": "200m"}, "said once"),
+        ({"radius": "200m"}, "must be given, once"),
         ({"kind": "clock"}, "`window`"),
         ({"kind": "predictive"}, "`threshold`"),
         ({"kind": "gaussian"}, "`radius`, `epsilon`, `delta`, `region` and `most_reports`"),

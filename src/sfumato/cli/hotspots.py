@@ -9,6 +9,7 @@ import typer
 
 from sfumato.cli.options import DATA, OUTPUT, PLACES, AsJson, Quiet, called, own, shared
 from sfumato.cli.telling import Working, print_json
+from sfumato.model.rounding import percent
 
 TracesFolder = Annotated[Path, typer.Argument(help="Folder that `sfumato sanitise` made.")]
 
@@ -50,9 +51,8 @@ def hotspots(
     elif not quiet:
         typer.echo("rank  latitude   longitude    share  reports")
         for one in found.cells:
-            typer.echo(
-                f"{one.rank:4d}  {one.lat:9.5f} {one.lon:11.5f}  {one.share:7.2%} {one.reports:8,}"
-            )
+            where = f"{one.lat:9.5f} {one.lon:11.5f}"
+            typer.echo(f"{one.rank:4d}  {where}  {percent(one.share, 2):>7} {one.reports:8,}")
         for note in found.notes:
             typer.echo(note)
         if out is not None:

@@ -103,7 +103,7 @@ def init(
     else:
         found.add_dataset(dataset, cap, of)
     how = (
-        "over everybody's whole life"
+        "over all releases, for ever"
         if of.kind in (UnitKind.USER_PERIOD, UnitKind.POINT)
         else "whatever was charged for other units included"
     )

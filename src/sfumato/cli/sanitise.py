@@ -28,6 +28,7 @@ from sfumato.cli.options import (
     shared,
 )
 from sfumato.cli.telling import Working, print_json, tell
+from sfumato.model.rounding import number_of
 
 if TYPE_CHECKING:
     from sfumato.model.traces import Found
@@ -137,6 +138,8 @@ def sanitise(
         --expected-noise 100m --most-reports 200 --dataset cabs --out out/cabs
     """
     options = dict(locals())
+    from pyarrow.parquet import read_metadata
+
     from sfumato.traces.publish import sanitise as publish
     from sfumato.traces.request import sanitise_request
 
@@ -156,7 +159,9 @@ def sanitise(
     if as_json:
         print_json(_summary(made), {"withheld": made.withheld, "notes": notes})
     elif not quiet:
-        tell([f"{made.withheld:,} fixes were left out by the public bounds."])
+        tell([f"{number_of(made.withheld, 'fixes')} left out by the public bounds."])
+        if not read_metadata(made.folder / "traces.parquet").num_rows:
+            tell(["WARNING: no fix is left, the table is empty. Is it the records' period?"])
         _tell(made)
 
 

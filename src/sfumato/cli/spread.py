@@ -10,6 +10,7 @@ import typer
 from sfumato.cli.hotspots import TracesFolder
 from sfumato.cli.options import DATA, OUTPUT, AsJson, Quiet, called, own, shared
 from sfumato.cli.telling import Working, print_json
+from sfumato.model.rounding import number_of, percent
 
 
 def spread(
@@ -36,10 +37,12 @@ def spread(
     if as_json:
         print_json(found.to_json())
     elif not quiet:
-        typer.echo(
-            f"{found.users:,} users, {found.contacts:,} contacts: a message reaches "
-            f"{found.reached:.1%} ({found.fewest:.1%} to {found.most:.1%} by sender)."
-        )
+        if found.users:
+            typer.echo(
+                f"{number_of(found.users, 'users')}, {number_of(found.contacts, 'contacts')}: a "
+                f"message reaches {percent(found.reached, 1)} of them ({percent(found.fewest, 1)} "
+                f"to {percent(found.most, 1)} by sender)."
+            )
         if found.latency is not None:
             typer.echo(
                 f"Hours until it arrives: {found.latency.lower:.1f}, {found.latency.median:.1f}, "

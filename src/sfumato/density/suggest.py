@@ -24,6 +24,7 @@ from sfumato.density.registry import DEFAULT, scheme_named
 from sfumato.density.request import bound_text
 from sfumato.model.counts import Bound, SampleBound, WeightBound
 from sfumato.model.folded import FOLDS, folded_period
+from sfumato.model.rounding import percent
 from sfumato.model.time_grid import parse_step, period_of
 from sfumato.privacy.events import USER_PERIOD
 
@@ -125,7 +126,7 @@ def table(found: Sequence[Suggestion]) -> list[str]:
     for made in found:
         figures = made.fitness.figures
         shown = (
-            "  ".join(f"{figures[name]:>16.0%}" for name in MOST)
+            "  ".join(f"{percent(figures[name]):>16}" for name in MOST)
             if figures is not None
             else "far from every limit"
         )

@@ -11,6 +11,7 @@ import math
 
 _ROUNDING_ERROR = 1e-12
 """Relative: what lies so little above a short number is that number."""
+_ONE = {"people": "person", "fixes": "fix"}
 
 
 def rounded_up(value: float, figures: int = 3) -> str:
@@ -33,5 +34,5 @@ def number_of(n: int, many: str) -> str:
         >>> number_of(1, "time slots"), number_of(1_303, "towers"), number_of(1, "people")
         ('1 time slot', '1,303 towers', '1 person')
     """
-    one = "person" if many == "people" else many.removesuffix("s")
+    one = _ONE.get(many, many.removesuffix("s"))
     return f"{n:,} {one if n == 1 else many}"

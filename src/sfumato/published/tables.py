@@ -381,8 +381,8 @@ def _interval(manifest: Manifest) -> str:
     if manifest.scheme.sum_coverage:
         return (
             f"Each slot's sum has one, which is meant to hold it in "
-            f"{manifest.scheme.sum_coverage:.0%} of cases: in {CITY_TABLE}, and under total in "
-            "stream.ndjson. Single counts have none: too little is known of them. Do not rank "
+            f"{percent(manifest.scheme.sum_coverage)} of cases: in {CITY_TABLE}, and under total "
+            "in stream.ndjson. Single counts have none: too little is known of them. Do not rank "
             "places by them."
         )
     if not manifest.scheme.interval_coverage:

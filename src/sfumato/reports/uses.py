@@ -11,6 +11,7 @@ from html import escape
 from math import ceil, cos, log10, radians
 from typing import TYPE_CHECKING
 
+from sfumato.model.rounding import number_of, percent
 from sfumato.model.sphere import EARTH_RADIUS_M
 
 if TYPE_CHECKING:
@@ -32,13 +33,13 @@ def hotspots_page(found: HotSpots) -> str:
     per_people = found.by == "people"
     share = "users reached so far" if per_people else "share of locations"
     rows = [
-        (str(c.rank), f"{c.lat:.5f}", f"{c.lon:.5f}", f"{c.share:.2%}", f"{c.reports:,}")
+        (str(c.rank), f"{c.lat:.5f}", f"{c.lon:.5f}", percent(c.share, 2), f"{c.reports:,}")
         for c in found.cells
     ]
     what = "of the users" if per_people else "of all locations (estimated)"
     parts = [
-        f"<p>{len(found.cells)} cells of {found.side_m:.0f} m serve {found.covered:.1%} "
-        f"{what}.</p>",
+        f"<p>{number_of(len(found.cells), 'cells')} of {found.side_m:.0f} m serve "
+        f"{percent(found.covered, 1)} {what}.</p>",
         _notes(found.notes),
         _cells_map(found),
         _table(("rank", "latitude", "longitude", share, "reports"), rows),
@@ -52,8 +53,9 @@ def spread_page(found: Spread) -> str:
     """The curve of who has been reached, and the figures in words."""
     late = found.latency
     words = [
-        f"Among {found.users:,} users a message reaches {found.reached:.1%} on average; from the "
-        f"sender with the least reach {found.fewest:.1%}, with the most {found.most:.1%}."
+        f"Among {number_of(found.users, 'users')} a message reaches {percent(found.reached, 1)} on "
+        f"average; from the sender with the least reach {percent(found.fewest, 1)}, with the most "
+        f"{percent(found.most, 1)}."
     ]
     if late is not None:
         words.append(
@@ -156,7 +158,7 @@ def _line(hours: Sequence[float], shares: Sequence[float]) -> str:
         for h, s in zip(hours, shares, strict=True)
     )
     ticks = "".join(
-        f'<text x="4" y="{14 + (1 - share) * high:.0f}">{share:.0%}</text>'
+        f'<text x="4" y="{14 + (1 - share) * high:.0f}">{percent(share)}</text>'
         f'<path d="M{_EDGE} {10 + (1 - share) * high:.0f}h{wide}" stroke="#8884"/>'
         for share in (0.0, 0.25, 0.5, 0.75, 1.0)
     ) + "".join(

@@ -160,7 +160,7 @@ def stream_statement(asked: StreamRequest, manifest: Manifest) -> str:
     elif manifest.scheme.sum_coverage:
         exactness += (
             f" The ends of total, the slot's sum, are meant to hold it in "
-            f"{manifest.scheme.sum_coverage:.0%} of cases; single counts have no interval."
+            f"{percent(manifest.scheme.sum_coverage)} of cases; single counts have no interval."
         )
     figures = "stream.json holds, and manifest.json when the last slot is out,"
     return statement(manifest, how=how, exactness=exactness, figures=figures)

@@ -101,6 +101,7 @@ class HotSpots:
             "people were."
         )
         return (
+            *(() if self.cells else (NO_REPORTS,)),
             taken,
             "Estimates without an interval. Cells that differ by little may have changed places.",
         )
@@ -216,6 +217,9 @@ def hotspots(
         make_folder(folder)
         _write(found, folder)
     return found
+
+
+NO_REPORTS = "There is not a single report in this release: nobody had a fix in its period."
 
 
 def published_reports(given: str | os.PathLike[str] | Release) -> tuple[Release, Traces]:

@@ -23,13 +23,14 @@ from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
 from sfumato.io.write import folder_to_fill, make_folder, write_bytes
+from sfumato.model.rounding import percent
 from sfumato.model.source import Progress
 from sfumato.model.traces import MICROSECONDS, Traces
 from sfumato.privacy.noise.planar import parse_metres, parse_seconds
 from sfumato.published.release import Release
 from sfumato.traces.interpolation import interpolate
 from sfumato.utility.contacts import RANGE_M, SLOT_S, Gossip, Slot, find_contacts, gossip
-from sfumato.utility.placement import published_reports
+from sfumato.utility.placement import NO_REPORTS, published_reports
 
 MOST_USERS = 20_000
 """Arrival times of every pair are kept: 3.2 GB at this number."""
@@ -85,6 +86,7 @@ class Spread:
         """What to know before it is quoted."""
         drawn = ("Movement inside windows was drawn in between reports.",) if self.drawn_in else ()
         return (
+            *(() if self.users else (NO_REPORTS,)),
             f"Contacts are among reports, about {self.noise_m:.0f} m from where people were: noise "
             "makes meetings that were none and hides others. No interval is known.",
             *drawn,
@@ -108,7 +110,7 @@ class Spread:
         }  # fmt: skip
 
     def __repr__(self) -> str:
-        return f"<Spread: {self.users} users, {self.reached:.1%} reached>"
+        return f"<Spread: {self.users} users, {percent(self.reached, 1)} reached>"
 
 
 def spread(
@@ -151,7 +153,7 @@ def spread(
     release, reports = published_reports(traces)
     if reports.names.size > MOST_USERS:
         raise UsageError(
-            f"{reports.names.size:,} users are more than all pairs of can be followed.",
+            f"{reports.names.size:,} users are more than can be followed pair by pair.",
             remedy=f"Sanitise the traces of at most {MOST_USERS:,} users at a time.",
         )
     facts = release.manifest.scheme
@@ -170,9 +172,9 @@ def spread(
     made = Spread(
         told.users,
         len(found),
-        told.infection_rate(),
-        float(each.min(initial=1.0)),
-        float(each.max(initial=0.0)),
+        told.infection_rate() if told.users else 0.0,
+        float(each.min()) if each.size else 0.0,
+        float(each.max()) if each.size else 0.0,
         latency_of(told, first, slot_s),
         hours,
         curve,

@@ -96,7 +96,7 @@ raised when 516 cabs in 41 quarters at epsilon 0.3 (1.4) held 80 % on data that 
 on."""
 _NO_INTERVALS = (
     "With so few people a place under this budget the noise of a place is about as large as its "
-    "total, and intervals would not hold. Fewer places, or a larger budget, have them."
+    "total, and intervals would not hold. Fewer places or a larger budget would have them."
 )
 PLENTY = Signal(people=5000, whole=800, place=5, people_per_cell=0.1, visits_per_cell=5)
 """In 60 rehearsals of towns, slots and budgets drawn at random nothing from here on came near a
@@ -138,15 +138,16 @@ class Bayes:
         )
         sd = math.sqrt(events[MATRIX][0].sigma2) / events[MATRIX][2]
         lines = (
-            f"How active people are, totals of {facts.places:,} places and of {facts.grid.slots:,} "
-            "slots, and one matrix of all places and slots, as one Gaussian budget.",
+            f"Measured: how active people are, totals of {facts.places:,} places and of "
+            f"{facts.grid.slots:,} slots, and one matrix of all places and slots, as one Gaussian "
+            "budget.",
             f"With about {users:,} people a place and slot holds about {each:.3g} "
             f"{facts.counting}; the matrix has noise of {sd:.3g} before shrinkage.",
             f"One person weighs at most {settings.matrix_limit:g} in the matrix.",
             f"It expects {visits:.3g} {facts.counting} of an average person in the period"
             + ("" if "visits" in facts.parameters else ", as in call records")
             + ", and measures how many there are.",
-            *(() if states_intervals(facts) else (f"No intervals: {_NO_INTERVALS}",)),
+            *(() if states_intervals(facts) else (f"No intervals. {_NO_INTERVALS}",)),
         )
         return Plan(self.name, planned, sd, lines, _bound_in_words(settings))
 
