@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from math import ceil, cos, log10, radians
+from math import cos, degrees, floor, log10, radians
 from typing import TYPE_CHECKING
 
 from sfumato.model.rounding import number_of, percent
 from sfumato.model.sphere import EARTH_RADIUS_M
+from sfumato.model.traces import Box
 
 if TYPE_CHECKING:
     from sfumato.utility.placement import HotSpots
@@ -101,7 +102,7 @@ def _svg(inside: str, high: float, what: str) -> str:
 
 def _cells_map(found: HotSpots) -> str:
     """North is up; a cell is drawn at least 9 pixels wide, so that it can be seen."""
-    box = found.region
+    box = _frame(found)
     middle = cos(radians((box.south + box.north) / 2))
     wide_m = radians(box.east - box.west) * EARTH_RADIUS_M * middle
     high_m = radians(box.north - box.south) * EARTH_RADIUS_M
@@ -110,7 +111,7 @@ def _cells_map(found: HotSpots) -> str:
     side = max(found.side_m * scale, 9.0)
     drawn = [
         f'<rect width="{_WIDE}" height="{high:.0f}" fill="none" stroke="#8888"/>',
-        *_traffic(found, scale, high_m * scale),
+        *_traffic(found, box, scale, high_m * scale),
     ]
     for one in reversed(found.cells):
         x = (one.lon - box.west) / (box.east - box.west) * wide_m * scale
@@ -122,7 +123,7 @@ def _cells_map(found: HotSpots) -> str:
         )
         if one.rank <= 10:
             drawn.append(f'<text x="{x + side:.1f}" y="{y + 4:.1f}">{one.rank}</text>')
-    bar = 10 ** ceil(log10(wide_m / 10))
+    bar = 10 ** floor(log10(wide_m / 3))
     drawn.append(
         f'<path d="M12 {high - 12:.0f}h{bar * scale:.1f}" stroke="currentColor" stroke-width="3"/>'
         f'<text x="12" y="{high - 18:.0f}">{f"{bar / 1000:g} km" if bar >= 1000 else f"{bar:g} m"}'
@@ -131,18 +132,40 @@ def _cells_map(found: HotSpots) -> str:
     return _svg("".join(drawn), high, "Map of the chosen cells")
 
 
-def _traffic(found: HotSpots, scale: float, high: float) -> Iterable[str]:
+def _frame(found: HotSpots) -> Box:
+    """The chosen cells with a fifth of their extent around them: far reports do not shrink them."""
+    box = found.region
+    if not found.cells:
+        return box
+    lon, lat = ([getattr(one, of) for one in found.cells] for of in ("lon", "lat"))
+    side = degrees(10 * found.side_m / EARTH_RADIUS_M)
+    x = max((max(lon) - min(lon)) / 5, side / cos(radians(lat[0])))
+    y = max((max(lat) - min(lat)) / 5, side)
+    return Box(
+        max(box.west, min(lon) - x),
+        max(box.south, min(lat) - y),
+        min(box.east, max(lon) + x),
+        min(box.north, max(lat) + y),
+    )
+
+
+def _traffic(found: HotSpots, frame: Box, scale: float, high: float) -> Iterable[str]:
     """Traffic in blocks of cells, in grey: where the chosen ones lie."""
     rows, columns = found.background.shape
     if not found.background.max(initial=0.0) > 0:
         return
     side = found.block_m * scale
     shade = (found.background / found.background.max()) ** 0.4
+    metre = radians(1.0) * EARTH_RADIUS_M * scale
+    across = cos(radians((frame.south + frame.north) / 2))
+    left = (frame.west - found.region.west) * metre * across
+    below = (frame.south - found.region.south) * metre
     for row in range(rows):
         for column in range(columns):
             if shade[row, column] > 0.05:
                 yield (
-                    f'<rect x="{column * side:.1f}" y="{high - (row + 1) * side:.1f}" '
+                    f'<rect x="{column * side - left:.1f}" '
+                    f'y="{high - (row + 1) * side + below:.1f}" '
                     f'width="{side:.1f}" height="{side:.1f}" fill="#808890" '
                     f'fill-opacity="{0.6 * shade[row, column]:.2f}"/>'
                 )

@@ -88,7 +88,7 @@ class Spread:
         return (
             *(() if self.users else (NO_REPORTS,)),
             f"Contacts are among reports, about {self.noise_m:.0f} m from where people were: noise "
-            "makes meetings that were none and hides others. No interval is known.",
+            "adds meetings that never were and hides others. No interval is known.",
             *drawn,
         )
 
