@@ -353,7 +353,16 @@ def _told(found: Anonymised, rows: RowsRead, quiet: bool, as_json: bool) -> None
     if quiet:
         return
     typer.echo(found.words())
-    tell([f"{name}: {value}" for name, value in figures.items() if name != "attacks"])
+    tell(
+        [f"{_plain(name)}: {_plain(value)}" for name, value in figures.items() if name != "attacks"]
+    )
     own = internal_folder(found.folder)
     tell([f"{own}: whose record is whose, and what attacks make of it; never to be published"])
     typer.echo(f"{found.folder}: {LABEL}")
+
+
+def _plain(value: object) -> str:
+    """In words: names without underscores, tables as a list."""
+    if isinstance(value, dict):
+        return ", ".join(f"{_plain(name)} {_plain(one)}" for name, one in value.items())
+    return f"{value:g}" if isinstance(value, float) else str(value).replace("_", " ")

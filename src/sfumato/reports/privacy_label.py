@@ -150,6 +150,7 @@ def label_facts(manifest: dict[str, Any], words: Words) -> dict[str, Any]:
         "version": str(version or ""),
         "tz": str(grid.get("tz") or ""),
         **({"period": fill(words["page"]["folded"], **fold)} if fold else {}),
+        **({"synthetic": True} if manifest.get("kind") == "synthetic" else {}),
         "warnings": _warnings(manifest, scheme, words),
         "caveats": [*_texts(manifest.get("caveats")), *spent],
         "about": {

@@ -135,8 +135,9 @@ class Promise:
 
     def text(self) -> str:
         """The statement for readers."""
+        what = "Counts of people" if self.method == "counts" else "Records of people"
         lines = [
-            filled(f"Records of people, anonymised by the method `{self.method}`. {self.says}"),
+            filled(f"{what}, anonymised by the method `{self.method}`. {self.says}"),
             "",
             filled(
                 f"{LABEL}. No noise was paid for and no budget bounds what this tells about a "

@@ -29,7 +29,7 @@ export function drawFacts(release, words) {
   const unit = words.counting_unit[facts.counting] ?? words.counting_unit.visits;
   const period = facts.period ?? clock.period();
   const zones = numberOf(words.number_of.places, release.zones, figures);
-  byId("subtitle").textContent = fill(words.page.subtitle, { unit, zones, slots: numberOf(words.number_of.slots, release.slots, figures), period, tz: clock.tz });
+  byId("subtitle").textContent = fill(facts.synthetic ? words.page.subtitle_synthetic : words.page.subtitle, { unit, zones, slots: numberOf(words.number_of.slots, release.slots, figures), period, tz: clock.tz });
   byId("cite-text").textContent = fill(words.cite.text, {
     dataset: facts.dataset || words.page.untitled, name: facts.name, year: facts.year || "n.d.", unit, zones, period,
     epsilon: facts.epsilon ?? "?", delta: facts.delta ?? "?", protects: facts.unit, version: facts.version, id: facts.id,
