@@ -228,7 +228,7 @@ def plan(
     )
     if releases is not None:
         largest = data["for_releases"]["largest_epsilon_each"]
-        typer.echo(f"For {releases} more releases, each may have epsilon {largest:g}.")
+        typer.echo(f"For {number_of(releases, 'releases')} more: epsilon {largest:g} each.")
 
 
 @app.command()

@@ -53,6 +53,13 @@ def parse_step(text: str) -> timedelta:
     return timedelta(seconds=int(match.group(1)) * _UNITS[match.group(2)])
 
 
+def step_text(step: timedelta) -> str:
+    """A duration as `parse_step` reads it: `15min`, `1h`, `1d`."""
+    seconds = int(step.total_seconds())
+    unit = next(name for name in ("d", "h", "min", "s") if seconds % _UNITS[name] == 0)
+    return f"{seconds // _UNITS[unit]}{unit}"
+
+
 def zone(name: str) -> ZoneInfo:
     """The named time zone, or an error that says how names look."""
     try:

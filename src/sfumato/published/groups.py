@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, UsageError
-from sfumato.model.time_grid import MICROSECONDS, TimeGrid
+from sfumato.model.time_grid import MICROSECONDS, TimeGrid, step_text
 from sfumato.published.selection import (
     DAYS,
     Hours,
@@ -152,7 +152,8 @@ def windows(release: Release, asked: Selection, by: str, length: timedelta) -> G
     if not rows:
         raise UsageError(
             "No run of these slots lasts exactly so long.",
-            remedy=f"Take a `window` that is a multiple of {release.grid.step}, or more hours.",
+            remedy=f"Take a `window` that is a multiple of {step_text(release.grid.step)}, or more "
+            "hours.",
         )
     slots = np.stack([*rows.values()])
     return Groups([*rows], asked.places[None, :], slots, slots.sum(axis=1))

@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, UsageError
 from sfumato.io.zones import read_region
-from sfumato.model.time_grid import MICROSECONDS, TimeGrid
+from sfumato.model.rounding import number_of
+from sfumato.model.time_grid import MICROSECONDS, TimeGrid, step_text
 
 if TYPE_CHECKING:
     from sfumato.published.release import Release
@@ -251,8 +252,8 @@ def _there_is(grid: TimeGrid) -> str:
     starts, end = grid.starts(), grid.ends()[-1]
     form = "%a %Y-%m-%d %H:%M"
     return (
-        f"There are {grid.slots} slots of {grid.step} from {starts[0].strftime(form)} to "
-        f"{end.strftime(form)} ({grid.tz})."
+        f"There are {number_of(grid.slots, 'slots')} of {step_text(grid.step)} from "
+        f"{starts[0].strftime(form)} to {end.strftime(form)} ({grid.tz})."
     )
 
 
