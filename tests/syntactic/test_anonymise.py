@@ -13,6 +13,7 @@ from tests.syntactic import definitions as by_hand
 from typer.testing import CliRunner
 
 import sfumato
+from sfumato.attacks.anonymised.run import attack_anonymised
 from sfumato.cli.main import app
 from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.syntactic.published import Counts, Items, Paths, internal_folder, read_anonymised
@@ -253,6 +254,39 @@ def test_a_folder_that_holds_something_else_is_left_alone(home: Path, tmp_path: 
     with pytest.raises(UsageError, match="holds something else"):
         traces(home, tmp_path / "out", "km")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.privacy
+def test_a_folder_written_again_holds_one_release(home: Path, tmp_path: Path) -> None:
+    """Tables of an earlier run by another method would be a second release of the same people."""
+    traces(home, tmp_path / "out", "generalise")
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    traces(home, tmp_path / "out", "never-walk-alone")
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"manifest.json", "README.txt", "paths.parquet", "notes.txt"}
+    sfumato.anonymise_counts(
+        home / "events.csv", towers=home / "towers.csv", k=3, out=tmp_path / "out", **DAY
+    )
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"manifest.json", "README.txt", "counts.parquet", "notes.txt"}
+
+
+@pytest.mark.parametrize("rounding", ["nearest", "random"])
+def test_rounded_tables_are_attacked_as_well(home: Path, tmp_path: Path, rounding: str) -> None:
+    """Rounded sums contradict rounded counts by up to their rounding, and no more."""
+    said = {"towers": home / "towers.csv", **DAY}
+    sfumato.anonymise_counts(
+        home / "events.csv",
+        k=6,
+        totals=True,
+        rounding=rounding,
+        seed=4,
+        attack=False,
+        out=tmp_path / "out",
+        **said,
+    )
+    found = attack_anonymised(home / "events.csv", release=tmp_path / "out", points=2, **said)
+    assert [one.release for one in found.tables][1:] == ["out"]
 
 
 def test_an_altered_folder_is_refused(home: Path, tmp_path: Path) -> None:

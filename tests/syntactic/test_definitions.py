@@ -14,7 +14,13 @@ from tests.syntactic import definitions as by_hand
 from sfumato.errors import InputError
 from sfumato.syntactic.checks import diversity
 from sfumato.syntactic.confidentiality import Map, grouped_paths, grow_groups, holds
-from sfumato.syntactic.counts import determined, protect, suppress_counts, with_totals
+from sfumato.syntactic.counts import (
+    determined,
+    different_people,
+    protect,
+    suppress_counts,
+    with_totals,
+)
 from sfumato.syntactic.hierarchy import Times, Tree, halved, items_tree
 from sfumato.syntactic.k_anonymity import Rows, choose_level, identical, small_groups, suppress
 from sfumato.syntactic.km import distance_km, global_km, local_km, rare_sets
@@ -191,6 +197,17 @@ def test_sets_are_drawn_by_their_law() -> None:
     assert chi < 3 * len(occurring) + 20
 
 
+def test_sets_that_many_share_are_thrown_away_as_often_as_the_law_asks() -> None:
+    """Support far above k: a set that a hundred share is as likely as one of a single person's."""
+    records = [[0, 1]] * 100 + [[2, 3], [4, 5], [6, 7]]
+    rows = Rows(np.arange(0, 2 * len(records) + 1, 2), np.concatenate(records).astype(np.int64))
+    drawn = draw_sets(Index.of(rows), 2, 4_000, 5, Law.SETS, np.random.default_rng(1))
+    sets, many = np.unique(drawn[0], axis=0, return_counts=True)
+    assert sets.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert abs(many / 4_000 - 0.25).max() < 0.04  # six standard deviations
+    assert set(drawn[1].tolist()) == {1, 5}
+
+
 def random_map(seed: int) -> tuple[Map, dict[int, set[int]]]:
     rng = np.random.default_rng([7, seed])
     n = int(rng.integers(8, 15))
@@ -260,8 +277,26 @@ def test_no_hidden_count_follows_from_the_sums() -> None:
         whole = protect(table, hidden)
         assert (whole | hidden).sum() == whole.sum()
         assert not determined(table, whole).any()
-        _, _, counted = suppress_counts(people, 2, totals=True, secondary=True)
+        _, _, counted = suppress_counts(table, 2, totals=True, secondary=True)
         assert counted.determined == 0
+
+
+def test_a_total_of_one_person_is_no_total() -> None:
+    """Somebody alone at a place all day makes a large sum, which is about one person."""
+    for seed in range(50):
+        rng = np.random.default_rng([11, seed])
+        hermit, crowd = np.zeros(8, np.int64), np.repeat(np.arange(1, 13), 8)
+        place = np.r_[np.zeros(8, np.int64), rng.integers(1, 3, crowd.size)]
+        slot = np.tile(np.arange(8), 13)
+        held = Held.of(np.r_[hermit, crowd], place, slot)
+        different = different_people(held, 3, 8)
+        assert different[-1, -1] == 13
+        assert different[1, -1] == np.unique(crowd[place[8:] == 1]).size
+        assert with_totals(different[:-1, :-1])[0, -1] == 8
+        for secondary in (False, True):
+            _, hidden, _ = suppress_counts(different, 5, totals=True, secondary=secondary)
+            assert hidden[0].all()
+            assert hidden[different < 5].all()
 
 
 def test_diversity_is_that_of_the_definitions() -> None:

@@ -146,6 +146,10 @@ def test_what_makes_no_sense_is_refused(cabs: Path, tmp_path: Path) -> None:
     for words in ({"range": "0m"}, {"slot": "0s"}, {"slot": 0.0}, {"meaning": "two"}):
         with pytest.raises(UsageError):
             sfumato.spread(cabs, **words)
+    for made in (sfumato.hotspots, sfumato.spread):
+        with pytest.raises(UsageError, match="holds a release"):  # whose page would be lost
+            made(cabs, out=cabs)
+    assert not (cabs / "index.html").exists()
     with pytest.raises(SfumatoError):
         sfumato.hotspots(tmp_path)
     release = sfumato.read_release(cabs)

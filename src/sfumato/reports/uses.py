@@ -185,7 +185,8 @@ def _line(hours: Sequence[float], shares: Sequence[float]) -> str:
         f'<path d="M{_EDGE} {10 + (1 - share) * high:.0f}h{wide}" stroke="#8884"/>'
         for share in (0.0, 0.25, 0.5, 0.75, 1.0)
     ) + "".join(
-        f'<text x="{_EDGE + part * wide:.0f}" y="{_HIGH - 16}" text-anchor="middle">'
+        f'<text x="{_EDGE + part * wide:.0f}" y="{_HIGH - 16}" '
+        f'text-anchor="{"end" if part == 1 else "middle"}">'
         f"{part * end:.3g}</text>"
         for part in (0.0, 0.5, 1.0)
     )

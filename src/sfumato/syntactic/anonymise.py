@@ -29,7 +29,7 @@ from sfumato.syntactic.checks import diversity, sensitive_values
 from sfumato.syntactic.confidentiality import NEIGHBOURS, Map, named_places, read_roads, read_stops
 from sfumato.syntactic.counts import (
     Rounding,
-    people_by_cell,
+    different_people,
     published_counts,
     round_counts,
     suppress_counts,
@@ -107,7 +107,7 @@ def anonymise_counts(
 
     Args:
         events: Files, a folder, the address of a table, an Arrow table or a data frame.
-        k: Smallest count that is published.
+        k: Smallest count that is published, and fewest different people behind a total.
         out: Folder to make, or one of an earlier run to write again.
         start: First day, such as 2007-09-10: a public choice, never read from the data.
         end: First day that is no longer part of it.
@@ -179,8 +179,8 @@ def anonymise_counts(
     held = read_people(events, places, asked.slots, progress=progress, **reading)
     if internal is not None and held.drops is not None:
         internal(held.drops)
-    people = people_by_cell(held, len(places), asked.slots.slots)
-    table, hidden, suppressed = suppress_counts(people, k, totals=totals, secondary=secondary)
+    different = different_people(held, len(places), asked.slots.slots)
+    table, hidden, suppressed = suppress_counts(different, k, totals=totals, secondary=secondary)
     table = round_counts(table, how, base, np.random.default_rng(seed))
     published = published_counts(table, hidden, totals)
     promise = words.counts(k, totals, secondary, str(how), base)
@@ -194,7 +194,7 @@ def anonymise_counts(
     values = sensitive_values(held, matters)[held.person]
     figures: dict[str, Any] = {
         "suppressed": asdict(suppressed),
-        "cells": int(people.size),
+        "cells": len(places) * asked.slots.slots,
         "people_counted_share": round(float(shown.mean()), 6),
         "diversity": diversity(np.where(shown, cell, -1), values),
     }

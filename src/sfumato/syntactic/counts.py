@@ -1,6 +1,8 @@
 """Counts of people by place and slot: small ones suppressed, sums protected, numbers rounded.
 
-*Primary suppression*: a count below k is not published. Nor is a total below k.
+*Primary suppression*: a count below k is not published. A total adds up people once for each place
+and slot, so one person can make it large: it is not published where fewer than k *different* people
+are behind it.
 
 *Secondary suppression*: where totals of rows and columns are published, a single suppressed count
 of a row follows by subtraction. Further cells are suppressed until no suppressed one follows. What
@@ -57,10 +59,25 @@ class Suppressed:
     """Suppressed cells that follow from the totals all the same."""
 
 
-def people_by_cell(held: Held, places: int, slots: int) -> Ints:
-    """How many people were in each place and slot."""
-    key = held.place.astype(np.int64) * slots + held.slot
-    return np.bincount(key, minlength=places * slots).reshape(places, slots).astype(np.int64)
+def different_people(held: Held, places: int, slots: int) -> Ints:
+    """How many different people were in each place and slot; the last column in each place at any
+    time, the last row in each slot anywhere, and their corner at all.
+
+    Example:
+        >>> alone = Held.of([0, 0, 0, 1], [0, 0, 0, 1], [0, 1, 2, 0])
+        >>> different_people(alone, 2, 3).tolist()
+        [[1, 1, 1, 1], [1, 0, 0, 1], [2, 1, 1, 2]]
+    """
+    place, slot = held.place.astype(np.int64), held.slot.astype(np.int64)
+    by_place = np.unique(held.person * places + place) % places
+    by_slot = np.unique(held.person * slots + slot) % slots
+    out = np.empty((places + 1, slots + 1), np.int64)
+    cells = np.bincount(place * slots + slot, minlength=places * slots)
+    out[:-1, :-1] = cells.reshape(places, slots)
+    out[:-1, -1] = np.bincount(by_place, minlength=places)
+    out[-1, :-1] = np.bincount(by_slot, minlength=slots)
+    out[-1, -1] = len(held)
+    return out
 
 
 def with_totals(people: Ints) -> Ints:
@@ -188,13 +205,14 @@ def protect(table: Ints, hidden: Flags) -> Flags:
 
 
 def suppress_counts(
-    people: Ints, k: int, *, totals: bool, secondary: bool
+    different: Ints, k: int, *, totals: bool, secondary: bool
 ) -> tuple[Ints, Flags, Suppressed]:
     """The table with its totals, what of it is hidden, and how many of which kind.
 
     Args:
-        people: By place and slot.
-        k: Smallest count that is published.
+        different: People by place and slot, and different people behind every total
+            (`different_people`).
+        k: Fewest people behind a number that is published.
         totals: Whether sums over places and over slots are published.
         secondary: Whether cells are hidden so that none follows from the sums.
 
@@ -202,8 +220,8 @@ def suppress_counts(
         UsageError: k makes no sense.
     """
     enough_people(k, k)
-    table = with_totals(people)
-    hidden = table < k
+    table = with_totals(different[:-1, :-1])
+    hidden = different < k
     primary = int(hidden.sum()) if totals else int(hidden[:-1, :-1].sum())
     if not totals:
         hidden[-1], hidden[:, -1] = True, True

@@ -132,7 +132,9 @@ def draw_sets(
         record = np.minimum(np.searchsorted(cumulated, pick, side="right"), lengths.size - 1)
         with np.errstate(divide="ignore"):
             most = np.minimum(1.0 / rng.random(AT_ONCE), float(_ALL)).astype(np.int64)
-        found, times = _drawn(index, record, np.maximum(most, k), m, k, rng, most)
+        # Counted up to what throws the set away, never up to k alone: whoever stopped at k would
+        # keep common sets with probability 1 / k, and rare ones would be too small a share.
+        found, times = _drawn(index, record, np.full(AT_ONCE, _ALL), m, k, rng, most)
         keep = times >= 0
         sets.append(found[keep])
         support.append(times[keep])

@@ -42,6 +42,7 @@ from sfumato.io.write import (
     PARQUET,
     folder_to_fill,
     make_folder,
+    sweep_temporaries,
     write_atomically,
     write_bytes,
     write_parquet,
@@ -119,6 +120,7 @@ class Items:
 
 Table = Counts | Paths | Items
 TABLES: Mapping[str, type] = {"counts": Counts, "paths": Paths, "items": Items}
+TABLE_FILES = frozenset({"counts.parquet", "paths.parquet", "items.parquet", "areas.parquet"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +240,11 @@ def write_anonymised(
     folder = make_folder(checked_out(out))
     kind = next(name for name, of in TABLES.items() if isinstance(table, of))
     names = _write_table(folder, table, places)
+    sweep_temporaries(folder)
+    for name in TABLE_FILES - set(names):
+        # Of an earlier run by another method: two releases of the same people in one folder are
+        # what breaks either.
+        (folder / name).unlink(missing_ok=True)
     write_bytes(folder / README, promise.text().encode())
     digests = {name: _digest(folder / name) for name in sorted([*names, README])}
     about = {"kind": str(places.kind), "count": len(places), "sha256": places.fingerprint()}

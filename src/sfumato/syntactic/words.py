@@ -166,6 +166,11 @@ def p_confidentiality(p: float, walks: bool, made: Sequence[str]) -> Promise:
 def counts(k: int, totals: bool, secondary: bool, rounding: str, base: int) -> Promise:
     """Counts below k suppressed."""
     says = f"Counts of people by place and slot below {k:,} are not published."
+    if totals:
+        says += (
+            " Totals count a person once for each place and slot; those behind which fewer than "
+            f"{k:,} different people stand are not published."
+        )
     if totals and secondary:
         says += " More are left out, so that none of these follows from the totals exactly."
     if rounding != "none":
@@ -176,6 +181,11 @@ def counts(k: int, totals: bool, secondary: bool, rounding: str, base: int) -> P
         "Recovery of trajectories: people are followed from slot to slot through the counts "
         "themselves; that small ones are missing hardly matters (Xu et al. 2017).",
     ]
+    if rounding == "random":
+        broken.append(
+            "Rounding again: another table of the same people has other lots, and two multiples "
+            "around a count confine it."
+        )
     if totals and not secondary:
         broken.insert(0, "Subtraction: what is left out follows from the totals beside it.")
     elif totals:

@@ -31,6 +31,8 @@ from sfumato.io.write import folder_to_fill, make_folder, write_bytes
 from sfumato.model.source import Progress
 from sfumato.model.traces import Box, Traces
 from sfumato.privacy.noise.planar import Strength, parse_metres
+from sfumato.published.folder import STATEMENT
+from sfumato.published.manifest import MANIFEST_NAME
 from sfumato.published.release import Release, as_release
 from sfumato.traces.cells import HOTSPOT_SIDE_M, Cells
 from sfumato.utility.hotspots import greedy_cover
@@ -187,7 +189,7 @@ def hotspots(
     box = Box.parse(region) if region is not None else _around(reports)
     side_m = HOTSPOT_SIDE_M if side is None else parse_metres(side)
     grid = _grid(box, side_m)
-    folder = None if out is None else folder_to_fill(Path(out))
+    folder = None if out is None else folder_of_its_own(out)
     noise = float(str(release.manifest.scheme.parameters["expected_noise_m"]))
     plain = release.manifest.scheme.name.rpartition("/")[2] in _PLAIN
     strength = Strength.from_noise(noise)
@@ -232,6 +234,18 @@ def published_reports(given: str | os.PathLike[str] | Release) -> tuple[Release,
             remedy="Give the folder that `sfumato sanitise` made.",
         )
     return release, read_traces(release.table(), tz="UTC")[0]
+
+
+def folder_of_its_own(out: str | os.PathLike[str]) -> Path:
+    """A folder for what is made of a release, which is none of a release itself.
+
+    Raises:
+        UsageError: It holds a release: its page would be lost, and its digests would not fit.
+    """
+    folder = folder_to_fill(Path(out))
+    if any((folder / name).exists() for name in (MANIFEST_NAME, STATEMENT)):
+        raise UsageError(f"{folder} holds a release.", remedy="Choose another `out`.")
+    return folder
 
 
 def _around(reports: Traces) -> Box:

@@ -15,14 +15,13 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
-from sfumato.io.write import folder_to_fill, make_folder, write_bytes
+from sfumato.io.write import make_folder, write_bytes
 from sfumato.model.rounding import percent
 from sfumato.model.source import Progress
 from sfumato.model.traces import MICROSECONDS, Traces
@@ -30,7 +29,7 @@ from sfumato.privacy.noise.planar import parse_metres, parse_seconds
 from sfumato.published.release import Release
 from sfumato.traces.interpolation import interpolate
 from sfumato.utility.contacts import RANGE_M, SLOT_S, Gossip, Slot, find_contacts, gossip
-from sfumato.utility.placement import NO_REPORTS, published_reports
+from sfumato.utility.placement import NO_REPORTS, folder_of_its_own, published_reports
 
 MOST_USERS = 20_000
 """Arrival times of every pair are kept: 3.2 GB at this number."""
@@ -149,7 +148,7 @@ def spread(
         raise UsageError("Range and slot are positive.", remedy="Write 50m and 5s.")
     if meaning not in tuple(Slot):
         raise UsageError(f"A slot does not mean {meaning!r}.", remedy="component or one-hop.")
-    folder = None if out is None else folder_to_fill(Path(out))
+    folder = None if out is None else folder_of_its_own(out)
     release, reports = published_reports(traces)
     if reports.names.size > MOST_USERS:
         raise UsageError(

@@ -235,6 +235,14 @@ def test_sums_give_suppressed_counts_away_and_never_contradict_the_truth() -> No
         found = derived(hidden, 5, **sums, blocks=[pair])
         assert (found.low <= truth).all()
         assert (truth <= found.high).all()
+        # Larger counts left out, too, and everything rounded at random to multiples of 5.
+        hidden[rng.random(truth.shape) < 0.2] = -1
+        off = 5 * rng.integers(0, 2, truth.shape)
+        table = np.where(hidden < 0, -1, truth - truth % 5 + np.where(truth % 5, off, 0))
+        sums = {name: total - total % 5 for name, total in sums.items()}
+        found = derived(table, 5, **sums, rounded=4, others=True)
+        assert (found.low <= truth).all()
+        assert (truth <= found.high).all()
     with pytest.raises(UsageError, match="contradict"):
         derived(np.array([[5, -1]]), 5, of_place=np.array([40]))
 

@@ -22,6 +22,8 @@ from sfumato.errors import UsageError
 from sfumato.model.compiled import compiled
 
 NO_GROUP = -1
+ANY = 1 << 40
+"""More than any count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,19 +130,23 @@ def derived(
     of_place: Ints | None = None,
     of_slot: Ints | None = None,
     blocks: list[tuple[Ints, int]] | None = None,
+    rounded: int = 0,
+    others: bool = False,
 ) -> Derived:
-    """Differencing of a suppressed table: what sums tell about the counts below k.
+    """Differencing of a suppressed table: what sums tell about the counts that are left out.
 
     Bounds are tightened sum by sum until nothing changes. Sound: the truth lies within them; an
     integer program might narrow some further.
 
     Args:
         table: Place x slot, -1 where a count is below k.
-        k: Left-out counts are 0 to k - 1.
+        k: Left-out counts are 0 to k - 1, published ones at least k.
         of_place: The published sum of each place, -1 where it is left out too.
         of_slot: The published sum of each slot.
         blocks: Other published sums, such as those of larger zones or longer slots: numbers of
             cells (place * slots + slot) and their sum.
+        rounded: By how much published numbers, sums among them, may be off.
+        others: Whether larger counts are left out, too, to protect the small ones.
 
     Returns:
         The bounds.
@@ -151,7 +157,8 @@ def derived(
     table = np.asarray(table, np.int64)
     places, slots = table.shape
     hidden = table < 0
-    low, high = np.where(hidden, 0, table).ravel(), np.where(hidden, k - 1, table).ravel()
+    low = np.where(hidden, 0, np.maximum(table - rounded, k) if rounded else table).ravel()
+    high = np.where(hidden, ANY if others else k - 1, table + rounded).ravel()
     cells = np.arange(table.size).reshape(places, slots)
     sums: list[tuple[Ints, int]] = list(blocks or [])
     for rows, totals in ((cells, of_place), (cells.T, of_slot)):
@@ -161,7 +168,7 @@ def derived(
         offsets = np.cumsum([0, *(members.size for members, _ in sums)]).astype(np.int64)
         members = np.concatenate([members for members, _ in sums]).astype(np.int64)
         totals = np.array([total for _, total in sums], np.int64)
-        if not _tightened(low, high, offsets, members, totals):
+        if not _tightened(low, high, offsets, members, totals - rounded, totals + rounded):
             raise UsageError(
                 "The sums contradict the table.", remedy="Give sums of the same people and slots."
             )
@@ -169,20 +176,23 @@ def derived(
 
 
 @compiled
-def _tightened(low: Ints, high: Ints, offsets: Ints, members: Ints, totals: Ints) -> bool:
+def _tightened(
+    low: Ints, high: Ints, offsets: Ints, members: Ints, above: Ints, below: Ints
+) -> bool:
+    """Sums lie from `above` to `below`. False where they contradict the bounds."""
     changed = True
     while changed:
         changed = False
-        for s in range(totals.size):
+        for s in range(above.size):
             least, most = np.int64(0), np.int64(0)
             for m in range(offsets[s], offsets[s + 1]):
                 least += low[members[m]]
                 most += high[members[m]]
-            if least > totals[s] or most < totals[s]:
+            if least > below[s] or most < above[s]:
                 return False
             for m in range(offsets[s], offsets[s + 1]):
                 cell = members[m]
-                up, down = low[cell] + totals[s] - least, high[cell] - (most - totals[s])
+                up, down = low[cell] + below[s] - least, high[cell] - (most - above[s])
                 if up < high[cell]:
                     most -= high[cell] - up
                     high[cell] = up

@@ -239,7 +239,11 @@ def attack_anonymised(
         parameters = published.manifest["parameters"]
         if isinstance(published.table, Counts):
             least = int(parameters.get("k", k))
-            tables.append(_tabled(label, published.table, truth, least, seed))
+            off = {"nearest": 2, "random": 1}.get(str(parameters.get("rounding")))
+            rounded = 0 if off is None else (int(parameters["base"]) - (off == 1)) // off
+            others = bool(parameters.get("secondary"))
+            found = _tabled(label, published.table, truth, least, seed, rounded, others)
+            tables.append(found)
         if isinstance(published.table, Items):
             m = int(parameters.get("m", 2))
             knowledge[label] = knowing(published.table, truth, int(parameters.get("k", k)), m, seed)
@@ -324,8 +328,23 @@ def suppressed_tables(
     return [_tabled(f"{label}, with sums", table, truth, k, seed)], answered
 
 
-def _tabled(label: str, table: Counts, truth: Visited, k: int, seed: int) -> Tabled:
-    found = derived(table.people, k, of_place=table.of_place, of_slot=table.of_slot)
+def _tabled(
+    label: str,
+    table: Counts,
+    truth: Visited,
+    k: int,
+    seed: int,
+    rounded: int = 0,
+    others: bool = False,
+) -> Tabled:
+    found = derived(
+        table.people,
+        k,
+        of_place=table.of_place,
+        of_slot=table.of_slot,
+        rounded=rounded,
+        others=others,
+    )
     leaving = shown_by_leaving(truth, k, seed=seed)
     return Tabled(label, k, float(found.hidden.mean()), found.exact, found.narrower, leaving)
 
