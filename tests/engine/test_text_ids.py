@@ -50,7 +50,8 @@ def by_grouping(
     users: dict[bytes, list[int]] = {}
     for block in made.blocks():
         ids = block.ids(np.arange(block.users)).cast(pa.large_binary()).to_pylist()
-        assert not users.keys() & set(ids) and len(ids) == len(set(ids))
+        assert not users.keys() & set(ids)
+        assert len(ids) == len(set(ids))
         for k, user in enumerate(ids):
             users[user] = block.cells[block.offsets[k] : block.offsets[k + 1]].tolist()
     spilled = made.spilled

@@ -5,9 +5,9 @@ texts and bytes by a hash, and compared whole (`sfumato.engine.text_ids`). Few r
 partition, by dense codes (`sfumato.engine.user_ids`).
 
 Above the memory limit rows go to `PARTS` files by the low bits of their codes, integers coded as
-well, or by their partitions, and each part is grouped alone. A user is whole in one part and counts are sums of integers
-over users, so the number of parts changes nothing. The files hold codes, not ids, in a folder only
-this user can enter, and go with the object.
+well, or by their partitions, and each part is grouped alone. A user is whole in one part and counts
+are sums of integers over users, so the number of parts changes nothing. The files hold codes, not
+ids, in a folder only this user can enter, and go with the object.
 """
 
 from __future__ import annotations
@@ -162,10 +162,9 @@ class Grouping:
         if not self.spilled:
             arena = self._arena
             found = arena.grouped(0 if ids is None else ids.count, self._threads)
+            known = _integers(found.keys) if ids is None else _coded(ids, arena.bits)
             if texts is not None:
                 known = texts.of
-            else:
-                known = _integers(found.keys) if ids is None else _coded(ids, arena.bits)
             self._blocks = [Block(_offsets(found.counts), found.cells, known)]
             self._arena = Arena(self._dtype, self._seed, 0, 0)
             return
