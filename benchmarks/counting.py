@@ -48,7 +48,8 @@ from sfumato.model.time_grid import TimeGrid
 USERS = 2_000_000
 COPIES = 5
 REPEATS = 5
-SMALL = 5_000
+SMALL = 100_000
+"""More than a few: below 65,536 rows, users are not partitioned."""
 FILES = ("week", "by_time", "text", "lines")
 BEFORE = {
     ("sampling, l = 30", "week"): 7.2,

@@ -6,6 +6,7 @@ geometry and compilers with it, seconds before a line is printed.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
@@ -184,6 +185,8 @@ def _root(
 
 def run() -> None:
     """Entry point: turn our own errors into a message and an exit code, never a traceback."""
+    # Loading a thousand modules makes no garbage: looking for it took a tenth of that time.
+    gc.set_threshold(200_000, 20, 20)
     try:
         app(prog_name="sfumato")
     except SfumatoError as error:

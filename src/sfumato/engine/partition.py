@@ -353,9 +353,9 @@ class Arena:
             for p in range(low, high):
                 begins, stops = of(p)
                 if self._seed is None:
-                    members = (users - p + self._mask) >> self.bits
+                    shift, members = self._shape(p, users)
                     found = np.empty(0, np.int64)
-                    room.count(begins, stops, self._keys, self.bits, members)
+                    room.count(begins, stops, self._keys, shift, members)
                 else:
                     found = room.code(begins, stops, self._keys)
                     members = found.size
@@ -367,6 +367,10 @@ class Arena:
         counts, keys = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         cells = self._collected(of, lengths)
         return Grouped(counts, cells, keys if self._seed is None else self.ids(keys))
+
+    def _shape(self, partition: int, users: int) -> tuple[int, int]:
+        """Of dense codes: the bits that say the partition, and how many codes it has."""
+        return self.bits, (users - partition + self._mask) >> self.bits
 
     def _collected(self, of: Callable[[int], Any], lengths: NDArray[np.int64]) -> NDArray[Any]:
         total = int(lengths.sum())

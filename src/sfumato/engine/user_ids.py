@@ -87,7 +87,7 @@ def find_integers(keys: Array, valid: Array, table: Array, seed: Int, out: Array
 
 
 @inlined
-def _word(data: Array, at: Int) -> Int:
+def word_at(data: Array, at: Int) -> Int:
     """Eight bytes as one number. An unsigned index keeps this a single load."""
     at = np.uintp(at)
     word = np.uint64(data[at])
@@ -180,11 +180,11 @@ def code_texts(
                 h = seed ^ (np.uint64(stop - start) * np.uint64(0x9E3779B97F4A7C15))
                 at = start
                 while at + 8 <= stop:
-                    h = (h ^ _word(data, at)) * np.uint64(0x9FB21C651E98DF25)
+                    h = (h ^ word_at(data, at)) * np.uint64(0x9FB21C651E98DF25)
                     h ^= h >> np.uint64(32)
                     at += 8
                 if at < stop and stop - start >= 8:
-                    h ^= _word(data, stop - 8)  # some of them for the second time
+                    h ^= word_at(data, stop - 8)  # some of them for the second time
                 elif at < stop:
                     word = np.uint64(0)
                     for j in range(at, stop):
@@ -214,11 +214,11 @@ def code_texts(
                     apart = np.uint64(0)
                     done = np.int64(0)
                     while done + 8 <= length:
-                        apart |= _word(arena, begin + done) ^ _word(data, start + done)
+                        apart |= word_at(arena, begin + done) ^ word_at(data, start + done)
                         done += 8
                     if done < length and length >= 8:
                         last = length - 8
-                        apart |= _word(arena, begin + last) ^ _word(data, start + last)
+                        apart |= word_at(arena, begin + last) ^ word_at(data, start + last)
                     elif done < length:
                         for j in range(length):
                             apart |= np.uint64(

@@ -1,0 +1,261 @@
+"""Columns of texts in Parquet pages that are packed with Snappy and spelled out, read compiled.
+
+Ids that are texts are most of a file's bytes, and unpacking them took a quarter of a count. Texts of
+random digits are packed by Snappy into seven short pieces each, and a loop that does little for a
+piece takes half of the library's time.
+
+Only what is exactly as expected is read here: one kind of page, no value missing, lengths that add
+up to the last byte, a checksum that is right where there is one. For anything else the answer is
+None, and Arrow reads the row group, or finds that it is damaged. So no file is read that Arrow would
+refuse, and none otherwise than Arrow reads it (tests/io/test_pages.py).
+
+Of the format (parquet.thrift, compact protocol; Snappy's format description) no more is here than
+that: page headers are numbers and structs, and levels are runs of ones.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sfumato.model.compiled import compiled, inlined
+
+Array = NDArray[Any]
+Int = Any
+"""A machine integer: to the type checker neither Python's nor numpy's."""
+
+MOST = 1 << 26
+"""Bytes of a row group's texts: more at once would take more memory than they save time."""
+_SLACK = 32
+_DATA_PAGE, _PLAIN = 0, 0
+_STRUCT = 12
+
+
+@inlined
+def _move(data: Array, at: Int, out: Array, to: Int) -> None:
+    """Eight bytes. Unsigned indices make this one load and one store."""
+    word = np.uint64(data[at])
+    word |= np.uint64(data[at + np.uintp(1)]) << np.uint64(8)
+    word |= np.uint64(data[at + np.uintp(2)]) << np.uint64(16)
+    word |= np.uint64(data[at + np.uintp(3)]) << np.uint64(24)
+    word |= np.uint64(data[at + np.uintp(4)]) << np.uint64(32)
+    word |= np.uint64(data[at + np.uintp(5)]) << np.uint64(40)
+    word |= np.uint64(data[at + np.uintp(6)]) << np.uint64(48)
+    word |= np.uint64(data[at + np.uintp(7)]) << np.uint64(56)
+    out[to] = np.uint8(word)
+    out[to + np.uintp(1)] = np.uint8(word >> np.uint64(8))
+    out[to + np.uintp(2)] = np.uint8(word >> np.uint64(16))
+    out[to + np.uintp(3)] = np.uint8(word >> np.uint64(24))
+    out[to + np.uintp(4)] = np.uint8(word >> np.uint64(32))
+    out[to + np.uintp(5)] = np.uint8(word >> np.uint64(40))
+    out[to + np.uintp(6)] = np.uint8(word >> np.uint64(48))
+    out[to + np.uintp(7)] = np.uint8(word >> np.uint64(56))
+
+
+@compiled
+def unpack(data: Array, begin: Int, end: Int, out: Array, size: Int) -> bool:
+    """Snappy's pieces in data[begin:end], which must make exactly `size` bytes.
+
+    `out` and `data` have room for 32 bytes more: short pieces are moved 8 or 16 bytes at a time.
+    """
+    zero, one, two, eight = np.uintp(0), np.uintp(1), np.uintp(2), np.uintp(8)
+    at, stop, to, last = np.uintp(begin), np.uintp(end), zero, np.uintp(size)
+    while at < stop:
+        tag = np.uintp(data[at])
+        kind = tag & np.uintp(3)
+        at += one
+        if kind == 0:
+            length = (tag >> two) + one
+            if length > np.uintp(60):
+                more = length - np.uintp(60)
+                if more > stop - at:
+                    return False
+                length = zero
+                for k in range(more):
+                    length |= np.uintp(data[at + k]) << (eight * k)
+                length += one
+                at += more
+            if length > stop - at or length > last - to:
+                return False
+            if length <= np.uintp(16):
+                _move(data, at, out, to)
+                _move(data, at + eight, out, to + eight)
+            else:
+                for k in range(length):
+                    out[to + k] = data[at + k]
+            at += length
+        else:
+            if kind == np.uintp(3):
+                if stop - at < np.uintp(4):
+                    return False
+                back = np.uintp(data[at]) | (np.uintp(data[at + one]) << eight)
+                back |= np.uintp(data[at + two]) << np.uintp(16)
+                back |= np.uintp(data[at + np.uintp(3)]) << np.uintp(24)
+                length = (tag >> two) + one
+                at += np.uintp(4)
+            else:
+                if stop - at < kind:
+                    return False
+                # Both kinds without a branch, which nothing could foresee.
+                near = kind == one
+                back = np.uintp(data[at]) | (np.uintp(data[at + one]) << eight)
+                back = ((tag >> np.uintp(5)) << eight) | (back & np.uintp(255)) if near else back
+                length = ((tag >> two) & np.uintp(7)) + np.uintp(4) if near else (tag >> two) + one
+                at += kind
+            if back == 0 or back > to or length > last - to:
+                return False
+            if length <= eight and back >= eight:
+                _move(out, to - back, out, to)
+            else:
+                for k in range(length):
+                    out[to + k] = out[to + k - back]
+        to += length
+    return to == last
+
+
+@compiled
+def texts(page: Array, begin: Int, end: Int, count: Int, ends: Array, row: Int, out: Array) -> bool:
+    """Texts behind their lengths in page[begin:end], exactly `count`; `ends` goes on at `row`."""
+    eight = np.uintp(8)
+    at, stop, to = np.uintp(begin), np.uintp(end), np.uintp(ends[row])
+    for i in range(row, row + count):
+        if stop - at < np.uintp(4):
+            return False
+        length = np.uintp(page[at]) | (np.uintp(page[at + np.uintp(1)]) << eight)
+        length |= np.uintp(page[at + np.uintp(2)]) << np.uintp(16)
+        length |= np.uintp(page[at + np.uintp(3)]) << np.uintp(24)
+        at += np.uintp(4)
+        if length > stop - at:
+            return False
+        done = np.uintp(0)
+        while done < length:
+            _move(page, at + done, out, to + done)
+            done += eight
+        at += length
+        to += length
+        ends[i + 1] = to
+    return at == stop
+
+
+class _Unexpected(Exception):
+    """Something that is left to Arrow."""
+
+
+def _number(data: memoryview, at: int) -> tuple[int, int]:
+    """A varint, and where it ends."""
+    found, shift = 0, 0
+    while True:
+        byte = data[at]
+        at += 1
+        found |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return found, at
+        shift += 7
+        if shift > 63:
+            raise _Unexpected
+
+
+def _struct(data: memoryview, at: int) -> tuple[dict[int, Any], int]:
+    """Whole numbers and structs of a struct by their field's number, and where it ends."""
+    found: dict[int, Any] = {}
+    field = 0
+    while (head := data[at]) != 0:
+        at += 1
+        kind = head & 15
+        if head >> 4:
+            field += head >> 4
+        else:
+            zigzag, at = _number(data, at)
+            field = (zigzag >> 1) ^ -(zigzag & 1)
+        if kind in (4, 5, 6):
+            zigzag, at = _number(data, at)
+            found[field] = (zigzag >> 1) ^ -(zigzag & 1)
+        elif kind == 8:  # bytes: statistics
+            size, at = _number(data, at)
+            at += size
+        elif kind == _STRUCT:
+            found[field], at = _struct(data, at)
+        elif kind not in (1, 2):  # true and false have no bytes of their own
+            raise _Unexpected
+    return found, at + 1
+
+
+def _after_levels(page: NDArray[np.uint8], size: int, values: int) -> int:
+    """Where the values begin behind levels that say that each is there."""
+    end = 4 + int.from_bytes(page[:4].tobytes(), "little")
+    if end > size:
+        raise _Unexpected
+    levels, at, said = memoryview(page[:end]), 4, 0
+    while at < end:
+        run, at = _number(levels, at)
+        if run & 1 or levels[at] != 1:  # packed bits, or values that are missing
+            raise _Unexpected
+        said += run >> 1
+        at += 1
+    if said != values:
+        raise _Unexpected
+    return end
+
+
+def can_be_read(column: Any, kind: Any) -> bool:
+    """Whether a column of the schema could be read here: one text in a row, perhaps missing."""
+    return (
+        column.physical_type == "BYTE_ARRAY"
+        and column.max_repetition_level == 0
+        and column.max_definition_level <= 1
+        and kind in (pa.string(), pa.binary())
+    )
+
+
+def read_texts(file: BinaryIO, chunk: Any, kind: Any, optional: bool) -> Any:
+    """A row group's texts as an Arrow array; None where they are left to Arrow."""
+    plain = set(chunk.encodings) <= {"PLAIN", "RLE"} and not chunk.has_dictionary_page
+    if chunk.compression != "SNAPPY" or not plain:
+        return None
+    size = int(chunk.total_compressed_size)
+    if not 0 < size <= MOST or not 0 < chunk.total_uncompressed_size <= MOST:
+        return None
+    try:
+        return _pages(file, chunk, kind, optional, size)
+    except (_Unexpected, IndexError, KeyError, TypeError, OSError, pa.ArrowException):
+        return None
+
+
+def _pages(file: BinaryIO, chunk: Any, kind: Any, optional: bool, size: int) -> Any:
+    packed = np.frombuffer(pa.allocate_buffer(size + _SLACK), np.uint8)
+    view = memoryview(packed)[:size]
+    file.seek(chunk.data_page_offset)
+    if file.readinto(view) != size:  # type: ignore[attr-defined]
+        raise _Unexpected
+    rows, row, at = int(chunk.num_values), 0, 0
+    ends = np.frombuffer(pa.allocate_buffer(4 * (rows + 1)), np.int32)
+    ends[0] = 0
+    whole = pa.allocate_buffer(int(chunk.total_uncompressed_size) + _SLACK)
+    data, page = np.frombuffer(whole, np.uint8), np.empty(0, np.uint8)
+    while at < size:
+        head, at = _struct(view, at)
+        about, length, after = head[5], head[2], at + head[3]
+        values = about[1]
+        if head[1] != _DATA_PAGE or about[2] != _PLAIN or not at < after <= size:
+            raise _Unexpected
+        if not 0 < values <= rows - row or not 0 < length <= MOST:
+            raise _Unexpected
+        if 4 in head and zlib.crc32(view[at:after]) != head[4] % (1 << 32):
+            raise _Unexpected
+        said, begin = _number(view, at)
+        if page.size < length + _SLACK:
+            page = np.frombuffer(pa.allocate_buffer(length + _SLACK), np.uint8)
+        if said != length or begin > after or not unpack(packed, begin, after, page, length):
+            raise _Unexpected
+        first = _after_levels(page, length, values) if optional else 0
+        room = int(ends[row]) + length - first - 4 * values
+        if room + _SLACK > data.size or not texts(page, first, length, values, ends, row, data):
+            raise _Unexpected
+        row, at = row + values, after
+    if row != rows:
+        raise _Unexpected
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(ends), whole])
