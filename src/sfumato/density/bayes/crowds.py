@@ -34,8 +34,8 @@ from scipy.spatial import cKDTree
 from scipy.special import ndtri
 
 from sfumato.density.refine.special_hours import LEAST_DAYS
-from sfumato.density.refine.temporal import middle_of_noise, noise_edge
-from sfumato.density.refine.tiles import Spectrum, beside, tiles
+from sfumato.density.refine.temporal import Spectrum, middle_of_noise, noise_edge
+from sfumato.model.tiles import beside, tiles
 from sfumato.model.time_grid import HourCalendar
 
 FALSE_CELLS = 0.05

@@ -43,7 +43,7 @@ from sfumato.density.refine.margins import rake
 from sfumato.density.refine.spatial import Filtered, SpatialFilter
 from sfumato.density.refine.special_hours import NIGHT_END, OWN, pool_nights, temper_crowds
 from sfumato.density.refine.temporal import components, effective_noise, wiener
-from sfumato.density.refine.tiles import beside, tiles
+from sfumato.model.tiles import beside, tiles
 from sfumato.model.time_grid import HourCalendar
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.density.refine.tiles import tiles
+from sfumato.model.tiles import tiles
 from sfumato.model.time_grid import HourCalendar
 
 Table = NDArray[np.float64]
