@@ -2,18 +2,21 @@
 
 python tests/faults/run.py --seed 1
 python tests/faults/run.py --only release --share 0.2     # a fifth of it, one command, no page
+python tests/faults/run.py --keep out/faults.jsonl        # in pieces: goes on where it was stopped
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
-import resource
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,9 +48,12 @@ WRONG = ("bytes", "paid", "lost", "left", "ledger")
 class Suite:
     """Every command in every weather."""
 
-    def __init__(self, run: Run, home: Path, seed: int, share: float, only: str) -> None:
+    def __init__(
+        self, run: Run, home: Path, seed: int, share: float, only: str, done: frozenset[str]
+    ) -> None:
         self.run, self.home, self.seed, self.share = run, home, seed, share
         self.entries = [name for name in COMMANDS if only in name]
+        self.done = done
         self._number = 0
 
     def sieges(
@@ -55,6 +61,8 @@ class Suite:
     ) -> Iterator[Row]:
         """Storms over every command until each was struck so often."""
         for entry in self.entries:
+            if _called(kind, entry, store.name) in self.done:
+                continue
             self._number += 1
             home = self.home / str(self._number)
             storm = make(self.run, entry, home, store, self.seed)
@@ -73,7 +81,7 @@ class Suite:
                 yield from self.sieges("full", full, store, DISKS)
         except OSError as error:
             print(f"full: {error}", file=sys.stderr)
-        if "release" in self.entries:
+        if "release" in self.entries and _called("raced", "release", store.name) not in self.done:
             yield from self.races(store)
 
     def races(self, store: Store) -> Iterator[Row]:
@@ -81,9 +89,9 @@ class Suite:
         for number in range(RACES):
             home = self.home / f"race-{store.name}-{number}"
             raced.add(weather.race(self.run, home, store, RACERS_KILLED, self.seed + number))
-        yield "raced", "release", store.name, raced
         home = self.home / f"together-{store.name}"
         yield "together", "release", store.name, weather.one_of_many(self.run, home, store)
+        yield "raced", "release", store.name, raced
 
     def crashes(self, server: Server) -> Iterator[Row]:
         store = weather.postgres(server)
@@ -103,6 +111,39 @@ class Suite:
 
 def _with(**more: object) -> Callable[..., Storm]:
     return lambda *given: Storm(*given, **more)  # type: ignore[arg-type]
+
+
+def _called(kind: str, entry: str, store: str) -> str:
+    return f"{kind} / {entry} / {store}"
+
+
+class Kept:
+    """Rows of earlier runs, a line of JSON each: what was measured is not measured again."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        there = path is not None and path.is_file()
+        lines = path.read_text().splitlines() if path is not None and there else []
+        self.lines = [json.loads(line) for line in lines]
+
+    @property
+    def done(self) -> frozenset[str]:
+        return frozenset(_called(*line["row"]) for line in self.lines)
+
+    @property
+    def rows(self) -> list[Row]:
+        return [
+            (*line["row"], Tally(**line["tally"] | {"sites": set(line["tally"]["sites"])}))
+            for line in self.lines
+        ]
+
+    def add(self, row: Row, cpu_s: float) -> None:
+        *names, tally = row
+        told = asdict(tally) | {"sites": sorted(tally.sites)}
+        self.lines.append({"row": names, "tally": told, "cpu_s": round(cpu_s, 2)})
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps(self.lines[-1]) + "\n")
 
 
 def _count(tally: Tally, what: str) -> int:
@@ -162,23 +203,27 @@ reserved before the run was left to finish, there is nothing to compare with.
 """
 
 
-def part(store: str, seed: int, share: float, only: str) -> tuple[list[Row], float]:
+def part(
+    store: str, seed: int, share: float, only: str, keep: Path | None
+) -> tuple[list[Row], float]:
     """The suite on one kind of database, and its CPU-seconds."""
-    rows: list[Row] = []
+    kept = Kept(keep and keep.with_suffix(f".{store}{keep.suffix}"))
     begun = time.perf_counter()
     with ExitStack() as held:
         home = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="sfumato-faults-")))
         (home / "warm").mkdir()
         run = held.enter_context(zygote(home / "warm"))
-        for row in Suite(run, home, seed, share, only).rows(store):
-            rows.append(row)
+        spent = 0.0
+        for row in Suite(run, home, seed, share, only, kept.done).rows(store):
+            now = sum(os.times()[:2]) + float(run(None))
+            kept.add(row, now - spent)
+            spent = now
             kind, entry, _, tally = row
             took = f"{time.perf_counter() - begun:,.0f} s"
             print(f"{took}: {store}, {entry}, {kind}: {tally.strikes}", flush=True)
             for one in tally.wrong:
                 print(f"    {one}", flush=True)
-    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return rows, sum(one.ru_utime + one.ru_stime for one in spent)
+    return kept.rows, sum(line["cpu_s"] for line in kept.lines)
 
 
 def main() -> int:
@@ -186,8 +231,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--only", default="", help="commands whose name holds this")
+    parser.add_argument("--keep", type=Path, help="rows go there, and are not measured again")
     asked = parser.parse_args()
-    parts = [(store, asked.seed, asked.share, asked.only) for store in KILLS]
+    parts = [(store, asked.seed, asked.share, asked.only, asked.keep) for store in KILLS]
     # Two processes: what one waits for is mostly the disk or the server.
     with multiprocessing.get_context("fork").Pool(len(parts), maxtasksperchild=1) as pool:
         found = pool.starmap(part, parts, chunksize=1)

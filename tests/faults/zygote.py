@@ -192,6 +192,9 @@ def main() -> None:
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         order = json.loads(line)
+        if order is None:  # what all runs took so far, this process with them
+            print(sum(os.times()[:4]), flush=True)
+            continue
         print(json.dumps(herd(order) if isinstance(order, list) else run(order)), flush=True)
 
 

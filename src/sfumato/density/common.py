@@ -131,6 +131,11 @@ def touched_cells(facts: PublicFacts) -> int:
 DECIMALS = 3
 
 
-def rounded(*tables: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+def rounded(
+    *tables: NDArray[np.float64], in_place: bool = False
+) -> tuple[NDArray[np.float64], ...]:
     """Each table to `DECIMALS`; what rounds to nothing is plain zero."""
-    return tuple(np.round(table, DECIMALS) + 0.0 for table in tables)
+    found = tuple(np.round(table, DECIMALS, out=table if in_place else None) for table in tables)
+    for table in found:
+        np.add(table, 0.0, out=table)
+    return found

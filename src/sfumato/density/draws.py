@@ -83,9 +83,9 @@ def variance_of(
     draws: Draws, mean: Table, factors: Sequence[float] | Vector | None = None
 ) -> Table:
     """Of every cell, around that mean, with one draw less than there are."""
-    found = np.zeros(draws.shape[1:])
+    found, away = np.zeros(draws.shape[1:]), np.empty(draws.shape[1:])
     for k, one in enumerate(each(draws)):
-        away = (one if factors is None else one * factors[k]) - mean
+        np.subtract(one if factors is None else one * factors[k], mean, out=away)
         found += np.square(away, out=away)
     found /= draws.shape[0] - 1
     return found

@@ -8,12 +8,13 @@ manifest that is written lists the digests of all other files, the page's too.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.density.bayes.measured import Kept
@@ -31,13 +32,15 @@ from sfumato.geography.border import FIRST, BorderLoss, border_lines
 from sfumato.io.write import (
     write_arrays,
     write_bytes,
-    write_csv,
+    write_csv_parts,
     write_parquet,
+    write_parquet_parts,
     write_places,
     write_places_parquet,
 )
 from sfumato.model.counts import Counting, SampleBound
 from sfumato.model.places import Places
+from sfumato.model.tiles import tiles
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.accounting import guarantee
 from sfumato.privacy.events import event_to_json
@@ -276,13 +279,11 @@ def write_release(
     if density.kept is not None:
         write_arrays(folder / MEASUREMENTS, density.kept)
 
-    def manifest(files: Mapping[str, str]) -> Manifest:
-        inputs = finish.facts()
-        return density_manifest(
-            facts, plan, density, reservation, counted, released, files, inputs, fitness
-        ).model_copy(update={"about": finish.about})
-
-    seal(folder, manifest)
+    told = density_manifest(
+        facts, plan, density, reservation, counted, released, {}, finish.facts(), fitness
+    ).model_copy(update={"about": finish.about})
+    del density  # the page needs room, and reads what was written
+    seal(folder, lambda files: told.model_copy(update={"files": dict(files)}))
 
 
 def write_tables(
@@ -291,11 +292,17 @@ def write_tables(
     """The tables of a density; what they say of each place beyond its id."""
     if finish.integers:
         density = whole_numbers(density)
-    table = density_table(density, grid)
-    write_parquet(folder / "density.parquet", table)
+
+    def parts() -> Iterator[pa.Table]:
+        return (density_table(density, grid, rows) for rows in tiles(density.values.shape))
+
+    write_parquet_parts(folder / "density.parquet", parts())
     csv = csv_name(finish.csv, density.place_ids.size, grid.slots)
     if csv is not None:
-        write_csv(folder / csv, with_local_times(table, grid))
+        nothing = with_local_times(density_table(density, grid, slice(0)), grid)
+        write_csv_parts(
+            folder / csv, nothing.schema, lambda: (with_local_times(part, grid) for part in parts())
+        )
     if density.posterior is not None and density.coverage is not None:
         counts = np.asarray(density.values, dtype=np.float64)
         write_arrays(folder / POSTERIOR, density.posterior.factors(counts, density.coverage))

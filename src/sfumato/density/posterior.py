@@ -13,7 +13,7 @@ lie beside the table (`published.posterior`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from scipy.linalg import eigh
 from scipy.sparse import csr_array
 
 from sfumato.density.draws import Draws, each, mean_of, room_for, sums_of, variance_of
+from sfumato.model.tiles import tiles
 from sfumato.published.estimate import Estimate, count_quantiles, smooth_quantile
 from sfumato.published.posterior import MOST_FIELDS, packed
 
@@ -129,6 +130,15 @@ class Posterior:
     taken: Taken | None = None
     """What the bound took, and where the places lie."""
 
+    known: dict[str, Vector] = field(default_factory=dict, repr=False)
+    """What was worked out already: the sum of every draw."""
+
+    @property
+    def _sums(self) -> Vector:
+        if "sums" not in self.known:
+            self.known["sums"] = sums_of(self.draws)
+        return self.known["sums"]
+
     @property
     def mean(self) -> Table:
         """The posterior mean of every cell. It adds up."""
@@ -140,15 +150,28 @@ class Posterior:
         return self._sd(self.mean)
 
     def _sd(self, mean: Table) -> Table:
-        found: Table = np.sqrt(variance_of(self.draws, mean) + self.chance)
-        return found
+        found = variance_of(self.draws, mean)
+        found += self.chance
+        return np.sqrt(found, out=found)
 
     def quantiles(self, *levels: float) -> tuple[Table, ...]:
         """Of every cell, one table for each level."""
+        return self._quantiles(self.mean, levels)
+
+    def with_quantiles(self, *levels: float) -> tuple[Table, ...]:
+        """The mean, and the quantiles, in one go over the draws less."""
         mean = self.mean
-        variance = np.square(self._sd(mean))
+        return mean, *self._quantiles(mean, levels)
+
+    def _quantiles(self, mean: Table, levels: tuple[float, ...]) -> tuple[Table, ...]:
+        sd = self._sd(mean)
         piece = np.broadcast_to(self.piece[:, None], mean.shape)
-        return count_quantiles(mean, variance, piece, levels)
+        found = tuple(np.empty(mean.shape) for _ in levels)
+        for rows in tiles(mean.shape):
+            some = count_quantiles(mean[rows], np.square(sd[rows]), piece[rows], levels)
+            for table, part in zip(found, some, strict=True):
+                table[rows] = part
+        return found
 
     def interval(self, coverage: float) -> tuple[Table, Table]:
         """Central interval of that probability for every cell."""
@@ -158,7 +181,7 @@ class Posterior:
     def total(self, coverage: float, cells: Table | None = None) -> Estimate:
         """A sum of cells, each with a weight (all, with weight one, unless told)."""
         if cells is None:
-            sums = sums_of(self.draws)
+            sums = self._sums
             chance = float(self.chance.sum())
         else:
             sums = np.array([float(one.ravel() @ cells.ravel()) for one in each(self.draws)])
@@ -191,7 +214,7 @@ class Posterior:
         places, slots = self._together(places, slots, table)
         # A level is skewed, so the two of a pair do not lie quite opposite: the total keeps its
         # whole variance.
-        whole = sums_of(self.draws).var(ddof=1)
+        whole = self._sums.var(ddof=1)
         level *= np.sqrt(whole / max(float(np.square(every).mean()), 1e-12))
         rhythms = _axes(rest)
         low = rhythms.astype(np.float32)
@@ -199,12 +222,18 @@ class Posterior:
         left, mean = np.zeros(table.shape), self.mean
         for pair, one in enumerate(each(rest)):
             strengths[pair] = one @ low
-            left += np.square(one - strengths[pair] @ low.T)
-            both = (self.draws[pair] + self.draws[pair + pairs]) / 2 - mean
-            left += np.square(both) / np.square(like)
+            above, below = self.draws[pair], self.draws[pair + pairs]
+            for rows in tiles(table.shape):
+                left[rows] += np.square(one[rows] - strengths[pair][rows] @ low.T)
+                both = (above[rows] + below[rows]) / 2 - mean[rows]
+                left[rows] += np.square(both) / np.square(like)
+        del mean
         # Zones that share a tower share the chance of its visits: their sum has more than theirs.
         shared = 1.0 + _SPLIT * (1.0 / np.clip(self.piece, 0.05, 1.0) - 1.0)
-        chance = shared[:, None] * self.chance + left / pairs * np.square(like)
+        chance = left
+        for rows in tiles(table.shape):
+            far = left[rows] / pairs * np.square(like)
+            chance[rows] = shared[rows][:, None] * self.chance[rows] + far
         return packed(
             level, places, slots, strengths, rhythms * like[:, None], chance, self.piece, coverage
         )
@@ -279,8 +308,10 @@ def _margins(
     # Kept in half precision: a place that nobody is in must not need more than that can hold.
     places, slots = np.clip(places, -1e4, 1e4), np.clip(slots, -1e4, 1e4)
     for pair, one in enumerate(each(apart)):
-        factor = level[pair] + places[pair][:, None] + slots[pair][None, :]
-        apart[pair] = (one - counts * factor).astype(np.float32) / like
+        for rows in tiles(counts.shape):
+            factor = level[pair] + places[pair][rows][:, None] + slots[pair][None, :]
+            one[rows] = (one[rows] - counts[rows] * factor).astype(np.float32) / like
+        apart[pair] = one
     return places, slots
 
 

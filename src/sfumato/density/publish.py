@@ -22,7 +22,7 @@ from sfumato.density.fitness import Case, Fitness, fitness
 from sfumato.density.folder import write_release
 from sfumato.density.registry import DEFAULT, scheme_named
 from sfumato.density.request import Request, request
-from sfumato.density.scheme import Parameter, Plan
+from sfumato.density.scheme import Density, Parameter, Plan
 from sfumato.density.suggest import suggestions
 from sfumato.engine.local import DropLog, LocalSource
 from sfumato.engine.open import engine_of, opened_source
@@ -406,19 +406,22 @@ def publish_request(
     def fingerprint() -> str:
         return names_of_input(source, book, asked.dataset, asked.name)[0]
 
-    def persist(reservation: Reservation, folder: Path) -> None:
+    def measured(reservation: Reservation) -> Density:
         tell("measuring and refining", -1.0)
         with threadpool_limits(1):  # one order of summation on every machine: the same bytes
             density = scheme.run(source, Wall(reservation, reservation.key), facts)
         if density.tainted:
             raise SfumatoError("Noise from a test seed is never published.")
         tell("writing tables and page", -1.0)
+        return density
+
+    def persist(reservation: Reservation, folder: Path) -> None:
         write_release(
             folder,
             facts,
             plan,
             asked.finish,
-            density,
+            measured(reservation),  # under no name here: it is let go before the page is made
             reservation,
             asked.counted,
             asked.released,

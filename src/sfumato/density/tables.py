@@ -26,15 +26,19 @@ from sfumato.model.time_grid import TimeGrid
 from sfumato.published.tables import grid_times, long_table
 
 
-def density_table(density: Density, grid: TimeGrid) -> pa.Table:
+def density_table(density: Density, grid: TimeGrid, rows: slice = slice(None)) -> pa.Table:
     """zone_id, time_start, time_end, count, any median, lower, upper; places, then slots."""
+    median, lower, upper = (
+        None if layer is None else layer[rows]
+        for layer in (density.median, density.lower, density.upper)
+    )
     return long_table(
-        density.place_ids,
+        density.place_ids[rows],
         grid,
-        density.values,
-        median=density.median,
-        lower=density.lower,
-        upper=density.upper,
+        density.values[rows],
+        median=median,
+        lower=lower,
+        upper=upper,
     )
 
 

@@ -129,7 +129,22 @@ def write_bytes(path: str | Path, content: bytes, mode: int = 0o644) -> None:
 
 def write_parquet(path: str | Path, table: pa.Table, mode: int = 0o644) -> None:
     """An Arrow table as Parquet (zstd), the same bytes for the same table."""
-    write_atomically(path, lambda t: pq.write_table(table, t, **PARQUET), mode)
+    write_parquet_parts(path, iter([table]), mode)
+
+
+def write_parquet_parts(path: str | Path, tables: Iterator[pa.Table], mode: int = 0o644) -> None:
+    """The same of tables that follow one another, one at least, so that no more than one is held:
+    row groups end with each."""
+
+    def fill(temporary: Path) -> None:
+        first = next(tables)
+        with pq.ParquetWriter(temporary, first.schema, **PARQUET) as writer:
+            writer.write_table(first)
+            del first
+            for table in tables:
+                writer.write_table(table)
+
+    write_atomically(path, fill, mode)
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]], mode: int = 0o644) -> None:

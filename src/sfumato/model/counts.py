@@ -138,7 +138,9 @@ Bound = SampleBound | WeightBound
 def norms_digest(norms: NDArray[np.int64]) -> str:
     """What tells one table of event norms (public numbers) from another."""
     table = np.ascontiguousarray(norms, dtype="<i8")
-    return hashlib.sha256(repr(table.shape).encode() + table.tobytes()).hexdigest()
+    digest = hashlib.sha256(repr(table.shape).encode())
+    digest.update(table.data)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,6 +15,8 @@ import hashlib
 import io
 import json
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -163,7 +165,7 @@ def read_numbers(folder: Folder, last: int | None = None) -> Numbers:
         if folder.sealed and found.grid.slots != manifest.grid.slots:
             raise _not_whole(folder.path / LINES)
     else:
-        found = _from_table(parquet_table(folder, TABLE), manifest, folder.path / TABLE)
+        found = _from_table(folder, manifest, folder.path / TABLE)
         if manifest.kind == "stream" and folder.holds(CITY_TABLE):
             found = replace(found, total=_sums(folder, manifest.grid.slots))
     return found if last is None else found.last(last)
@@ -171,10 +173,17 @@ def read_numbers(folder: Folder, last: int | None = None) -> Numbers:
 
 def parquet_table(folder: Folder, name: str) -> pa.Table:
     """A Parquet file of the folder."""
+    content = folder.read(name)
+    with _as_parquet(folder.path / name):
+        return pq.read_table(pa.BufferReader(content))
+
+
+@contextmanager
+def _as_parquet(path: Path) -> Iterator[None]:
     try:
-        return pq.read_table(pa.BufferReader(folder.read(name)))
-    except pa.ArrowException:
-        raise InputError("it cannot be read as Parquet.", file=str(folder.path / name)) from None
+        yield
+    except (pa.ArrowException, OSError):
+        raise InputError("it cannot be read as Parquet.", file=str(path)) from None
 
 
 def read_arrays(folder: Folder, name: str = MEASUREMENTS) -> dict[str, NDArray[Any]]:
@@ -188,36 +197,50 @@ def read_arrays(folder: Folder, name: str = MEASUREMENTS) -> dict[str, NDArray[A
         ) from None
 
 
-def _from_table(table: pa.Table, manifest: Manifest, path: Path) -> Numbers:
-    slots = manifest.grid.slots
+def _from_table(folder: Folder, manifest: Manifest, path: Path) -> Numbers:
+    """One column after the other: of a year of hours all of them at once would be a gigabyte."""
+    slots, content = manifest.grid.slots, folder.read(TABLE)
+    with _as_parquet(path):
+        file = pq.ParquetFile(pa.BufferReader(content))
+        names, rows = set(file.schema_arrow.names), file.metadata.num_rows
+
+    def column(name: str) -> pa.ChunkedArray:
+        with _as_parquet(path):
+            return file.read(columns=[name]).column(0)
+
     for name in ("zone_id", "time_start", "time_end", "count"):
-        if name not in table.column_names:
+        if name not in names:
             raise InputError("the column is missing.", file=str(path), column=name)
-    if not table.num_rows or table.num_rows % slots:
+    if not rows or rows % slots:
         raise _not_whole(path)
-    coded = pc.cast(table["zone_id"], pa.string()).combine_chunks().dictionary_encode()
+    coded = pc.cast(column("zone_id"), pa.string()).dictionary_encode().combine_chunks()
+    ids = np.asarray(coded.dictionary.to_pylist(), dtype=np.str_)
     which = coded.indices.to_numpy().reshape(-1, slots)
-    starts, ends = (
-        _microseconds(table[name], path).reshape(-1, slots) for name in ("time_start", "time_end")
-    )
-    in_order = (which == np.arange(which.shape[0])[:, None]).all() and (np.diff(starts) > 0).all()
-    if not (in_order and (starts == starts[0]).all() and (ends == ends[0]).all()):
+    in_order = bool((which == np.arange(which.shape[0])[:, None]).all())
+    del coded, which
+    starts, edges = _same_of_all(_microseconds(column("time_start"), path).reshape(-1, slots))
+    ends, until = _same_of_all(_microseconds(column("time_end"), path).reshape(-1, slots))
+    if not (in_order and starts and ends and (np.diff(edges) > 0).all()):
         raise _not_whole(path)
-    edges = np.append(starts[0], ends[0, -1])
+    edges = np.append(edges, until[-1])
     grid = _grid(edges, manifest.grid)
     if grid.fingerprint() != manifest.grid.sha256 or not np.array_equal(grid.edges, edges):
         raise InputError("its times are not those of the manifest.", file=str(path), remedy=WHOLE)
 
     def layer(name: str) -> Table | None:
-        if name not in table.column_names:
+        if name not in names:
             return None
-        values = pc.cast(table[name], pa.float64()).to_numpy().reshape(-1, slots)
+        values = pc.cast(column(name), pa.float64()).to_numpy().reshape(-1, slots)
         return np.ascontiguousarray(values, dtype=np.float64)
 
     values = layer("count")
     assert values is not None
-    ids = np.asarray(coded.dictionary.to_pylist(), dtype=np.str_)
     return Numbers(ids, grid, values, layer("lower"), layer("upper"), layer("median"))
+
+
+def _same_of_all(times: NDArray[np.int64]) -> tuple[bool, NDArray[np.int64]]:
+    """Whether all places have the times of the first one, and these."""
+    return bool((times == times[0]).all()), times[0].copy()
 
 
 def _sums(folder: Folder, slots: int) -> Table:

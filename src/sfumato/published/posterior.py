@@ -19,6 +19,7 @@ noisy measurements that were paid for.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.model.tiles import tiles
 from sfumato.published.estimate import Estimate, count_quantiles, gamma_scores
 
 Table = NDArray[np.float64]
@@ -127,10 +129,12 @@ class Factors:
         found: Table = np.zeros(self.counts.shape)
         strengths = self.strengths.reshape(self.counts.shape[0], self.pairs, self.fields)
         rhythms = self.rhythms.T.astype(np.float32)
-        for pair in range(self.pairs):
-            factor = self.level[pair] + self.places[pair][:, None] + self.slots[pair][None, :]
-            found += np.square(self.counts * factor + strengths[:, pair] @ rhythms)
-        return np.sqrt(found / max(self.pairs, 1))
+        for pair, rows in itertools.product(range(self.pairs), tiles(found.shape)):
+            factor = self.level[pair] + self.places[pair][rows, None] + self.slots[pair][None, :]
+            along = strengths[rows, pair] @ rhythms
+            found[rows] += np.square(self.counts[rows] * factor + along)
+        found /= max(self.pairs, 1)
+        return np.sqrt(found, out=found)
 
     def estimates(
         self, places: Table, slots: Table, coverage: float | None = None
@@ -241,17 +245,21 @@ def packed(
     """The arrays of the file; `strengths` are pairs x places x fields here."""
     scale = _STEP * np.sqrt(np.square(strengths).mean(axis=0)).astype(np.float32)
     steps = strengths / np.maximum(scale, np.float32(1e-30))
-    code = 1 + np.rint((np.log(np.maximum(chance, 1e-30)) - _LOG_LEAST) / _LOG_STEP)
+    np.clip(np.rint(steps, out=steps), -127, 127, out=steps)
+    codes = np.empty(chance.shape, dtype=np.uint8)
+    for rows in tiles(chance.shape):
+        code = 1 + np.rint((np.log(np.maximum(chance[rows], 1e-30)) - _LOG_LEAST) / _LOG_STEP)
+        codes[rows] = np.where(chance[rows] > 0, np.clip(code, 1, 255), 0)
     return {
         "format": np.array(FORMAT, dtype=np.int64),
         "coverage": np.array(coverage, dtype=np.float64),
         "level": level.astype(np.float32),
         "places": places.astype(np.float16),
         "slots": slots.astype(np.float16),
-        "strengths": np.clip(np.rint(steps), -127, 127).astype(np.int8),
+        "strengths": steps.astype(np.int8),
         "scale": scale,
         "rhythms": rhythms.astype(np.float32),
-        "chance": np.where(chance > 0, np.clip(code, 1, 255), 0).astype(np.uint8),
+        "chance": codes,
         "piece": piece.astype(np.float32),
     }
 
@@ -299,5 +307,8 @@ def unpacked(arrays: Mapping[str, NDArray[Any]], counts: Table, stream: int = 0)
 
 
 def _variances(code: NDArray[Any]) -> Table:
-    steps = code.astype(np.float64) - 1
-    return np.where(code > 0, np.exp(_LOG_LEAST + _LOG_STEP * steps), 0.0)
+    if code.dtype != np.uint8:
+        raise TypeError("codes of variances are bytes")
+    every = np.arange(256.0) - 1
+    found: Table = np.where(every >= 0, np.exp(_LOG_LEAST + _LOG_STEP * every), 0.0)[code]
+    return found

@@ -39,7 +39,9 @@ def measured(release: Release) -> dict[str, Table]:
     lies on a bound falls into the same class in a figure.
     """
     per = round(1 / step_for(release.values, release.lower, release.upper))
-    counts = np.rint(release.values * per) / per
+    counts = release.values * per
+    np.rint(counts, out=counts)
+    counts /= per
     return per_area(counts, release.geometry)
 
 

@@ -42,6 +42,7 @@ import shapely
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
+from sfumato.model.tiles import tiles
 
 Table = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -54,12 +55,14 @@ def step_for(count: Table, lower: Table | None = None, upper: Table | None = Non
 
     Without intervals a tenth of the usual count.
     """
-    known = count[np.isfinite(count)]
+    finite = np.isfinite(count)
+    known = count if finite.all() else count[finite]
     if known.size == 0 or (known == np.round(known)).all():
         return 1.0
     widths = np.empty(0)
     if lower is not None and upper is not None:
-        widths = (upper - lower)[np.isfinite(upper - lower)] / 2
+        widths = upper - lower
+        widths = (widths if np.isfinite(widths).all() else widths[np.isfinite(widths)]) / 2
     usual = float(np.median(widths)) if widths.size else float(np.abs(known).mean())
     for step in STEPS:
         if step <= usual / 10:
@@ -67,17 +70,23 @@ def step_for(count: Table, lower: Table | None = None, upper: Table | None = Non
     return STEPS[-1]
 
 
-def quantise(values: Table, step: float) -> tuple[Integers, Integers]:
-    """Values as multiples of the step, and the flat positions of those that are missing."""
+def quantise(values: Table, step: float, instead: Table | None = None) -> tuple[Integers, Integers]:
+    """Values as multiples of the step, and the flat positions of those that are missing, where
+    `instead` stands, if it is given."""
+    whole = np.empty(values.shape, np.int64)
     missing = np.flatnonzero(~np.isfinite(values))
-    filled = np.where(np.isfinite(values), values, 0.0)
-    whole = np.rint(filled * round(1 / step))
-    if np.abs(whole).max(initial=0.0) > _LARGEST:
-        raise InputError(
-            "a number of the density is too large for the page.",
-            remedy="Counts of people are below one thousand million.",
-        )
-    return whole.astype(np.int64), missing
+    for rows in tiles(values.shape):
+        filled = values[rows]
+        if instead is not None:
+            filled = np.where(np.isfinite(filled), filled, instead[rows])
+        filled = np.rint(np.where(np.isfinite(filled), filled, 0.0) * round(1 / step))
+        if np.abs(filled).max(initial=0.0) > _LARGEST:
+            raise InputError(
+                "a number of the density is too large for the page.",
+                remedy="Counts of people are below one thousand million.",
+            )
+        whole[rows] = filled
+    return whole, missing
 
 
 def encode_numbers(
@@ -96,19 +105,24 @@ def encode_numbers(
         "missing": missing.tolist(),
     }
     if median is not None:  # absent otherwise: pages without one are as they always were
-        plain["median"] = layer(quantise(median, step)[0] - whole)
+        middle = quantise(median, step)[0]
+        middle -= whole
+        plain["median"] = layer(middle)
+        del middle
     if lower is None or upper is None:
         return plain | {"floor": False, "up": None, "low": None, "no_interval": []}
-    low, _ = quantise(np.where(np.isfinite(lower), lower, count), step)
-    high, _ = quantise(np.where(np.isfinite(upper), upper, count), step)
     no_interval = np.flatnonzero(~(np.isfinite(lower) & np.isfinite(upper)))
-    up = high - whole
+    up, _ = quantise(upper, step, count)
+    up -= whole
+    above = layer(up)
+    low, _ = quantise(lower, step, count)
     floor = bool(low.min(initial=0) >= 0)
-    rest = low - predicted_low(whole, up, floor)
+    for rows in tiles(low.shape):
+        low[rows] -= predicted_low(whole[rows], up[rows], floor)
     return plain | {
         "floor": floor,
-        "up": layer(up),
-        "low": layer(rest),
+        "up": above,
+        "low": layer(low),
         "no_interval": no_interval.tolist(),
     }
 
@@ -155,17 +169,18 @@ def inflated(text: str) -> bytes:
 
 def layer(whole: Integers) -> dict[str, Any]:
     """Whole numbers, row by row: as they are or from column to column, whichever is smaller."""
-    before = np.concatenate([np.zeros((whole.shape[0], 1), np.int64), whole[:, :-1]], axis=1)
     if whole.size < _LARGE:
-        forms = [_planes(whole - before, True), _planes(whole, False)]
+        forms = [_planes(whole, delta) for delta in (True, False)]
         return min(forms, key=lambda form: len(form["data"]))
-    quick = {delta: _planes(whole - delta * before, delta, 1) for delta in (True, False)}
-    delta = len(quick[True]["data"]) <= len(quick[False]["data"])
-    return _planes(whole - delta * before, delta)
+    quick = [len(_planes(whole, delta, 1)["data"]) for delta in (True, False)]
+    return _planes(whole, quick[0] <= quick[1])
 
 
-def _planes(residual: Integers, delta: bool, level: int | None = None) -> dict[str, Any]:
-    zigzag = ((residual << 1) ^ (residual >> 63)).astype("<u4").ravel()
+def _planes(whole: Integers, delta: bool, level: int | None = None) -> dict[str, Any]:
+    zigzag = np.empty(whole.shape, "<u4")
+    for rows in tiles(whole.shape):
+        residual = np.diff(whole[rows], axis=1, prepend=0) if delta else whole[rows]
+        zigzag[rows] = (residual << 1) ^ (residual >> 63)
     width = max(1, (int(zigzag.max(initial=0)).bit_length() + 7) // 8)
     planes = zigzag.view(np.uint8).reshape(-1, 4)[:, :width].T
     return {"delta": delta, "bytes": width, "data": deflated(planes.tobytes(), level)}

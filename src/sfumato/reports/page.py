@@ -243,8 +243,9 @@ def encode_releases(releases: Sequence[Release], words: Words) -> dict[str, Any]
                 | _how_far(release, words),
             }
         )
-        if release.uncertain is not None:
-            entries[-1]["uncertain"] = encode_bits(release.uncertain)
+        faded = release.uncertain
+        if faded is not None:
+            entries[-1]["uncertain"] = encode_bits(faded)
         if release.posterior is not None:
             entries[-1]["sums"] = encode_factors(release.posterior)
         if release.total_interval is not None:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.model.tiles import tiles
 from sfumato.published.posterior import Factors
 from sfumato.reports.encode import layer, unlayer
 
@@ -43,8 +44,11 @@ def encode_factors(found: Factors) -> dict[str, Any]:
     strengths = found.strengths.reshape(zones, pairs, fields) * size
     power = np.square(strengths).sum(axis=2).mean(axis=1)
     step, steps = _scaled(np.sqrt(12 * _LOSS * power / max(fields, 1)))
-    log = np.log(np.maximum(found.chance, 1e-30))
-    code = 1 + np.rint((log - _CHANCE_LEAST) / _CHANCE_STEP)
+    codes = np.empty(found.chance.shape, np.int64)
+    for rows in tiles(codes.shape):
+        log = np.log(np.maximum(found.chance[rows], 1e-30))
+        code = np.clip(1 + np.rint((log - _CHANCE_LEAST) / _CHANCE_STEP), 1, 255)
+        codes[rows] = np.where(found.chance[rows] > 0, code, 0)
     made: dict[str, Any] = {
         "coverage": found.coverage,
         "pairs": pairs,
@@ -53,7 +57,7 @@ def encode_factors(found: Factors) -> dict[str, Any]:
         "piece": [round(float(value), 4) for value in found.piece],
         "places": _rows(found.places.T),
         "slots": _rows(found.slots.T),
-        "chance": layer(np.where(found.chance > 0, np.clip(code, 1, 255), 0).astype(np.int64)),
+        "chance": layer(codes),
     }
     if len(set(made["piece"])) == 1:
         made["piece"] = made["piece"][:1]

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from sfumato.density.bayes.clipping import expected_weighting, find_distortion, margin_leak
+from sfumato.density.bayes.clipping import (
+    expected_weighting,
+    find_distortion,
+    margin_leak,
+    typical_square,
+)
 from sfumato.density.bayes.ladder import Activity
 
 RNG = np.random.default_rng(3)
@@ -34,7 +39,7 @@ def simulated(norm: float, limit: float, others: float, size_biased: bool) -> fl
 
 def test_the_mean_weight_is_that_of_drawn_people() -> None:
     norms = np.array([[0.5, 1.0, 4.0]])
-    found = expected_weighting(norms, np.ones((1, 3)), 3.0, law())
+    found = expected_weighting(norms, typical_square([(norms, np.ones((1, 3)))]), 3.0, law())
     others = float(np.square(norms).mean())
     for k, norm in enumerate(norms[0]):
         assert found.of_visits[0, k] == pytest.approx(simulated(norm, 3.0, others, True), abs=0.01)
@@ -43,13 +48,13 @@ def test_the_mean_weight_is_that_of_drawn_people() -> None:
 
 def test_visits_of_large_norm_weigh_less_and_people_more_than_visits() -> None:
     norms = np.linspace(0.1, 6.0, 50)[None]
-    found = expected_weighting(norms, np.ones((1, 50)), 3.0, law())
+    found = expected_weighting(norms, typical_square([(norms, np.ones((1, 50)))]), 3.0, law())
     assert (np.diff(found.of_visits[0]) < 0).all()
     assert (found.of_people >= found.of_visits).all()
 
 
 def test_a_limit_nobody_reaches_changes_nothing() -> None:
-    found = expected_weighting(np.ones((2, 2)), np.ones((2, 2)), 1e6, law())
+    found = expected_weighting(np.ones((2, 2)), 1.0, 1e6, law())
     np.testing.assert_allclose(found.of_visits, 1.0)
     assert margin_leak(1e9, law(), 0.5) == pytest.approx(0.0, abs=1e-12)
     assert margin_leak(4.0, law(), 0.5) > margin_leak(16.0, law(), 0.5) > 0.0

@@ -26,8 +26,9 @@ def quiet_week(days: int = 7) -> np.ndarray:
 
 def tempered(truth: np.ndarray, seen: np.ndarray, days: int = 7) -> np.ndarray:
     margins = [(truth.sum(axis=axis), 0.01 * truth.sum(axis=axis)) for axis in (1, 0)]
-    low = np.full(seen.shape, 0.8)
-    return temper_crowds(seen, 0.05 * seen, margins[0], margins[1], calendar(days), low).table
+    return temper_crowds(
+        seen, 0.05 * seen, margins[0], margins[1], calendar(days), lambda cells: 0.8 * cells[cells]
+    ).table
 
 
 def test_a_crowd_seen_too_large_is_brought_back_and_its_place_is_left_alone() -> None:

@@ -11,6 +11,7 @@ here reads the data: norms come from noisy margins, so all of it is public or po
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -44,13 +45,18 @@ class Weighting:
     """How much of what the matrix distorts the place totals distort too."""
 
 
-def expected_weighting(norms: Table, visits: Table, limit: float, activity: Activity) -> Weighting:
-    """Mean weight by the norm of the visit that is counted.
+def typical_square(parts: Iterable[tuple[Table, Table]]) -> float:
+    """How large the squared norm of somebody's other visits is, by the norms and rough visits of
+    every cell, which may come in parts."""
+    whole, visited = 0.0, 0.0
+    for norms, visits in parts:
+        whole += float((visits * np.square(norms)).sum())
+        visited += float(visits.sum())
+    return whole / max(visited, 1e-300)
 
-    `visits` are rough visits of every cell; they say how large the norms of somebody's other
-    visits are.
-    """
-    typical = float((visits * np.square(norms)).sum() / max(float(visits.sum()), 1e-300))
+
+def expected_weighting(norms: Table, typical: float, limit: float, activity: Activity) -> Weighting:
+    """Mean weight by the norm of the visit that is counted; `typical` is the square of others'."""
     reach = np.concatenate(([0.0], np.geomspace(1e-3, 1e3, 240)))
     tables = []
     # A visit picked at random is an active person's: people count in proportion to activity.

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,8 @@ from scipy.spatial import cKDTree
 from scipy.special import ndtri
 
 from sfumato.density.refine.special_hours import LEAST_DAYS
-from sfumato.density.refine.temporal import middle_of_noise, noise_edge
+from sfumato.density.refine.temporal import Spectrum, middle_of_noise, noise_edge
+from sfumato.model.tiles import beside, tiles
 from sfumato.model.time_grid import HourCalendar
 
 FALSE_CELLS = 0.05
@@ -107,16 +109,24 @@ def low_rank(rest: Table, sigma: float) -> tuple[Table, float]:
     n, m = rest.shape
     found, level = np.zeros(rest.shape), sigma
     for _ in range(_ROUNDS):
-        cut = found + np.clip(rest - found, -_PULL * level, _PULL * level)
-        left, values, right = np.linalg.svd(cut, full_matrices=False)
+        cut = np.empty(rest.shape)
+        for rows in tiles(rest.shape):
+            away = np.clip(rest[rows] - found[rows], -_PULL * level, _PULL * level)
+            np.add(found[rows], away, out=cut[rows])
+        parts = Spectrum(cut)
+        left, values = parts.left, parts.values
         level = max(sigma, float(np.median(values)) / middle_of_noise(n, m))
         rank = int((values > 1.02 * noise_edge(n, m, level)).sum())
-        wide = np.flatnonzero(~_local(left[:, :rank], right[:rank]))
+        wide = np.flatnonzero(~_local(left[:, :rank], parts.right(slice(rank))))
         y = np.square(values[wide] / level)
         kept = level * np.sqrt(np.maximum(np.square(y - n - m) - 4.0 * n * m, 0.0) / y)
-        update = (left[:, wide] * kept) @ right[wide]
-        moved = float(np.abs(update - found).max())
-        found = update
+        right = parts.right(wide)
+        del cut, parts
+        moved = 0.0
+        for rows in tiles(rest.shape):
+            update = (left[rows][:, wide] * kept) @ right
+            moved = max(moved, float(np.abs(update - found[rows]).max()))
+            found[rows] = update
         if moved < _STILL * level:
             break
     return found, level
@@ -154,15 +164,17 @@ def find_crowds(
     """
     if np.unique(calendar.day).size < LEAST_DAYS or sigma <= 0.0:
         return ()
-    left = rest - _row_levels(rest, sigma, expected)
+    left = _less(rest, _row_levels(rest, sigma, expected), expected)
+    del rest  # the caller's own, as a rule: of a year of hours every table counts
     common, level = low_rank(left, sigma)
     left -= common
-    scale = level * np.outer(_roughness(left, level, 1), _roughness(left, level, 0))
-    scan = _Scan(centres, calendar, jump / scale)
-    near = _neighbours(centres, min(_REACHED, rest.shape[0]))
+    del common
+    scale = _Scale(level, _roughness(left, level, 1), _roughness(left, level, 0))
+    scan = _Scan(centres, calendar, jump, scale)
+    near = _neighbours(centres, min(_REACHED, left.shape[0]))
     found: list[Crowd] = []
     while len(found) < MOST_CROWDS:
-        best = scan.best((left - _RHYTHM * expected) / scale)
+        best = scan.best(left, expected)
         if best is None:
             break
         crowd = _estimate(left, sigma, best, near, centres)
@@ -174,71 +186,118 @@ def find_crowds(
     return tuple(found)
 
 
-def _row_levels(rest: Table, sigma: float, expected: Table) -> Table:
+def _row_levels(rest: Table, sigma: float, expected: Table) -> Vector:
     """What rows have too much or too little of what the margins expect, robustly and shrunk.
 
     A crowd lifts the total of its places, so all their other slots fall short. Left in, that would
     be a component of those places alone, which is free to take the crowd with it.
     """
-    power = np.maximum(np.square(expected).sum(axis=1), 1e-300)
-    short = (np.clip(rest, -_PULL * sigma, _PULL * sigma) * expected).sum(axis=1) / power
+    power, short = np.empty(rest.shape[0]), np.empty(rest.shape[0])
+    for rows in tiles(rest.shape):
+        power[rows] = np.maximum(np.square(expected[rows]).sum(axis=1), 1e-300)
+        held = np.clip(rest[rows], -_PULL * sigma, _PULL * sigma)
+        short[rows] = (held * expected[rows]).sum(axis=1) / power[rows]
     noise = sigma**2 / power
     real = max(float(np.average(np.square(short) - noise, weights=1.0 / noise)), 0.0)
-    result: Table = (short * real / (real + noise))[:, None] * expected
+    result: Vector = short * real / (real + noise)
+    return result
+
+
+def _less(rest: Table, levels: Vector, expected: Table) -> Table:
+    """The residual without what its rows have too much of."""
+    result = np.empty(rest.shape)
+    for rows in tiles(rest.shape):
+        np.subtract(rest[rows], levels[rows][:, None] * expected[rows], out=result[rows])
     return result
 
 
 def _roughness(left: Table, level: float, axis: int) -> Vector:
     """Deviation of each line over that of all, 1 where it is not clearly more (by the median
     absolute deviation, which a crowd does not reach)."""
-    own = np.median(np.abs(left), axis=axis) / (0.6745 * level)
+    lines = left if axis == 1 else left.T
+    medians = [
+        np.median(np.abs(lines[some]), axis=1) for some in tiles((lines.shape[0], lines.shape[1]))
+    ]
+    own = np.concatenate(medians) / (0.6745 * level)
     return np.where(own > _ROUGH, own, 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scale:
+    """Deviation of each cell: that of all, times the roughness of its place and of its slot."""
+
+    level: float
+    places: Vector
+    slots: Vector
+
+    def of(self, rows: slice | NDArray[np.int64]) -> Table:
+        return self.level * np.outer(self.places[rows], self.slots)
 
 
 class _Scan:
     """Sums over nearest places x runs of slots, with the threshold of each."""
 
-    def __init__(self, centres: Table, calendar: HourCalendar, jump: Table) -> None:
+    def __init__(self, centres: Table, calendar: HourCalendar, jump: Table, scale: _Scale) -> None:
         n, slots = jump.shape
         self._sums = {k: _adjacent(centres, k) for k in NEAREST if k <= n}
         self._runs = [r for r in RUNS if r <= slots]
         self._open = np.ones(jump.shape, dtype=bool)
         self._group = calendar.same_time_of_day
+        self._jump, self._scale = jump, scale
         tests = len(self._sums) * len(self._runs) * jump.size
-        self._needed = {}
-        for k, nearest in self._sums.items():
-            over = nearest @ jump
-            for r in self._runs:
-                z = float(-ndtri(FALSE_CELLS / (tests * k * r)))
-                # Bernstein: a tail of exp(-z^2 / 2) where single visits of this size add up.
-                tail = _windows(over, r) / (k * r) * (z * z / 6.0) / np.sqrt(k * r)
-                self._needed[k, r] = tail + np.sqrt(tail * tail + z * z)
+        self._z = {
+            (k, r): float(-ndtri(FALSE_CELLS / (tests * k * r)))
+            for k in self._sums
+            for r in self._runs
+        }
+
+    def _needed(self, places: NDArray[np.int64], k: int, r: int) -> Table:
+        """The thresholds of windows around these places: from `z` on, by the chance of visits."""
+        some = self._sums[k][places]
+        # Only the rows that are summed are divided, in the order of the whole product.
+        rows, which = np.unique(np.asarray(some.indices, dtype=np.int64), return_inverse=True)
+        nearest = csr_array((some.data, which, some.indptr), shape=(places.size, rows.size))
+        over = np.asarray(nearest @ (self._jump[rows] / self._scale.of(rows)))
+        z = self._z[k, r]
+        # Bernstein: a tail of exp(-z^2 / 2) where single visits of this size add up.
+        tail: Table = _windows(over, r) / (k * r) * (z * z / 6.0) / np.sqrt(k * r)
+        return tail + np.sqrt(tail * tail + z * z)
 
     def close(self, window: tuple[int, int, int, int]) -> None:
         """Start no further crowd from that window's place and slots."""
         place, _, first, run = window
         self._open[place, first : first + run] = False
 
-    def best(self, units: Table) -> tuple[float, tuple[int, int, int, int]] | None:
+    def best(self, left: Table, expected: Table) -> tuple[float, tuple[int, int, int, int]] | None:
         """The window furthest above its threshold: its score and where it is."""
         best: tuple[float, tuple[int, int, int, int]] | None = None
         above = 1.0
+        units = np.empty(left.shape)
+        for rows in tiles(left.shape):
+            units[rows] = (left[rows] - _RHYTHM * expected[rows]) / self._scale.of(rows)
         for k, nearest in self._sums.items():
-            over = nearest @ units
             for r in self._runs:
-                score = _windows(over, r) / np.sqrt(k * r)
-                score -= _like_days(score, self._group[: score.shape[1]])
-                ratio = np.where(self._open[:, : score.shape[1]], score, 0.0) / self._needed[k, r]
-                flat = int(np.argmax(ratio))
-                if ratio.flat[flat] > above:
-                    above = float(ratio.flat[flat])
-                    place, first = divmod(flat, score.shape[1])
-                    best = (float(score[place, first]), (place, k, first, r))
+                score = np.empty((left.shape[0], left.shape[1] - r + 1), dtype=beside(left.shape))
+                for rows in tiles(left.shape):
+                    score[rows] = _windows(nearest[rows] @ units, r) / np.sqrt(k * r)
+                _less_like_days(score, self._group[: score.shape[1]])
+                score[~self._open[:, : score.shape[1]]] = 0.0
+                # No threshold lies below z: only places with a window above it are looked at.
+                high = np.flatnonzero(score.max(axis=1) > self._z[k, r])
+                for some in tiles((high.size, score.shape[1])) if high.size else ():
+                    places = high[some]
+                    ratio = score[places] / self._needed(places, k, r)
+                    flat = int(np.argmax(ratio))
+                    if ratio.flat[flat] > above:
+                        above = float(ratio.flat[flat])
+                        row, first = divmod(flat, score.shape[1])
+                        place = int(places[row])
+                        best = (float(score[place, first]), (place, k, first, r))
         return best
 
 
-def _like_days(score: Table, group: NDArray[np.int64]) -> Table:
-    """What each window is expected to hold by the same time on like days.
+def _less_like_days(score: NDArray[Any], group: NDArray[np.int64]) -> None:
+    """Take off each window what it is expected to hold by the same time on like days.
 
     A mean of the other days, drawn to zero as far as days do not agree (their covariance against
     the unit variance of a sum of noise); believed as it is where it is clear by itself.
@@ -246,17 +305,20 @@ def _like_days(score: Table, group: NDArray[np.int64]) -> Table:
     member = np.zeros((group.size, int(group.max()) + 1))
     member[np.arange(group.size), group] = 1.0
     size = member.sum(axis=0)[group]
-    bounded = np.clip(score, -_PULL, _PULL)
-    others = (bounded @ member)[:, group] - bounded
+
     count = np.maximum(size - 1.0, 1.0)
-    agreed = max(
-        float((bounded * others)[:, size > 1].sum())
-        / max(float((size - 1.0).sum()) * score.shape[0], 1.0),
-        0.0,
-    )
-    mean = np.where(size > 1, others / count, 0.0)
-    drawn = mean * (agreed / (agreed + 1.0 / count))
-    return np.where(mean * np.sqrt(count) > _CLEAR, mean, np.maximum(drawn, 0.0))
+    sums, together = [], 0.0
+    for rows in tiles(score.shape):
+        bounded = np.clip(score[rows], -_PULL, _PULL)
+        sums.append(bounded @ member)
+        others = sums[-1][:, group] - bounded
+        together += float((bounded * others)[:, size > 1].sum())
+    agreed = max(together / max(float((size - 1.0).sum()) * score.shape[0], 1.0), 0.0)
+    for rows, whole in zip(tiles(score.shape), sums, strict=True):
+        others = whole[:, group] - np.clip(score[rows], -_PULL, _PULL)
+        mean = np.where(size > 1, others / count, 0.0)
+        drawn = mean * (agreed / (agreed + 1.0 / count))
+        score[rows] -= np.where(mean * np.sqrt(count) > _CLEAR, mean, np.maximum(drawn, 0.0))
 
 
 def _windows(over: Table, run: int) -> Table:
@@ -302,11 +364,11 @@ def _estimate(
     same_place = np.kron(np.eye(places.size), np.ones((slots.size, slots.size)))
     top, posterior = -np.inf, (np.zeros(seen.size), np.zeros((seen.size, 1)))
     tried = itertools.product(dict.fromkeys((middle, fullest)), _DECAYS, _BESIDE, _MIXES)
-    for centre, reach, beside, (common, place, cell) in tried:
+    for centre, reach, around, (common, place, cell) in tried:
         away = np.linalg.norm(centres[places] - centres[centre], axis=1)
         spacing = max(float(np.sort(away)[1:5].mean()) if away.size > 1 else 1.0, 1e-9)
         fall = np.exp(-away / (reach * spacing)) if reach > 0 else np.equal(places, centre)
-        size = np.outer(fall, np.where(within, 1.0, beside)).ravel()
+        size = np.outer(fall, np.where(within, 1.0, around)).ravel()
         prior = np.outer(size, size) * (common + place * same_place)
         prior[np.diag_indices_from(prior)] += cell * np.square(size)
         values, basis = np.linalg.eigh(prior)
@@ -344,8 +406,9 @@ def estimate_again(
     """
     near = _neighbours(centres, min(_REACHED, rest.shape[0]))
     calm = rest - layer
-    ordinary = _row_levels(calm, sigma, expected)
-    left, found = rest - ordinary - low_rank(calm - ordinary, sigma)[0], []
+    levels = _row_levels(calm, sigma, expected)
+    left, found = _less(rest, levels, expected), []
+    left -= low_rank(_less(calm, levels, expected), sigma)[0]
     for crowd in crowds:
         new = _estimate(left, sigma, (crowd.score, crowd.window), near, centres)
         left[new.cells] -= new.mean.reshape(new.places.size, -1)

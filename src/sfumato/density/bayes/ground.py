@@ -62,7 +62,11 @@ class Ground:
     @property
     def field(self) -> Table:
         """The product of the margins."""
-        result: Table = self.places[:, None] * (self.slots / self.slots.sum())[None, :]
+        return self.field_of(slice(None))
+
+    def field_of(self, rows: slice) -> Table:
+        """The same for some of the places."""
+        result: Table = self.places[rows][:, None] * (self.slots / self.slots.sum())[None, :]
         return result
 
 

@@ -18,8 +18,9 @@ way: a draw of the level, of the totals of places and of slots, of every layer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from sfumato.density.bayes.clipping import (
     expected_weighting,
     find_distortion,
     margin_leak,
+    typical_square,
 )
 from sfumato.density.bayes.crowd_counts import set_apart
 from sfumato.density.bayes.ground import PAIRS, Ground, of_few
@@ -41,6 +43,7 @@ from sfumato.density.refine.margins import rake
 from sfumato.density.refine.spatial import Filtered, SpatialFilter
 from sfumato.density.refine.special_hours import NIGHT_END, OWN, pool_nights, temper_crowds
 from sfumato.density.refine.temporal import components, effective_noise, wiener
+from sfumato.model.tiles import beside, tiles
 from sfumato.model.time_grid import HourCalendar
 
 if TYPE_CHECKING:
@@ -54,6 +57,8 @@ _SIZE = 0.8
 """Strength of a place's own rhythm grows with this power of its size. A half would be the same
 relative strength everywhere; stations and centres differ more from the city than homes do."""
 _SEED = 20170403
+_LEAST_SHARE = 0.02
+"""Of the field of the margins that a cell keeps at least."""
 
 Table = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -76,7 +81,7 @@ class Layers:
     mean: Table
     variance: Table
     errors: Draws
-    white: Table
+    white: NDArray[np.floating[Any]]
     seen: float
     """Share of a cell's own chance that was taken from its noisy number."""
 
@@ -85,8 +90,8 @@ def frame_of(ground: Ground, measured: Measured) -> tuple[Frame, Weighting]:
     """The matrix on its scale: weights, what the bound leaves of a visit, and the level of that."""
     weighting = cell_weighting(ground, measured)
     scale = measured.weights * weighting.of_visits
-    level = _level(measured.matrix, scale * ground.field, measured.matrix_sd)
-    return Frame(measured.matrix, scale * level, measured.matrix_sd), weighting
+    scale *= _level(measured.matrix, scale, ground, measured.matrix_sd)
+    return Frame(measured.matrix, scale, measured.matrix_sd), weighting
 
 
 def infer(
@@ -105,46 +110,79 @@ def infer(
     if apart.cells[0].size:
         ground = apart.ground
         frame, weighting = frame_of(ground, replace(measured, matrix=apart.matrix))
-    field, scale = ground.field, frame.scale
     distortion = find_distortion(
-        frame.matrix, scale * field, frame.sd, ground.spread, weighting.leak
+        frame.matrix, frame.scale * ground.field, frame.sd, ground.spread, weighting.leak
     )
     size = (ground.places / ground.places.mean()) ** _SIZE
     places = SpatialFilter(ground.centres, size / np.sqrt(np.square(size).mean()))
-    common, change = Frame(frame.matrix - scale * field, scale, frame.sd), None
-    if memory is not None:
-        common, change = memory.split(frame, field)
-    power = float(np.square(common.scale * field).sum()) / field.shape[0]
-    found = _layers(common, ground, places, rng, rich, power)
-    if change is not None:
-        found = _both(found, _layers(change, ground, places, rng, rich, None))
-    centre = field + found.mean
-    # Kept positive: raking and shares are of a positive table.
-    table = _at_level(np.maximum(centre, 0.02 * field), ground.places)
+    found = _found(frame, ground, places, rng, rich, memory)
+    shape, parts = frame.scale.shape, tiles(frame.scale.shape)
+    del frame
+    centre, table = found.mean, np.empty(shape)  # counts, from here on: the layers are used up
+    for rows in parts:
+        field = ground.field_of(rows)
+        centre[rows] += field
+        # Kept positive: raking and shares are of a positive table.
+        np.maximum(centre[rows], _LEAST_SHARE * field, out=table[rows])
+    _to_level(table, ground.places)
     crowds = temper_crowds(
         table,
         _deviation(ground, table, found),
         (ground.places, ground.places * ground.spread),
         (ground.slots, np.full(ground.slots.size, ground.slots_sd)),
         ground.calendar,
-        weighting.of_visits / weighting.of_people,
+        lambda cells: weighting.of_visits[cells] / weighting.of_people[cells],
     )
-    tempered = crowds.table / np.maximum(table, 1e-300)
-    draws = room_for(2 * PAIRS, (field.shape[0], field.shape[1]))
+    tempered = None
+    if crowds.found.any():
+        tempered = crowds.table / np.maximum(table, 1e-300)
+    draws = room_for(2 * PAIRS, (shape[0], shape[1]))
+    one = table  # every draw is made in the same place: a fresh table costs more than its numbers
     for k in range(2 * PAIRS):
         error = found.errors[k % PAIRS]
-        one = np.maximum(centre + (error if k < PAIRS else -error), 0.02 * field)
-        one = _at_level(one, ground.places) * tempered
-        if crowds.found.any():
-            one[crowds.found] += (crowds.sd * rng.standard_normal(field.shape))[crowds.found]
-            one = np.maximum(one, 0.02 * field)
-        one = rake(one, ground.place_draws[k], ground.slot_draws[k])
-        one = (pool_nights(one, ground.calendar) if pooled else one).astype(np.float32)
-        one[apart.cells] += apart.draws[k]
-        draws[k] = one
+        for rows in parts:
+            (np.add if k < PAIRS else np.subtract)(centre[rows], error[rows], out=one[rows])
+            np.maximum(one[rows], _LEAST_SHARE * ground.field_of(rows), out=one[rows])
+        _to_level(one, ground.places)
+        if tempered is not None:
+            one *= tempered
+            one[crowds.found] += (crowds.sd * rng.standard_normal(shape))[crowds.found]
+            np.maximum(one, _LEAST_SHARE * ground.field, out=one)
+        rake(one, ground.place_draws[k], ground.slot_draws[k], out=one)
+        if pooled:
+            pool_nights(one, ground.calendar, out=one)
+        drawn = one.astype(np.float32)
+        drawn[apart.cells] += apart.draws[k]
+        draws[k] = drawn
+    del table, one, centre
     chance = _unseen(ground, mean_of(draws), found, pooled)
     posterior = Posterior(draws, chance, ground.dilution, ground.area, _taken(ground, measured))
     return posterior, distortion
+
+
+def _found(
+    frame: Frame,
+    ground: Ground,
+    places: SpatialFilter,
+    rng: np.random.Generator,
+    rich: bool,
+    memory: Memory | None,
+) -> Layers:
+    """The layers of what the margins do not explain; with other weeks, of these and of this one."""
+    if memory is None:
+        rest, power = np.empty(frame.matrix.shape), 0.0
+        for rows in tiles(rest.shape):
+            expected = frame.scale[rows] * ground.field_of(rows)
+            np.subtract(frame.matrix[rows], expected, out=rest[rows])
+            power += float(np.square(expected).sum())
+        common = Frame(rest, frame.scale, frame.sd)
+        del rest
+        return _layers(common, ground, places, rng, rich, power / frame.matrix.shape[0])
+    field = ground.field
+    common, change = memory.split(frame, field)
+    power = float(np.square(common.scale * field).sum()) / field.shape[0]
+    found = _layers(common, ground, places, rng, rich, power)
+    return _both(found, _layers(change, ground, places, rng, rich, None))
 
 
 def _taken(ground: Ground, measured: Measured) -> Taken:
@@ -166,45 +204,69 @@ def _layers(
     rich: bool,
     power: float | None,
 ) -> Layers:
-    """Rhythms, components and what time shares, each from what the ones before left over.
+    """Rhythms, components and what time shares, each from what the ones before left over; the
+    frame's own table is used up.
 
     `power` is that of a place in the table that these are leftovers of; none where nothing is
     expected of them.
     """
-    rest, sigma = frame.matrix, frame.sd
+    rest, sigma, scale = frame.matrix, frame.sd, frame.scale
     envelope = np.sqrt(ground.slots / ground.slots.mean())
     fields, basis = _rhythms(rest, sigma, places, ground.calendar, envelope, power)
-    rest = rest - (rest @ basis) @ basis.T
+    _take_off(rest, rest @ basis, basis)
     noise = max(sigma, effective_noise(rest, rest.shape[1] - basis.shape[1]))
     free = rest.shape[1] - basis.shape[1]
     left, values, right = components(rest, noise, free)
     chosen = _chosen(sigma, free, rest.shape[0])
     fields += [places.apply(left[:, k] * values[k], chosen) for k in range(values.size)]
-    rest = rest - (left * values) @ right.T
+    _take_off(rest, left * values, right)
     removed = np.column_stack((basis, right))
-    layers = np.column_stack([field.mean for field in fields]) @ removed.T if fields else 0.0 * rest
-    variance = (
-        np.column_stack([field.variance for field in fields]) @ np.square(removed).T
-        if fields
-        else 0.0 * rest
-    )
-    errors = _errors_of(fields, removed, rng, (rest.shape[0], rest.shape[1]))
-    scale, white = frame.scale.astype(np.float32), 0.0
+    layers, variance = np.zeros(rest.shape), np.zeros(rest.shape)
+    if fields:
+        layers = np.column_stack([field.mean for field in fields]) @ removed.T
+        variance = np.column_stack([field.variance for field in fields]) @ np.square(removed).T
+    drawn, more = _errors_of(fields, removed, rng, rest.shape), None
+    errors, white = room_for(PAIRS, (rest.shape[0], rest.shape[1])), 0.0
     if rich:
-        counted = np.square(frame.scale) * ground.field * ground.dilution[:, None]
-        chance = float(counted.mean()) if power is not None else 0.0
-        smoothed = wiener(rest, sigma**2, ground.calendar, removed, places.apply, chance)
+        smoothed = wiener(
+            rest, sigma**2, ground.calendar, removed, places.apply, _chance(frame, ground, power)
+        )
         layers += smoothed.mean
         variance += smoothed.variance
-        for pair, error in enumerate(smoothed.errors(rng, PAIRS)):
-            errors[pair] = errors[pair] + error.astype(np.float32)
-        white = float(smoothed.mixture[-1])
-    square = np.square(frame.scale)
+        more, white = smoothed.errors(rng, PAIRS), float(smoothed.mixture[-1])
+        del smoothed
+    low = scale.astype(np.float32)
     for pair in range(PAIRS):
-        errors[pair] = errors[pair] / scale
-    return Layers(
-        layers / frame.scale, variance / square, errors, white / square, white / (white + sigma**2)
-    )
+        one = drawn(pair)
+        if more is not None:
+            one += next(more).astype(np.float32)
+        one /= low
+        errors[pair] = one
+    unseen = np.zeros(rest.shape, dtype=beside(rest.shape))
+    for rows in tiles(rest.shape):
+        square = np.square(scale[rows])
+        layers[rows] /= scale[rows]
+        variance[rows] /= square
+        if rich:
+            unseen[rows] = white / square
+    return Layers(layers, variance, errors, unseen, white / (white + sigma**2))
+
+
+def _take_off(rest: Table, strengths: Table, axes: Table) -> None:
+    """Take strengths (places x axes) along axes (slots x axes) off the table itself."""
+    for rows in tiles(rest.shape):
+        rest[rows] -= strengths[rows] @ axes.T
+
+
+def _chance(frame: Frame, ground: Ground, power: float | None) -> float:
+    """Mean variance of independent visits in the frame; none where nothing is expected."""
+    if power is None:
+        return 0.0
+    total = 0.0
+    for rows in tiles(frame.scale.shape):
+        counted = np.square(frame.scale[rows]) * ground.field_of(rows)
+        total += float((counted * ground.dilution[rows][:, None]).sum())
+    return total / frame.scale.size
 
 
 def _both(common: Layers, change: Layers) -> Layers:
@@ -222,49 +284,66 @@ def _both(common: Layers, change: Layers) -> Layers:
 
 def cell_weighting(ground: Ground, measured: Measured) -> Weighting:
     """What the limit of the matrix is expected to do in each released cell."""
-    area, activity = ground.area, ground.activity
-    norms = np.sqrt(np.asarray(area.power(2).T @ np.square(measured.weights)))
-    rough = ground.counted[:, None] * (ground.slots / ground.slots.sum())[None, :]
-    counted = expected_weighting(norms, rough, measured.matrix_limit, activity)
+    area, activity, shape = ground.area, ground.activity, measured.weights.shape
+    squares, share = area.power(2).T, ground.slots / ground.slots.sum()
+    # In spans of slots, where there are many: there are more counted places than released ones.
+    spans = tiles((shape[1], area.shape[1]))
+
+    def norms(some: slice) -> Table:
+        found: Table = np.sqrt(np.asarray(squares @ np.square(measured.weights[:, some])))
+        return found
+
+    def rough(some: slice) -> Table:
+        visits: Table = ground.counted[:, None] * share[None, some]
+        return visits
+
+    typical = typical_square((norms(some), rough(some)) for some in spans)
     gathered = np.maximum(np.asarray(area @ ground.counted), 1e-9)[:, None]
 
-    def released(weight: Table) -> Table:
+    def released(weight: Table) -> tuple[Table, float]:
         found: Table = np.asarray(area @ (ground.counted[:, None] * weight)) / gathered
-        return np.where(found > 0, found, float(weight.mean()))
+        mean = float(weight.mean())
+        return np.where(found > 0, found, mean), mean
 
-    return Weighting(
-        released(counted.of_visits),
-        released(counted.of_people),
-        margin_leak(ground.place_limit, activity, float(counted.of_visits.mean())),
-    )
+    kind, means = beside(shape), []
+    of_visits, of_people = np.empty(shape, dtype=kind), np.empty(shape, dtype=kind)
+    for some in spans:
+        counted = expected_weighting(norms(some), typical, measured.matrix_limit, activity)
+        of_visits[:, some], mean = released(counted.of_visits)
+        of_people[:, some], _ = released(counted.of_people)
+        means.append(mean * ((some.stop - some.start) / shape[1]))
+    leak = margin_leak(ground.place_limit, activity, sum(means))
+    return Weighting(of_visits, of_people, leak)
 
 
 def _errors_of(
-    fields: list[Filtered], basis: Table, rng: np.random.Generator, shape: tuple[int, int]
-) -> Draws:
-    """Draws of what is not known of the fields: pairs x places x slots."""
-    found = room_for(PAIRS, shape)
-    drawn = [field.errors(rng, PAIRS) for field in fields]
-    each = np.stack(drawn, axis=2).astype(np.float32) if drawn else np.zeros((shape[0], PAIRS, 0))
+    fields: list[Filtered], basis: Table, rng: np.random.Generator, shape: tuple[int, ...]
+) -> Callable[[int], NDArray[np.float32]]:
+    """Draws of what is not known of the fields, places x slots, by their number."""
+    if not fields:
+        return lambda _pair: np.zeros(shape, dtype=np.float32)
+    each = np.stack([field.errors(rng, PAIRS) for field in fields], axis=2).astype(np.float32)
     low = basis.T.astype(np.float32)
-    for pair in range(PAIRS):
-        found[pair] = each[:, pair] @ low if drawn else np.zeros(shape)
-    return found
+    return lambda pair: each[:, pair] @ low
 
 
-def _at_level(table: Table, places: Vector) -> Table:
-    result: Table = table * (float(places.sum()) / float(table.sum()))
-    return result
+def _to_level(table: Table, places: Vector) -> None:
+    """Scale the table itself to the sum of the places."""
+    total = sum(float(table[rows].sum()) for rows in tiles(table.shape))
+    table *= float(places.sum()) / total
 
 
-def _level(matrix: Table, prior: Table, sigma: float) -> float:
+def _level(matrix: Table, scale: Table, ground: Ground, sigma: float) -> float:
     """How much of the expected matrix is there: about one, and so far as noise lets it be seen.
 
     The posterior mean under a normal prior around one; never near zero or below, whatever the
     noise says of a handful of people.
     """
-    power = float(np.square(prior).sum())
-    seen, weight = float((matrix * prior).sum()), float(np.square(_LEVEL_SPREAD / sigma))
+    power, seen, weight = 0.0, 0.0, float(np.square(_LEVEL_SPREAD / sigma))
+    for rows in tiles(matrix.shape):
+        prior = scale[rows] * ground.field_of(rows)
+        power += float(np.square(prior).sum())
+        seen += float((matrix[rows] * prior).sum())
     return max((1.0 + weight * seen) / (1.0 + weight * power), _LEAST_LEVEL)
 
 
@@ -304,21 +383,30 @@ def _rhythms(
 
 
 def _unseen(ground: Ground, table: Table, found: Layers, pooled: bool) -> Table:
-    """Variance of chance (independent visits) that no layer can know, less what was seen of it.
+    """Variance of chance (independent visits) that no layer can know, less what was seen of it; it
+    takes the place of the table.
 
     Where small hours were pooled over days, each of them was seen only as far as it kept its own
     map.
     """
-    chance = table * ground.dilution[:, None]
-    result: Table = np.maximum(chance - found.white, 0.0) * (1 - found.seen) ** 2
-    if pooled:
-        night = ground.calendar.hour < NIGHT_END
-        result[:, night] = chance[:, night] * (1 - OWN * found.seen) ** 2
-    return result
+    night = ground.calendar.hour < NIGHT_END
+    for rows in tiles(table.shape):
+        chance = table[rows] * ground.dilution[rows][:, None]
+        result = np.maximum(chance - found.white[rows], 0.0) * (1 - found.seen) ** 2
+        if pooled:
+            result[:, night] = chance[:, night] * (1 - OWN * found.seen) ** 2
+        table[rows] = result
+    return table
 
 
 def _deviation(ground: Ground, table: Table, found: Layers) -> Table:
-    """Rough standard deviation of the error of each cell, in counts, before there are draws."""
-    margins = np.square(table) * np.square(ground.spread)[:, None]
-    result: Table = np.sqrt(found.variance + _unseen(ground, table, found, pooled=False) + margins)
-    return result
+    """Rough standard deviation of the error of each cell, in counts, before there are draws; it
+    takes the place of the layers' variance."""
+    for rows in tiles(table.shape):
+        margins = np.square(table[rows]) * np.square(ground.spread[rows])[:, None]
+        chance = table[rows] * ground.dilution[rows][:, None]
+        chance = np.maximum(chance - found.white[rows], 0.0) * (1 - found.seen) ** 2
+        found.variance[rows] += chance
+        found.variance[rows] += margins
+        np.sqrt(found.variance[rows], out=found.variance[rows])
+    return found.variance

@@ -161,7 +161,7 @@ def reread(measured: Measured, facts: PublicFacts, taken: tuple[Measurement, ...
     found, distortion = read(measured, facts)
     ids = facts.released_ids
     values, lower, upper, median = rounded(
-        found.mean, *found.quantiles(0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2, 0.5)
+        *found.with_quantiles(0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2, 0.5), in_place=True
     )
     remarks = distortion.remarks(ids, facts.grid.starts())
     kept = keep(measured, facts)

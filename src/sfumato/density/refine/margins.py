@@ -27,13 +27,17 @@ def ratios(target: Table, current: Table, largest: float = 4.0) -> Table:
     return result
 
 
-def rake(table: Table, rows: Table, columns: Table, rounds: int = 2) -> Table:
-    """Columns first, then rows, `rounds` times."""
-    result = table
+def rake(
+    table: Table, rows: Table, columns: Table, rounds: int = 2, out: Table | None = None
+) -> Table:
+    """Columns first, then rows, `rounds` times; `out` may be the table itself."""
+    result = np.empty_like(table) if out is None else out
+    current = table
     for _ in range(rounds):
-        result = result * ratios(columns, result.sum(axis=0))[None, :]
-        result = result * ratios(rows, result.sum(axis=1))[:, None]
-    return result
+        np.multiply(current, ratios(columns, current.sum(axis=0))[None, :], out=result)
+        current = result
+        result *= ratios(rows, result.sum(axis=1))[:, None]
+    return current
 
 
 def project_to_simplex(

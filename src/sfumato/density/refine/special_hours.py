@@ -24,12 +24,14 @@ and the ratio of mean weights of visits and of people.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.model.tiles import tiles
 from sfumato.model.time_grid import HourCalendar
 
 Table = NDArray[np.float64]
@@ -39,12 +41,17 @@ OWN = 0.4
 does: docs/decisions/bayes.md, "Weak signals"."""
 
 
-def pool_nights(table: Table, calendar: HourCalendar, own: float = OWN) -> Table:
-    """Mix the map of each night slot with that of the same time, an hour around, on like days."""
+def pool_nights(
+    table: Table, calendar: HourCalendar, own: float = OWN, out: Table | None = None
+) -> Table:
+    """Mix the map of each night slot with that of the same time, an hour around, on like days.
+
+    `out` may be the table itself, whose other slots then stay where they are.
+    """
     totals = table.sum(axis=0)
-    result = table.copy()
     night = np.flatnonzero(calendar.hour < NIGHT_END)
     kinds = np.column_stack((calendar.hour, calendar.weekend))[night]
+    mixed: list[tuple[NDArray[np.int64], Table]] = []
     # Slots of one time and kind of day have one pool: a year of hours has fourteen of them.
     for hour, weekend in np.unique(kinds, axis=0):
         apart = np.abs(hour - calendar.hour)
@@ -54,7 +61,10 @@ def pool_nights(table: Table, calendar: HourCalendar, own: float = OWN) -> Table
         if mass > 0:
             slots = night[(kinds == (hour, weekend)).all(axis=1)]
             other = ((1 - own) * totals[slots]) * pooled[:, None] / mass
-            result[:, slots] = own * table[:, slots] + other
+            mixed.append((slots, own * table[:, slots] + other))
+    result = table.copy() if out is None else out
+    for slots, maps in mixed:
+        result[:, slots] = maps
     return result
 
 
@@ -171,9 +181,12 @@ class Crowds:
     sd: Table
 
 
-def ordinary(table: Table, calendar: HourCalendar) -> Table:
-    """What a cell holds on other days at that time: the median of its share of the slot."""
-    slots = np.maximum(table.sum(axis=0), 1e-9)
+def ordinary(table: Table, calendar: HourCalendar, totals: Vector | None = None) -> Table:
+    """What a cell holds on other days at that time: the median of its share of the slot.
+
+    `totals` are those of the slots, where the table is a part of them.
+    """
+    slots = np.maximum(table.sum(axis=0) if totals is None else totals, 1e-9)
     share = table / slots
     clock = np.rint(calendar.hour * 12).astype(np.int64)
     usual = np.empty_like(table)
@@ -190,24 +203,26 @@ def temper_crowds(
     places: tuple[Vector, Vector],
     slots: tuple[Vector, Vector],
     calendar: HourCalendar,
-    thinnest: Table,
+    thinnest: Callable[[NDArray[np.bool_]], Vector],
 ) -> Crowds:
     """Scale the excess of one-off crowds to what the margins leave room for.
 
-    `places` and `slots` are totals and their standard deviations; `thinnest` is the factor of
-    a crowd that came regardless of how active its members are, for each cell.
+    `places` and `slots` are totals and their standard deviations; `thinnest` gives the
+    factor of a crowd that came regardless of how active its members are, for these cells.
     """
     nothing = Crowds(table, np.zeros(table.shape, dtype=bool), np.zeros(table.shape))
     if np.unique(calendar.day).size < LEAST_DAYS:
         return nothing
-    usual = ordinary(table, calendar)
-    excess = table - usual
-    found = (excess > _SURE * sd) & (excess > _LARGE * usual)
+    totals, found = table.sum(axis=0), nothing.found
+    for rows in tiles(table.shape):
+        usual = ordinary(table[rows], calendar, totals)
+        excess = table[rows] - usual
+        found[rows] = (excess > _SURE * sd[rows]) & (excess > _LARGE * usual)
     if not found.any():
         return nothing
-    crowd = np.where(found, excess, 0.0)
+    crowd = np.where(found, table - ordinary(table, calendar), 0.0)
     rest = table - crowd
-    low = float(np.average(thinnest[found], weights=crowd[found]))
+    low = float(np.average(thinnest(found), weights=crowd[found]))
     factor = np.ones(table.shape)
     left = np.zeros(table.shape)
     evidence = [

@@ -46,6 +46,9 @@ from sfumato.model.private import Private
 from sfumato.model.source import NORM_UNITS
 from sfumato.privacy.mechanisms.additive import LARGEST, bounded
 
+_AT_ONCE = 1 << 21
+"""Entries of a map by slots that are held at once: 16 MiB. A year of hours in 989 zones around
+1,300 towers has 50 million of them."""
 _FURTHEST = 2.0**52
 """The largest rounded aggregate, in lattice units: below 2^53 doubles are exact integers."""
 
@@ -155,15 +158,24 @@ def slot_map(area: csr_array, weights: NDArray[np.float64], units: int) -> NDArr
     return np.floor(scaled).astype(np.int64)
 
 
+def spans(area: csr_array, slots: int) -> list[slice]:
+    """Slots in runs of which the entries of a map are at most `_AT_ONCE`. Slots have nothing to do
+    with one another here, so the numbers are the same however they are cut."""
+    step = max(_AT_ONCE // max(area.nnz, 1), 1)
+    return [slice(low, min(low + step, slots)) for low in range(0, slots, step)]
+
+
 def event_norms(area: csr_array, weights: NDArray[np.float64], units: int) -> NDArray[np.int64]:
     """The L2 norm of one visit (old place x slot) after the map, in 1/`NORM_UNITS`, rounded up.
 
     Public. It is what the source's weights are asked to bound.
     """
-    squares = _column_squares(area, slot_map(area, weights, units))
-    # The factor lies far above the error of a square root and far below one unit.
-    root = np.sqrt(squares.astype(np.float64)) * (NORM_UNITS / units)
-    norms: NDArray[np.int64] = np.ceil(root * (1 + 1e-12)).astype(np.int64)
+    norms = np.empty((area.shape[1], weights.shape[1]), dtype=np.int64)
+    for some in spans(area, weights.shape[1]):
+        squares = _column_squares(area, slot_map(area, weights[:, some], units))
+        # The factor lies far above the error of a square root and far below one unit.
+        root = np.sqrt(squares.astype(np.float64)) * (NORM_UNITS / units)
+        norms[:, some] = np.ceil(root * (1 + 1e-12)).astype(np.int64)
     return norms
 
 
@@ -176,16 +188,18 @@ def apply_weighted_map(
     what: str,
 ) -> Private[Counts]:
     """New place x slot: b o (A x), for counts whose weights bound `norms`; L2 stays C."""
-    entries = slot_map(area, weights, units)
-    squares = _column_squares(area, entries)
-    if squares.shape != norms.shape or _exceeds(squares, norms, units):
+    wrong, widest = norms.shape != (area.shape[1], weights.shape[1]), 1
+    for some in () if wrong else spans(area, weights.shape[1]):
+        entries = slot_map(area, weights[:, some], units)
+        wrong |= _exceeds(_column_squares(area, entries), norms[:, some], units)
+        widest = max(int(entries.max(initial=0)), widest)
+    if wrong:
         raise InputError(
             "The event norms are not those of this map.",
             remedy="Compute them with event_norms from the same area, weights and units.",
         )
     rows = np.repeat(np.arange(area.shape[0]), np.diff(area.indptr))
     weighted_for = norms_digest(norms)
-    widest = max(int(entries.max(initial=0)), 1)
     crowd = int(np.diff(area.indptr).max(initial=1)) or 1
 
     def mapped(counts: Counts) -> Counts:
@@ -194,10 +208,12 @@ def apply_weighted_map(
             raise UsageError("The counts were not weighted for these event norms.")
         if counts.values.ndim != 2 or counts.values.shape[1] != weights.shape[1]:
             raise UsageError("A map by slots is for place x slot counts.")
-        held = bounded(counts.values, LARGEST // (widest * crowd))
-        values = np.zeros((area.shape[0], weights.shape[1]), dtype=np.int64)
-        np.add.at(values, rows, entries * held[area.indices])
         slots = weights.shape[1]
+        values = np.zeros((area.shape[0], slots), dtype=np.int64)
+        for some in spans(area, slots):
+            held = bounded(counts.values[:, some], LARGEST // (widest * crowd))
+            entries = slot_map(area, weights[:, some], units)
+            np.add.at(values[:, some], rows, entries * held[area.indices])
         return Counts(
             values=values,
             units_per_count=counts.units_per_count * units,
@@ -221,6 +237,9 @@ def _column_squares(area: csr_array, entries: NDArray[np.int64]) -> NDArray[np.i
 
 def _exceeds(squares: NDArray[np.int64], norms: NDArray[np.int64], units: int) -> bool:
     """Whether a column is longer than its event norm says, decided in exact integers."""
-    left = squares.astype(object) * NORM_UNITS**2
-    right = (norms.astype(object) * units) ** 2
+    # Doubles tell what is clearly shorter; what they cannot tell is compared as whole numbers.
+    ends = np.square(norms.astype(np.float64) * units) * (1 - 1e-9)
+    near = squares.astype(np.float64) * NORM_UNITS**2 > ends
+    left = squares[near].astype(object) * NORM_UNITS**2
+    right = (norms[near].astype(object) * units) ** 2
     return bool((left > right).any())

@@ -1,0 +1,36 @@
+"""Tables too large to work on at once: their rows in tiles.
+
+A table of a year of hours in a thousand places is 69 MB in double precision, and arithmetic on
+whole tables holds a dozen of them. Above `WHOLE` cells, work goes from tile to tile of places, so
+that what is between is a tile and not a table, and what must be kept beside the numbers themselves
+is in single precision. Up to that size there is one tile, which is the whole table: the very same
+operations in the same order, and the same bits.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+WHOLE = 1 << 21
+"""Cells that are worked on at once, 16 MiB in double precision: a month of hours in 2,800 places, a
+year in 239."""
+
+
+def is_large(shape: tuple[int, ...]) -> bool:
+    """Whether a table of that shape is cut into tiles."""
+    return shape[0] * shape[1] > WHOLE
+
+
+def tiles(shape: tuple[int, ...]) -> list[slice]:
+    """Rows in equal parts of at most `WHOLE` cells; all of them, where there are no more."""
+    parts = min(max(-(-shape[0] * shape[1] // WHOLE), 1), max(shape[0], 1))
+    edges = [shape[0] * k // parts for k in range(parts + 1)]
+    return [slice(low, high) for low, high in pairwise(edges)]
+
+
+def beside(shape: tuple[int, ...]) -> type[np.floating[Any]]:
+    """Precision of what is kept beside the numbers themselves: single where tables are large."""
+    return np.float32 if is_large(shape) else np.float64
