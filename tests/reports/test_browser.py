@@ -17,8 +17,13 @@ import pytest
 import shapely
 from PIL import Image
 from tests.reports.test_internal import evaluation
+from tests.synthesis.trips.made_up import BOX, towns_trips, traces_of
 
+import sfumato
+from sfumato.io.traces import to_table
 from sfumato.model.places import PlaceKind, Places
+from sfumato.privacy.events import Unit
+from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.published import read_release
 from sfumato.reports.internal import write_internal_page
 from sfumato.reports.page import write_page
@@ -48,6 +53,29 @@ def changed(before: np.ndarray, after: np.ndarray) -> float:
 def cell(release: Path, zone: int, slot: int) -> dict[str, float]:
     table = pq.read_table(release / "density.parquet").slice(zone * 168 + slot, 1)
     return {name: table[name][0].as_py() for name in ("count", "lower", "upper")}
+
+
+def test_made_up_trips_stand_beside_what_was_released(browser: Any, tmp_path: Path) -> None:
+    """The page of a folder of `synth`: squares, hours, lengths and ends, made up and measured."""
+    sides = ",".join(f"{side}" for side in BOX.bounds)
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.initialise()
+    ledger.add_dataset("trips", Cap(4.0, 1e-3), Unit.parse("trajectory"))
+    pq.write_table(to_table(traces_of(towns_trips(200))), tmp_path / "trips.parquet")
+    made = sfumato.synth(
+        tmp_path / "trips.parquet", out=tmp_path / "made", dataset="trips", method="adatrace",
+        start="2024-03-04", end="2024-03-06", tz="Europe/Paris", epsilon=2.0, delta=1e-3,
+        expected_users=200, region=sides, ledger=ledger,
+    )  # fmt: skip
+    browser.open(made.folder / "index.html")
+    count = "return document.querySelectorAll('#people-box {}').length"
+    assert browser.js(count.format(".made-map rect")) == 36
+    assert browser.js(count.format(".released-map rect")) == 36
+    assert browser.js(count.format(".released-bar")) == browser.js(count.format(".made-bar")) > 9
+    assert browser.js(count.format(".released-line")) == 1
+    rows = "return [...document.querySelectorAll('#people-box tbody tr')].map(r => r.innerText)"
+    assert all("column" in row and row.count("%") == 2 for row in browser.js(rows))
+    assert browser.complaints() == []
 
 
 def test_it_asks_the_network_for_nothing_and_complains_of_nothing(opened: Any) -> None:

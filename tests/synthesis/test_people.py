@@ -23,19 +23,21 @@ from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.geography.overlay import layout_of_zones
 from sfumato.geography.places import PlaceOptions
 from sfumato.io.events import read_events
-from sfumato.model.lives import LIFE_UNITS, LifeQuestion
+from sfumato.model.lives import KINDS, LIFE_UNITS, LifeQuestion
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid, period_of
 from sfumato.privacy.accounting import guarantee
 from sfumato.privacy.door import open_private
 from sfumato.privacy.events import Tab
 from sfumato.privacy.ledger import Cap, Ledger
+from sfumato.synthesis.calling import Patterns
 from sfumato.synthesis.folder import Writer
 from sfumato.synthesis.method import Cube, Noisy, SynthFacts, settings_of
 from sfumato.synthesis.people import rounded_running
 from sfumato.synthesis.registry import method_named
 from sfumato.synthesis.request import synth_request
 from sfumato.synthesis.weeks import asked
+from sfumato.synthesis.where import asked as asked_where
 
 pytestmark = pytest.mark.privacy
 METHODS = ("weeks", "where")
@@ -146,17 +148,48 @@ def test_nobody_moves_a_measurement_by_more_than_its_charge(method: str, who: st
     assert 0 < joint_share(one.steps, other.steps) <= 1
 
 
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("who", strangers())
-def test_a_life_has_at_most_norm_one_and_a_full_one_nearly(who: str) -> None:
-    question = asked(facts_of("weeks"))
+def test_a_life_has_at_most_norm_one_and_a_full_one_nearly(method: str, who: str) -> None:
+    question = (asked if method == "weeks" else asked_where)(facts_of(method))
     alone = lives_of(question, strangers()[who])
     length = float(np.sqrt(np.square(alone.astype(float)).sum())) / LIFE_UNITS
     assert length <= 1
     assert (alone != 0).sum() <= question.touched
     if who in ("everywhere", "to and fro"):
-        assert length > 0.97
+        assert length > (0.97 if method == "weeks" else 0.9)
     with_town = lives_of(question, town(), strangers()[who]) - lives_of(question, town())
     assert np.array_equal(with_town, alone)
+
+
+def test_a_class_of_calling_patterns_is_told_by_one_record() -> None:
+    """One entry of `calls`, one row of `profiles`: night, office hours or neither x up to daily."""
+    question = asked_where(facts_of("where"))
+    wanted = {"once": 2, "at night": 1, "everywhere": 1, "to and fro": 1, "at home": 1}
+    for who, kind in wanted.items():
+        blocks = question.blocks(lives_of(question, strangers()[who]).astype(float))
+        calls = blocks["calls"].reshape(KINDS, -1)
+        assert np.flatnonzero(calls.sum(axis=1)).tolist() == [kind], who
+        assert calls.sum() == 1
+        profile = blocks["profiles"].reshape(KINDS, 48)
+        assert np.flatnonzero(profile.sum(axis=1)).tolist() == [kind]
+
+
+def test_people_of_the_night_stay_people_of_the_night() -> None:
+    """Made-up records fall into the classes that were measured."""
+    question = asked_where(facts_of("where"))
+    calls = np.zeros((KINDS, 12, 4))
+    calls[1, 4, 1] = calls[3, 4, 1] = 500
+    hours = np.arange(48)
+    night = (hours % 24 >= 20) | (hours % 24 < 7)
+    profiles = np.zeros((KINDS, 48))
+    profiles[1] = np.where(night, 300, 30)
+    profiles[3] = np.where(night, 30, 300)
+    noisy = {"calls": calls.ravel(), "profiles": profiles.ravel()}
+    found = Patterns.of(noisy, {"calls": 1.0, "profiles": 1.0}, 20.0, question)
+    user, slot = found.drawn(600, np.random.default_rng(1))
+    asleep = np.bincount(user, question.period[slot] == 0) / np.bincount(user)
+    assert np.abs(np.array([(asleep > 0.6).mean(), (asleep < 0.3).mean()]) - 0.5).max() < 0.15
 
 
 @pytest.mark.parametrize("method", METHODS)

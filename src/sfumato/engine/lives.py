@@ -22,6 +22,7 @@ from sfumato.model.lives import (
     LIFE_UNITS,
     LIKENESS,
     PERIODS,
+    SPREADS,
     VARIETY,
 )
 
@@ -32,6 +33,8 @@ _ROLES = 48 * 3
 _FIXED = 1 << 20
 
 
+MOST_A_DAY = 1 << 16
+"""Visits of one day that its unevenness knows of: in 2^12 days, sums of squares are below 2^61."""
 MOST_VISITS = 1 << 20
 """Visits of one person in one cell of a block that are counted: with at most 2^28 cells of
 records in all, 4096 times the sum of squares stays below 2^63."""
@@ -91,6 +94,16 @@ def _put(counts: Array, gain: Int, offset: Int, out: Array) -> float:
 
 
 @compiled
+def _spread(size: Int, squares: Int, days: Int) -> Int:
+    """Class of variance over mean of daily visits: (days squares - size^2) / (days size)."""
+    over = 2 * (days * squares - size * size)
+    for k in range(SPREADS - 1):
+        if over <= (1, 3, 6)[k] * days * size:
+            return k
+    return SPREADS - 1
+
+
+@compiled
 def lives(
     rows: Rows,
     low: Int,
@@ -120,6 +133,9 @@ def lives(
     roles = np.zeros(_ROLES, np.int64)
     errands = np.zeros(PERIODS * LENGTHS, np.int64)
     moves = np.zeros(DAYPARTS * LENGTHS, np.int64)
+    profile = np.zeros(48, np.int64)
+    often = np.zeros(PERIODS, np.int64)
+    days = day[-1] + 1
     above = 0
     for user in range(low, high):
         begin, end = starts[user], starts[user + 1]
@@ -129,6 +145,8 @@ def lives(
         x, y, square = np.int64(0), np.int64(0), np.int64(0)
         today, number, now, before, common = np.int64(-1), -1, 0, 0, 0
         likeness, pairs = np.int64(0), 0
+        often[:] = 0
+        this_day, whole, squares = np.int64(0), np.int64(0), np.int64(0)
         for i in range(begin, end):
             cell = np.int64(cells[i])
             place, slot = cell & mask, cell >> bits
@@ -138,6 +156,7 @@ def lives(
             visits[place] += 1
             nights[place] += period[slot] == 0
             works[place] += period[slot] == 1
+            often[period[slot]] += 1
             x += at[place, 0]
             y += at[place, 1]
             square += at[place, 0] * at[place, 0] + at[place, 1] * at[place, 1]
@@ -146,7 +165,11 @@ def lives(
                     likeness += _FIXED * common // (before + now - common)
                     pairs += 1
                 today, number = day[slot], number + 1
-                before, now, common = now, 0, 0
+                before, now, common, this_day = now, 0, 0, np.int64(0)
+            if this_day < MOST_A_DAY:  # n^2 - (n - 1)^2 more, and sums that fit
+                this_day += 1
+                whole += 1
+                squares += 2 * this_day - 1
             if last[place] != number:
                 common += last[place] == number - 1
                 now += 1
@@ -227,6 +250,17 @@ def lives(
         added += _put(roles, gains[8], offsets[8], out)
         added += _put(errands, gains[9], offsets[9], out)
         added += _put(moves, gains[10], offsets[10], out)
+        if gains[11] > 0:
+            kind = often.argmax() * 2 + int(size > days)
+            uneven = _spread(whole, squares, days)
+            cell = (kind * ACTIVITY + min(many, ACTIVITY - 1)) * SPREADS + uneven
+            out[offsets[11] + cell] += gains[11]
+            added += np.float64(gains[11]) ** 2
+        if gains[12] > 0:
+            kind = often.argmax() * 2 + int(size > days)
+            for i in range(begin, end):
+                profile[hour[np.int64(cells[i]) >> bits]] += 1
+            added += _put(profile, gains[12], offsets[12] + kind * 48, out)
         above += int(added > np.float64(LIFE_UNITS) ** 2)
         for k in range(count):
             place = touched[k]

@@ -18,17 +18,23 @@ block       cells                                        one user adds
 `roles`     hour of the week x home, work, elsewhere     visits, scaled to length `cap`
 `errands`   period x distance from home of elsewhere     visits, scaled to length `cap`
 `moves`     part of the day x length of a move           moves, scaled to length `cap`
+`calls`     class x visits x how uneven days are         one; where asked for
+`profiles`  class x hour of the week                     visits, scaled to length `cap`; likewise
 ==========  ===========================================  =====================================
 
-What is counted is each block times a whole gain g_b = floor(`LIFE_UNITS` sqrt(share_b)).
+What is counted is each block times a whole gain g_b = floor(`LIFE_UNITS` sqrt(share_b)). The
+*class* of the last two is a public rule on one record: the period that most of its visits are in
+(night, office hours, neither; of several the first), and whether it has more visits than there are
+days.
 
 *Claim.* Unit: a user's whole record in the period; neighbours add or remove one. The vector moves
-by at most `LIFE_UNITS` in L2. Proof: to a block of the first eight a user adds at most one entry
-g_b. To one of the last three it adds floor(64 g_b v_i / m) for whole v_i >= 0, where m is at least
-64 |v| (the integer root of 4096 |v|^2, plus one) and at least 64 cap, so the squares sum to at
-most g_b^2. All blocks: sum of g_b^2 <= LIFE_UNITS^2 times the sum of the shares, at most 1. The
-pass checks the sum of squares of every user. L1 by Cauchy-Schwarz over the cells a user touches.
-Everything is integer arithmetic: every engine counts the same numbers.
+by at most `LIFE_UNITS` in L2. Proof: to each of the first eight blocks and to `calls` a user adds
+at most one entry g_b. To each of the other four it adds floor(64 g_b v_i / m) for whole v_i >= 0,
+where m is at least 64 |v| (the integer root of 4096 |v|^2, plus one) and at least 64 cap, so the
+squares sum to at most g_b^2; in which class is decided by the user's own record. All blocks: sum of
+g_b^2 <= LIFE_UNITS^2 times the sum of the shares, at most 1. The pass checks the sum of squares of
+every user. L1 by Cauchy-Schwarz over the cells a user touches. Everything is integer arithmetic:
+every engine counts the same numbers.
 """
 
 from __future__ import annotations
@@ -64,6 +70,10 @@ LENGTHS = 16
 PERIODS = 3
 """Night, office hours, neither."""
 DAYPARTS = 6
+KINDS = 2 * PERIODS
+"""Classes of calling patterns: when most visits are x up to one a day or more."""
+SPREADS = 4
+"""Classes of the variance of daily visits over their mean: up to 1/2, 3/2 (chance alone: 1), 3."""
 EXTENT = 1 << 12
 """Coordinates are whole numbers up to this: sums of squares of 2^14 visits stay below 2^53."""
 CAP = 3
@@ -80,6 +90,8 @@ SHARES = {
     "roles": 0.10,
     "errands": 0.06,
     "moves": 0.04,
+    "calls": 0.0,
+    "profiles": 0.0,
 }
 """Of rho. Chosen by size before anything was judged: the pairs have a thousand cells and more, the
 classes dozens, and the homes and works lean on the released table as well."""
@@ -128,6 +140,8 @@ class LifeQuestion:
             "roles": 48 * 3,
             "errands": PERIODS * LENGTHS,
             "moves": DAYPARTS * LENGTHS,
+            "calls": KINDS * ACTIVITY * SPREADS if self.gains[11] else 0,
+            "profiles": KINDS * 48 if self.gains[12] else 0,
         }
 
     @property
@@ -141,7 +155,8 @@ class LifeQuestion:
     @property
     def touched(self) -> int:
         """The most cells that one user moves."""
-        return 8 + 48 * 3 + PERIODS * LENGTHS + DAYPARTS * LENGTHS
+        more = int(self.gains[11] > 0) + 48 * int(self.gains[12] > 0)
+        return 8 + 48 * 3 + PERIODS * LENGTHS + DAYPARTS * LENGTHS + more
 
     def arguments(self) -> tuple[Any, ...]:
         """What the pass over users is given."""
@@ -162,7 +177,7 @@ class LifeQuestion:
     def blocks(self, vector: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         """The blocks of a measured vector in people or visits, and noise alike.
 
-        Of the last three, a user's visits count less where they are longer than the cap.
+        Of blocks of visits, a user's count less where they are longer than the cap.
         """
         found = {}
         offsets = self.offsets

@@ -8,6 +8,7 @@ template.
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from sfumato.errors import InputError
@@ -24,7 +25,10 @@ def people_of_page(release: Release) -> dict[str, Any] | None:
     try:
         found = json.loads(release.files.read(FIGURES))
         return {
-            "lengths": _bars(found["ends_km"], found["lengths"]),
+            "lengths": _bars(found["ends_km"], found["lengths"], found.get("unit", "km")),
+            "trips": bool(found.get("trips")),
+            "begin": bool(found.get("begin")),
+            "maps": _maps(found.get("cells") or {}),
             "hours": _lines(found["slots"]),
             "flows": [
                 {
@@ -35,6 +39,8 @@ def people_of_page(release: Release) -> dict[str, Any] | None:
                 }
                 for row in found["flows"]
             ],
+            "shortest": _class_of(found, 0),
+            "longest": _class_of(found, -1),
             "wide": _WIDE,
             "high": _HIGH,
             "people": f"{int(release.manifest.public_inputs.get('people') or 0):,}",
@@ -50,14 +56,50 @@ def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * float(share):.2f} %"
 
 
-def _bars(ends: list[float], lengths: dict[str, list[float] | None]) -> list[dict[str, Any]]:
+def _names(ends: list[float], unit: str) -> list[str]:
+    """Classes of length in words."""
+    return [f"≤ {end:.3g} {unit}" for end in ends] + [f"> {ends[-1]:.3g} {unit}"]
+
+
+def _class_of(found: dict[str, Any], which: int) -> str:
+    """The first or the last class of length, below the bars."""
+    ends = found["ends_km"]
+    return _names(ends, found.get("unit", "km"))[which] if ends else ""
+
+
+def _maps(cells: dict[str, list[float] | None]) -> list[dict[str, Any]]:
+    """Small maps of squares, north up, darker where more trips are; both on one scale."""
+    known = {name: values for name, values in cells.items() if values}
+    top = max([max(values) for values in known.values()] or [0.0]) or 1.0
+    found = []
+    for name in ("made", "released"):
+        values = known.get(name)
+        if values is None:
+            continue
+        side = math.isqrt(len(values))
+        squares = [
+            {
+                "x": k // side,
+                "y": side - 1 - k % side,
+                "dark": round(min(float(value) / top, 1.0) ** 0.5, 3),
+                "title": _percent(value),
+            }
+            for k, value in enumerate(values)
+        ]
+        found.append({"name": name, "side": side, "squares": squares})
+    return found
+
+
+def _bars(
+    ends: list[float], lengths: dict[str, list[float] | None], unit: str
+) -> list[dict[str, Any]]:
     """A pair of bars for each class of length."""
     made, released = lengths["made"], lengths["released"]
     if made is None:
         return []
     top = max([*made, *(released or []), 1e-9])
     step = _WIDE / len(made)
-    names = [f"≤ {end:g} km" for end in ends] + [f"> {ends[-1]:g} km"]
+    names = _names(ends, unit)
     rows = []
     for k, share in enumerate(made):
         known = None if released is None else float(released[k])

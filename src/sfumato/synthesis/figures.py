@@ -8,6 +8,8 @@ next. Nothing here reads a true record.
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,9 @@ from numpy.typing import NDArray
 
 from sfumato.engine.lives import lives
 from sfumato.model.lives import EXTENT, LifeQuestion, life_question
+from sfumato.model.traces import Traces
 from sfumato.synthesis.fit import life_figures
-from sfumato.synthesis.method import LENGTHS_KM, Chunk, Figures, SynthFacts
+from sfumato.synthesis.method import LENGTHS_KM, Chunk, Figures, Noisy, SynthFacts, TripTables
 from sfumato.synthesis.regions import Ground, cell_in_box, ground_of
 
 Ints = NDArray[np.int64]
@@ -25,12 +28,24 @@ Floats = NDArray[np.float64]
 FIGURES = "figures.json"
 _ROWS = 12
 """Of the table of pairs of regions."""
+_SQUARES = 16
+"""Of the small maps, a side."""
 
 
 class Tally:
-    """Counts chunks as they are written."""
+    """Counts chunks as they are written.
 
-    def __init__(self, facts: SynthFacts, as_lives: bool) -> None:
+    `trips` counts made-up trips on the tables of a method for traces; of others it is none.
+    """
+
+    def __init__(
+        self,
+        facts: SynthFacts,
+        as_lives: bool,
+        trips: Callable[[Traces], Noisy] | None = None,
+    ) -> None:
+        self._trips = trips
+        self.tables: dict[str, Floats] = {}
         grid = facts.public.grid
         self._facts, self._edges = facts, grid.edges
         self.ids = np.unique(facts.public.released_ids)
@@ -59,6 +74,15 @@ class Tally:
         np.add.at(self._density, (once % places, once // places % slots), 1)
         if self._question is not None:
             self._live(once, places, slots)
+            return
+        if self._trips is not None:
+            assert chunk.lon is not None
+            assert chunk.lat is not None
+            trip = np.zeros_like(chunk.user) if chunk.trip is None else chunk.trip
+            rows, none = np.arange(chunk.user.size), np.empty(0, object)
+            given = Traces(none, chunk.user, trip, chunk.time, chunk.lon, chunk.lat, rows)
+            for label, table in self._trips(given).items():
+                self.tables[label] = self.tables.get(label, 0.0) + np.asarray(table, np.float64)
             return
         moves = np.flatnonzero((np.diff(user) == 0) & (np.diff(place) != 0))
         start, end = place[moves], place[moves + 1]
@@ -113,13 +137,49 @@ def figures_text(made: Figures, released: Figures, facts: SynthFacts) -> bytes:
         for name, one in zip(("made", "released"), totals, strict=True)
     }
     found["flows"] = [] if made.flows is None else _flows(made.flows, released.flows, ground, facts)
+    if made.trips is not None:
+        found |= _trips(made.trips, released.trips or TripTables())
     return (json.dumps(found, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
-def _shares(values: Floats | None) -> list[float] | None:
-    if values is None or values.sum() <= 0:
+def _trips(made: TripTables, true: TripTables) -> dict[str, Any]:
+    """Whole trips: their hours, the squares they pass or begin in, their ends and lengths."""
+    pairs = made.pairs
+    names = [] if pairs is None else _squares(math.isqrt(pairs.shape[0]))
+    return {
+        "trips": True,
+        "ends_km": list(made.ends),
+        "unit": made.unit,
+        "lengths": {"made": _shares(made.lengths), "released": _shares(true.lengths)},
+        "slots": {"made": _shares(made.hours), "released": _shares(true.hours)},
+        "begin": made.begin,
+        "cells": {"made": _map(made.cells), "released": _map(true.cells)},
+        "flows": [] if pairs is None else _largest(pairs, true.pairs, names),
+    }
+
+
+def _map(cells: Floats | None) -> list[float] | None:
+    """Shares of squares, at most `_SQUARES` a side: finer ones are joined."""
+    if cells is None:
         return None
-    return [round(float(share), 5) for share in np.maximum(values, 0.0) / values.sum()]
+    side = math.isqrt(cells.size)
+    join = next(k for k in range(1, side + 1) if side % k == 0 and side // k <= _SQUARES)
+    small = side // join
+    return _shares(cells.reshape(small, join, small, join).sum(axis=(1, 3)).ravel())
+
+
+def _squares(side: int) -> list[str]:
+    return [f"column {x + 1}, row {y + 1} of {side}" for x in range(side) for y in range(side)]
+
+
+def _shares(values: Floats | None) -> list[float] | None:
+    """Not negative. Of the sum with its negative noise, which has no bias, unless noise is most of
+    it."""
+    if values is None:
+        return None
+    kept = np.maximum(values, 0.0)
+    whole = max(float(values.sum()), float(kept.sum()) / 2)
+    return None if whole <= 0 else [round(float(share), 5) for share in kept / whole]
 
 
 def _flows(
@@ -134,18 +194,23 @@ def _flows(
         members = np.flatnonzero(ground.region == region)
         apart = np.square(ground.at[members] - ground.at[members].mean(axis=0)).sum(axis=1)
         middle.append(str(names[members[apart.argmin()]]))
-    apart_of = np.where(np.eye(ground.regions, dtype=np.bool_), -1.0, made)
-    order = np.argsort(-apart_of, axis=None, kind="stable")[:_ROWS]
-    whole = max(float(made.sum()), 1.0)
-    true = released
+    return _largest(made, released, middle)
+
+
+def _largest(made: Floats, released: Floats | None, names: list[str]) -> list[dict[str, Any]]:
+    """Pairs of different places that most made-up people or trips have."""
+    size = len(names)
+    apart = np.where(np.eye(size, dtype=np.bool_), -1.0, made)
+    whole = max(float(made.sum()), 1e-9)
     rows: list[dict[str, Any]] = []
-    for cell in order.tolist():
-        start, end = divmod(cell, ground.regions)
+    for cell in np.argsort(-apart, axis=None, kind="stable")[:_ROWS].tolist():
+        start, end = divmod(cell, size)
         if made[start, end] <= 0 or start == end:
             continue
         known = None
-        if true is not None:
-            known = round(max(float(true[start, end]), 0.0) / max(float(true.sum()), 1.0), 5)
+        if released is not None:
+            known = max(float(released[start, end]), 0.0) / max(float(released.sum()), 1.0)
+            known = round(known, 5)
         share = round(float(made[start, end]) / whole, 5)
-        rows.append({"from": middle[start], "to": middle[end], "made": share, "released": known})
+        rows.append({"from": names[start], "to": names[end], "made": share, "released": known})
     return rows

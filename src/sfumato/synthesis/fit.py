@@ -124,6 +124,7 @@ class _Blocks:
         self.sd = {
             name: sd / float(gain)
             for name, gain in zip(question.sizes, question.gains, strict=True)
+            if gain
         }
 
     def __contains__(self, name: str) -> bool:

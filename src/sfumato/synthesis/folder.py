@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from sfumato.io.write import (
     write_places_parquet,
 )
 from sfumato.model.places import PlaceKind
-from sfumato.model.traces import Box
+from sfumato.model.traces import Box, Traces
 from sfumato.people.folder import source_facts
 from sfumato.privacy.events import GaussianEvent, event_from_json, event_to_json
 from sfumato.privacy.ledger import Reservation
@@ -48,9 +49,10 @@ from sfumato.published.manifest import (
 )
 from sfumato.published.tables import long_table
 from sfumato.synthesis.figures import FIGURES, Tally, figures_text
-from sfumato.synthesis.method import Chunk, Figures, Noisy, SynthFacts
+from sfumato.synthesis.method import Chunk, CountsTrips, Figures, Noisy, SynthFacts
 from sfumato.synthesis.regions import own_point, points_inside, with_cells
 from sfumato.synthesis.request import SynthRequest
+from sfumato.synthesis.trips.trajectories import timed_trips
 
 EVENTS = "events.parquet"
 _GROUP = 1 << 20
@@ -65,9 +67,14 @@ NOT_PEOPLE = (
 class Writer:
     """Writes chunks as they come and counts them for the page."""
 
-    def __init__(self, facts: SynthFacts, as_lives: bool = False) -> None:
+    def __init__(
+        self,
+        facts: SynthFacts,
+        as_lives: bool = False,
+        trips: Callable[[Traces], Noisy] | None = None,
+    ) -> None:
         facts = with_cells(facts)
-        self._tally = Tally(facts, as_lives)
+        self._tally = Tally(facts, as_lives, trips)
         places = facts.places
         assert places is not None
         self._towers = places.kind is PlaceKind.TOWERS
@@ -87,6 +94,11 @@ class Writer:
 
         write_atomically(path, fill)
         return self._tally.made()
+
+    @property
+    def tables(self) -> Noisy:
+        """What `trips` counted."""
+        return self._tally.tables
 
     def _table(self, chunk: Chunk) -> pa.Table:
         self._tally.add(chunk)
@@ -112,7 +124,19 @@ def write_people(folder: Path, asked: SynthRequest, noisy: Noisy, chunks: Iterat
     """Events, their table, the places, the page's figures, and the noisy numbers behind them."""
     facts = asked.facts
     assert facts.places is not None
-    made = Writer(facts, asked.method.declares.lives).write(folder / EVENTS, chunks)
+    method = asked.method
+    trips = None
+    if isinstance(method, CountsTrips):
+        box, begin, counted = facts.box, facts.public.grid.period[0], method.counted
+        assert box is not None
+
+        def trips(traces: Traces) -> Noisy:
+            return counted(timed_trips(traces, box, begin), noisy, facts)
+
+    writer = Writer(facts, method.declares.lives, trips)
+    made = writer.write(folder / EVENTS, chunks)
+    if isinstance(method, CountsTrips):
+        made = replace(made, trips=method.shown(writer.tables, noisy, facts))
     if noisy:
         write_arrays(folder / MEASUREMENTS, noisy)
     assert made.density is not None
@@ -121,7 +145,7 @@ def write_people(folder: Path, asked: SynthRequest, noisy: Noisy, chunks: Iterat
     write_parquet(folder / TABLE, table)
     write_places(folder / f"{facts.places.kind}.geojson", facts.places)
     write_places_parquet(folder / f"{facts.places.kind}.parquet", facts.places)
-    released = asked.method.released(noisy, facts)
+    released = method.released(noisy, facts)
     write_bytes(folder / FIGURES, figures_text(made, released, facts))
 
 

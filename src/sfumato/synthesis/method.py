@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,6 +159,26 @@ LENGTHS_KM = (0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 25.0, 50.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class TripTables:
+    """What a page shows of trips: made-up ones, or what was released about true ones."""
+
+    hours: Floats | None = None
+    """By hour of the day of their first record."""
+    cells: Floats | None = None
+    """By square of a grid, `x * side + y` from the south-west; the root of their number is the
+    side."""
+    begin: bool = False
+    """These are the squares that trips begin in, not those that they pass."""
+    pairs: Floats | None = None
+    """First x last square of a grid of its own, counted alike."""
+    lengths: Floats | None = None
+    """By length …"""
+    ends: tuple[float, ...] = ()
+    """… whose classes end here; the last one has none."""
+    unit: str = "km"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Figures:
     """What a page shows of people: made-up ones, or what was released about true ones."""
 
@@ -171,6 +191,8 @@ class Figures:
     method measures lives."""
     ends_km: tuple[float, ...] = LENGTHS_KM
     """Upper ends of the classes of length; longer moves are in the last one."""
+    trips: TripTables | None = None
+    """Of methods for traces, what they count of whole trips instead of moves."""
 
 
 class Method(Protocol):
@@ -199,6 +221,17 @@ class Method(Protocol):
 
     def released(self, noisy: Noisy, facts: SynthFacts) -> Figures:
         """What the noisy numbers say of true people, to be shown beside the made-up ones."""
+
+
+@runtime_checkable
+class CountsTrips(Protocol):
+    """A method for traces, whose tables are of trips."""
+
+    def counted(self, made: Any, noisy: Noisy, facts: SynthFacts) -> Noisy:
+        """Tables of made-up trips, counted as true ones were; `noisy` has what was chosen by it."""
+
+    def shown(self, tables: Noisy, noisy: Noisy, facts: SynthFacts) -> TripTables:
+        """What tables say of trips: those of made-up ones, or the noisy ones themselves."""
 
 
 @dataclass(frozen=True, slots=True)

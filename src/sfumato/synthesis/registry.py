@@ -9,9 +9,10 @@ from sfumato.errors import UsageError
 from sfumato.model.extras import line_for, missing
 from sfumato.synthesis.method import Method
 from sfumato.synthesis.trips.adatrace import AdaTrace
+from sfumato.synthesis.trips.dpt import Dpt
 from sfumato.synthesis.trips.fit import Fit
 from sfumato.synthesis.trips.recurrent import Recurrent
-from sfumato.synthesis.trips.trees import Dpt, NGrams, Prefix
+from sfumato.synthesis.trips.trees import NGrams, Prefix
 from sfumato.synthesis.weeks import Weeks
 from sfumato.synthesis.where import Where
 

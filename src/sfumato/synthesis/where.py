@@ -2,20 +2,22 @@
 
 A person has a home, drawn from noisy counts of homes; a commute, drawn from an exponential law
 whose rate is ln 2 over the *median* distance of the part of the map where the home lies; work, a
-place about that far from home, drawn by noisy counts of works; a number of records; hours by the
-noisy profile of all people; and at each hour is at home or at work by the noisy shares of the hour.
+place about that far from home, drawn by noisy counts of works; a class, with how many records a day
+and how unevenly over the days; hours by the noisy profile of the class; and at each hour is at home
+or at work by the noisy shares of the hour.
 
 *Corrected.* As printed, homes and works are found in advance, but the distances' range, the
 clusters of hourly profiles (k-means) and the grid are read from the data without noise. Here the
-grid of distances is public, the median is chosen by the exponential mechanism on it, profiles are
-those of people with and without work, which each record tells by itself, and every table is counted
-under one bound.
+grid of distances is public, the median is chosen by the exponential mechanism on it, classes are a
+public rule that each record answers by itself (when most of it is, and whether it has more than one
+visit a day), and every table is counted under one bound.
 
 *Claim.* Unit: a user's whole record in the period; neighbours add or remove one. The tables are
-blocks of one vector of L2 `LIFE_UNITS` (`sfumato.model.lives`). Medians: the cost of distance d in
-a part of the map is |2 below(d) - n|, a user is in one part and moves every cost there by at most
-one either way, so costs move apart by at most R = 2, in one row: R^2 / (8 b^2) zCDP. Both together
-by zCDP composition. Everything after is post-processing.
+blocks of one vector of L2 `LIFE_UNITS` (`sfumato.model.lives`): a class hangs on one record, so a
+user is in one class of `calls` and of `profiles`, whoever else there is. Medians: the cost of
+distance d in a part of the map is |2 below(d) - n|, a user is in one part and moves every cost
+there by at most one either way, so costs move apart by at most R = 2, in one row: R^2 / (8 b^2)
+zCDP. Both together by zCDP composition. Everything after is post-processing.
 """
 
 from __future__ import annotations
@@ -32,7 +34,6 @@ from sfumato.density.bayes.settings import WEEKLY_VISITS
 from sfumato.density.scheme import Plan, PlannedMeasurement
 from sfumato.model.counts import Counts
 from sfumato.model.lives import (
-    ACTIVITY,
     LENGTHS,
     LIFE_UNITS,
     PARTS,
@@ -46,7 +47,8 @@ from sfumato.privacy.events import ConcentratedEvent, GaussianEvent
 from sfumato.privacy.mechanisms.selection import MECHANISM, choices_rho
 from sfumato.privacy.noise import representable_softness
 from sfumato.privacy.wall import Wall
-from sfumato.synthesis.fit import classes, expected_activity, shrunk
+from sfumato.synthesis.calling import Patterns
+from sfumato.synthesis.fit import classes
 from sfumato.synthesis.method import (
     Chunk,
     Declaration,
@@ -58,7 +60,7 @@ from sfumato.synthesis.method import (
     measured_blocks,
     people_stream,
 )
-from sfumato.synthesis.people import activities, rounded_running
+from sfumato.synthesis.people import rounded_running
 from sfumato.synthesis.regions import ground_of
 
 Ints = NDArray[np.int64]
@@ -66,10 +68,12 @@ Floats = NDArray[np.float64]
 
 LIVES, MEDIANS = "lives", "median distances"
 _RANGE = 2
-_SHARES = {"homes": 0.3, "works": 0.3, "activity": 0.1, "roles": 0.3}
+_SHARES = {"homes": 0.3, "works": 0.3, "roles": 0.15, "calls": 0.1, "profiles": 0.15}
 """Of what the medians leave; even where the paper says nothing, less for the shortest table."""
 _WEEK_US = 7 * 86_400 * 1_000_000
 CHUNK = 200_000
+_CELLS = 8_000_000
+"""People x days of one chunk."""
 
 
 class Where:
@@ -136,26 +140,25 @@ class Where:
         ends = np.sqrt(np.append(question.edges, 1.5 * question.edges[-1]).astype(np.float64))
         median = np.maximum(ends[np.asarray(noisy[MEDIANS], dtype=np.int64)], ends[1])
         roles = np.maximum(blocks["roles"].reshape(48, 3), 0.0) + 1e-9
-        activity = self._activity(blocks["activity"].reshape(-1, ACTIVITY), facts, question)
-        for number, first in enumerate(range(0, facts.people, CHUNK)):
-            size = min(CHUNK, facts.people - first)
-            random = people_stream(facts.seed, "where", number)
-            home = np.repeat(np.arange(homes.size), rounded_running(homes, size))
-            home = home[random.permutation(size)]
-            far = random.exponential(1.0, size) * median[ground.part[home]] / math.log(2)
-            work = _works(home, far, works, ground.at, question.edges, random)
-            standing = np.full(size, 3)
-            law = np.tile(activity.sum(axis=0), (5, 1))
-            wanted = activities(law, standing, facts.seed + number)
-            yield _chunk(first, home, work, wanted, roles, question, facts, random)
-
-    def _activity(self, seen: Floats, facts: SynthFacts, question: LifeQuestion) -> Floats:
-        """Standing x class of visits: noisy counts beside what call records would be like."""
-        gain = int(question.gains[list(question.sizes).index("activity")])
-        sd = self.plan(facts).sd * LIFE_UNITS / gain
+        noise = {name: self._noise(name, facts, question) for name in ("calls", "profiles")}
         first, last = facts.public.grid.period
         mean = WEEKLY_VISITS * (last - first) / _WEEK_US
-        return shrunk(seen, max(float(seen.sum()), 1.0) * expected_activity(mean), sd, 2.0)
+        patterns = Patterns.of(blocks, noise, mean, question)
+        size = max(1, min(CHUNK, _CELLS // int(question.day[-1] + 1)))
+        for number, begin in enumerate(range(0, facts.people, size)):
+            count = min(size, facts.people - begin)
+            random = people_stream(facts.seed, "where", number)
+            home = np.repeat(np.arange(homes.size), rounded_running(homes, count))
+            home = home[random.permutation(count)]
+            far = random.exponential(1.0, count) * median[ground.part[home]] / math.log(2)
+            work = _works(home, far, works, ground.at, question.edges, random)
+            user, slot = patterns.drawn(count, random)
+            yield _chunk(begin, home, work, user, slot, roles, question, facts, random)
+
+    def _noise(self, name: str, facts: SynthFacts, question: LifeQuestion) -> float:
+        """Standard deviation of a cell of a block, in people or visits."""
+        gain = int(question.gains[list(question.sizes).index(name)])
+        return self.plan(facts).sd * LIFE_UNITS / gain
 
     def released(self, noisy: Noisy, facts: SynthFacts) -> Figures:
         """Nothing that was measured is a table of places and slots."""
@@ -214,19 +217,14 @@ def _chunk(
     first: int,
     home: Ints,
     work: Ints,
-    wanted: Floats,
+    user: Ints,
+    slot: Ints,
     roles: Floats,
     question: LifeQuestion,
     facts: SynthFacts,
     random: np.random.Generator,
 ) -> Chunk:
-    """Records of some people: hours by the profile, home or work by the hour's shares."""
-    many = np.maximum(np.rint(wanted), 1).astype(np.int64)
-    user = np.repeat(np.arange(home.size), many)
-    level = roles.sum(axis=1)[question.hour]
-    running = np.cumsum(level / np.bincount(question.hour, minlength=48)[question.hour])
-    slot = np.searchsorted(running, random.random(user.size) * running[-1], side="right")
-    slot = np.minimum(slot, question.hour.size - 1)
+    """Records of some people: home or work by the hour's shares."""
     at_home = roles[:, 0] / (roles[:, 0] + roles[:, 1])
     there = random.random(user.size) < at_home[question.hour[slot]]
     place = np.where(there, home[user], work[user])

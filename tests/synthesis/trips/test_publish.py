@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,15 @@ def test_trips_are_published_charged_by_trajectory_and_found_again(
     assert BOX.inside(lon, lat).all()
     times = table["timestamp"].to_numpy().astype("datetime64[us]").astype(np.int64)
     assert ((np.diff(times) > 0) | (np.diff(users) != 0)).all()
+    shown = json.loads((made.folder / "figures.json").read_text("utf-8"))
+    assert shown["trips"]
+    for name in ("slots", "cells"):  # made-up trips beside noisy numbers about true ones
+        beside = shown[name]
+        assert len(beside["made"]) == len(beside["released"])
+        assert 0.9 < sum(beside["made"]) < 1.1
+    if method in ("fit", "adatrace"):
+        assert shown["lengths"]["released"]
+        assert shown["flows"][0]["released"] is not None
     again = sfumato.synth(path, ledger=ledger, **asked(method, tmp_path))  # type: ignore[arg-type]
     assert again.how == "already"
 

@@ -40,6 +40,7 @@ from sfumato.synthesis.method import (
     Reads,
     Setting,
     SynthFacts,
+    TripTables,
     blocks_within,
     people_stream,
 )
@@ -50,9 +51,11 @@ from sfumato.synthesis.trips.trajectories import (
     CLOCK_SHARE,
     TRAJECTORY,
     Timed,
+    by_hour,
     chunks_of,
     clock_block,
     clock_counts,
+    clock_of,
     integer_counts,
     true_trips,
 )
@@ -134,9 +137,7 @@ class AdaTrace:
 
     def generate(self, noisy: Noisy, facts: SynthFacts) -> Iterator[Chunk]:
         rng = people_stream(facts.seed, self.name)
-        leaves = leaves_of(
-            np.asarray(noisy["density"], np.float64), int(facts.number("top")), sharpness(facts)
-        )
+        leaves = self._leaves(noisy, facts)
         count = leaves.hops.shape[0]
         total = np.array([max(float(np.sum(noisy["density"])), 1.0)])
         ends = to_total(np.asarray(noisy["ends"], np.float64)[None], total)[0]
@@ -159,9 +160,36 @@ class AdaTrace:
         made = points_in(leaves.squares, out, size, rng)
         yield from chunks_of(made, facts, noisy[CLOCK], rng)
 
+    def counted(self, made: Timed, noisy: Noisy, facts: SynthFacts) -> Noisy:
+        top, leaves = int(facts.number("top")), self._leaves(noisy, facts)
+        density = _density(made.paths, top).values / WEIGHT_UNITS
+        tables = {label: table(made, leaves, label).values for label in ("ends", "lengths")}
+        return {CLOCK: clock_of(made), "density": density, **tables}
+
+    def shown(self, tables: Noisy, noisy: Noisy, facts: SynthFacts) -> TripTables:
+        """Top cells, pairs of top cells, and lengths in moves between leaves."""
+        top = int(facts.number("top"))
+        across, up, side = self._leaves(noisy, facts).squares
+        cell = across * top // side * top + up * top // side
+        pair = (cell[:, None] * top * top + cell[None]).ravel()
+        pairs = np.bincount(pair, np.asarray(tables["ends"], np.float64), top**4)
+        lengths = np.asarray(tables["lengths"], np.float64).reshape(FAR, EXTRA)
+        steps = np.add.outer(np.arange(FAR), np.arange(EXTRA)).ravel()
+        return TripTables(
+            hours=by_hour(tables),
+            cells=np.asarray(tables["density"], np.float64),
+            pairs=pairs.reshape(top * top, top * top).astype(np.float64),
+            lengths=np.bincount(steps, lengths.ravel()).astype(np.float64),
+            ends=tuple(float(step) for step in range(FAR + EXTRA - 2)),
+            unit="moves",
+        )
+
     def released(self, noisy: Noisy, facts: SynthFacts) -> Figures:
-        del noisy, facts
-        return Figures()
+        return Figures(trips=self.shown(noisy, noisy, facts))
+
+    def _leaves(self, noisy: Noisy, facts: SynthFacts) -> Leaves:
+        density = np.asarray(noisy["density"], np.float64)
+        return leaves_of(density, int(facts.number("top")), sharpness(facts))
 
 
 def leaves_of(density: Floats, top: int, sharp: float) -> Leaves:

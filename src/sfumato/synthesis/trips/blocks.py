@@ -176,6 +176,12 @@ class Layout:
         return total
 
 
+def length_ends(diagonal: float) -> Floats:
+    """Upper ends of the classes of length, all but the last, in a box of that diagonal."""
+    found: Floats = diagonal * 0.01 * 800.0 ** (np.arange(LENGTHS - 1) / (LENGTHS - 1))
+    return found
+
+
 @compiled
 def _one_block(
     x: Floats,

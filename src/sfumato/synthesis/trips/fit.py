@@ -43,6 +43,7 @@ from sfumato.synthesis.method import (
     Reads,
     Setting,
     SynthFacts,
+    TripTables,
     blocks_within,
     measured_blocks,
     people_stream,
@@ -67,11 +68,14 @@ from sfumato.synthesis.trips.trajectories import (
     TRAJECTORY,
     Timed,
     box_of,
+    by_hour,
     chunks_of,
     clock_block,
     clock_counts,
+    clock_of,
     expected,
     integer_counts,
+    layout_tables,
     size_km,
     true_trips,
 )
@@ -177,9 +181,16 @@ class Fit:
         )
         yield from chunks_of(made, facts, noisy[CLOCK], rng)
 
+    def counted(self, made: Timed, noisy: Noisy, facts: SynthFacts) -> Noisy:
+        del noisy
+        return {TRIPS: layout_of(facts).tally(made.paths) / UNITS, CLOCK: clock_of(made)}
+
+    def shown(self, tables: Noisy, noisy: Noisy, facts: SynthFacts) -> TripTables:
+        del noisy
+        return layout_tables(layout_of(facts), tables[TRIPS], by_hour(tables), box_of(facts))
+
     def released(self, noisy: Noisy, facts: SynthFacts) -> Figures:
-        del noisy, facts
-        return Figures()
+        return Figures(trips=self.shown(noisy, noisy, facts))
 
 
 def _planned(facts: SynthFacts) -> dict[str, PlannedMeasurement]:

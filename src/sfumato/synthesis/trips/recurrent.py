@@ -46,15 +46,22 @@ from sfumato.synthesis.method import (
     Reads,
     Setting,
     SynthFacts,
+    TripTables,
     people_stream,
 )
-from sfumato.synthesis.trips.blocks import Paths
+from sfumato.synthesis.trips.blocks import UNITS as LATTICE
+from sfumato.synthesis.trips.blocks import Block, Layout, Paths
 from sfumato.synthesis.trips.trajectories import (
+    CLOCK,
     HOURS,
     SPEEDS_KMH,
+    Timed,
     box_of,
+    by_hour,
     chunks_of,
+    clock_of,
     expected,
+    layout_tables,
     timed_trips,
 )
 from sfumato.traces.bounds import TraceSource
@@ -63,7 +70,9 @@ from sfumato.utility.trips import Trips, cells_along
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-LABEL = "network"
+LABEL, TABLES = "network", "tables"
+SHOWN = Layout((Block("visits", 16, 0.4), Block("pair", 6, 0.4), Block("shape", 1, 0.2)), 1.0)
+"""What a page counts of made-up trips; of true ones no table is measured."""
 SIDE = 12
 UNITS_HIDDEN = 24
 CLASSES = HOURS * (len(SPEEDS_KMH) + 1)
@@ -388,7 +397,16 @@ class Recurrent:
         paths, clock = network.walk(np.asarray(noisy[LABEL]), facts.people, rng)
         return chunks_of(paths, facts, clock, rng)
 
+    def counted(self, made: Timed, noisy: Noisy, facts: SynthFacts) -> Noisy:
+        del noisy, facts
+        return {TABLES: SHOWN.tally(made.paths) / LATTICE, CLOCK: clock_of(made)}
+
+    def shown(self, tables: Noisy, noisy: Noisy, facts: SynthFacts) -> TripTables:
+        del noisy
+        return layout_tables(SHOWN, tables[TABLES], by_hour(tables), box_of(facts))
+
     def released(self, noisy: Noisy, facts: SynthFacts) -> Figures:
+        """Weights of a network are no table."""
         del noisy, facts
         return Figures()
 

@@ -26,8 +26,18 @@ from sfumato.model.private import Private
 from sfumato.model.sphere import EARTH_RADIUS_M
 from sfumato.model.traces import MICROSECONDS, Box, Traces, run_starts
 from sfumato.privacy.events import Unit, UnitKind
-from sfumato.synthesis.method import Block, Chunk, SynthFacts
-from sfumato.synthesis.trips.blocks import Floats, Ints, Paths
+from sfumato.synthesis.method import Block as Measured
+from sfumato.synthesis.method import Chunk, Noisy, SynthFacts, TripTables
+from sfumato.synthesis.trips.blocks import (
+    LENGTHS,
+    RATIOS,
+    Block,
+    Floats,
+    Ints,
+    Layout,
+    Paths,
+    length_ends,
+)
 from sfumato.traces.bounds import TraceSource
 
 TRAJECTORY = Unit(UnitKind.TRAJECTORY)
@@ -123,9 +133,9 @@ def _summed(x: Floats, y: Floats, starts: Ints, wide: float, high: float) -> Flo
     return along
 
 
-def clock_block() -> Block:
+def clock_block() -> Measured:
     """The clock as it is planned."""
-    return Block(CLOCK, HOURS * (len(SPEEDS_KMH) + 1), 1.0, CLOCK_SHARE, touched=1)
+    return Measured(CLOCK, HOURS * (len(SPEEDS_KMH) + 1), 1.0, CLOCK_SHARE, touched=1)
 
 
 def clock_counts(trips: Private[Timed]) -> Private[Counts]:
@@ -136,6 +146,37 @@ def clock_counts(trips: Private[Timed]) -> Private[Counts]:
         return integer_counts(np.bincount(found.clock, minlength=size), 1.0, 1.0, CLOCK)
 
     return trips.map(counted, CLOCK)
+
+
+def clock_of(trips: Timed) -> Floats:
+    """Trips by hour and speed, as they are measured."""
+    return np.bincount(trips.clock, minlength=clock_block().cells).astype(np.float64)
+
+
+def by_hour(tables: Noisy) -> Floats:
+    """Trips by hour, of a table of the clock."""
+    table = np.asarray(tables[CLOCK], dtype=np.float64).reshape(HOURS, -1)
+    return np.asarray(table.sum(axis=1), dtype=np.float64)
+
+
+def layout_tables(layout: Layout, vector: Floats, hours: Floats, box: Box) -> TripTables:
+    """What a page shows of a vector of blocks: the finest table of visits, the best paid one of
+    pairs, and lengths."""
+    found: dict[str, tuple[Block, Floats]] = {}
+    for block, part in zip(layout.blocks, layout.slices(), strict=True):
+        kept = found.get(block.kind)
+        fine = block.kind == "visits"
+        rank = block.side if fine else block.share
+        if kept is None or rank > (kept[0].side if fine else kept[0].share):
+            found[block.kind] = (block, vector[part])
+    cells = found["pair"][0].side ** 2
+    return TripTables(
+        hours=hours,
+        cells=found["visits"][1],
+        pairs=found["pair"][1].reshape(cells, cells),
+        lengths=found["shape"][1].reshape(LENGTHS, RATIOS).sum(axis=1),
+        ends=tuple(length_ends(math.hypot(*size_km(box))).round(3).tolist()),
+    )
 
 
 def integer_counts(
