@@ -43,6 +43,7 @@ from sfumato.streams.scheme import (
     noise_of,
 )
 from sfumato.streams.schemes.rhythm.levels import busiest, cell_scale, median_counts, spatial_prior
+from sfumato.streams.schemes.rhythm.people import PLACED, fit_people, is_thin, people_correction
 from sfumato.streams.schemes.rhythm.shrinkage import level_correction
 from sfumato.streams.schemes.rhythm.sums import ADDS_UP, COVERAGE, added_up
 from sfumato.streams.schemes.smoother.posterior import Seen, timeline, window_totals
@@ -74,6 +75,7 @@ class Profile:
     name: str = "profile"
     finished: bool = True
     counts: bool = False
+    placed: float = PLACED
 
     @property
     def adds_up(self) -> bool:
@@ -109,7 +111,7 @@ class _Profile(Repeating):
         super().__init__(facts)
         self._k = scheme.most(facts)
         self._noise = noise_of(facts, scheme.noise, self._k)
-        self._whole = scheme.whole
+        self._whole, self._placed = scheme.whole, scheme.placed
         self._made = np.zeros((self._k, facts.cells))
         self._before = -1
         self._adds_up = scheme.adds_up
@@ -129,7 +131,9 @@ class _Profile(Repeating):
         laplace = self._noise.kind is NoiseKind.LAPLACE
         # Of the mean over a part: that of the sum, which is on whole people, in its units.
         variance = float(np.mean([self._of(int((parts == p).sum()))[1] for p in seen]))
-        estimate, spread, sd = shrunk(np.array(rows), variance, self.facts, laplace, self._whole)
+        estimate, spread, sd = shrunk(
+            np.array(rows), variance, self.facts, laplace, self._whole, self._placed
+        )
         self._made = self._made.copy()  # rows of the last window were handed out
         self._made[seen] = median_counts(estimate, spread) if self._whole else estimate
         self.last_sd = sd
@@ -205,7 +209,7 @@ class _Profile(Repeating):
 
 
 def shrunk(
-    seen: Values, noise: float, facts: StreamFacts, laplace: bool, whole: bool
+    seen: Values, noise: float, facts: StreamFacts, laplace: bool, whole: bool, placed: float
 ) -> tuple[Values, Values, float]:
     """Levels of parts (part x cell) and how they may vary, given noisy part means of that variance.
 
@@ -225,9 +229,12 @@ def shrunk(
     weights = signal[:, None] / np.maximum(signal[:, None] + noise / level, 1e-12)
     variance = np.square(vectors) @ (signal[:, None] * (1 - weights)) * level
     estimate = np.maximum(vectors @ (weights * turned) + prior, 0.0)
-    fixed = level_correction(
-        mean, prior, estimate.mean(axis=0), noise / count, count, laplace, whole
-    )
+    base = estimate.mean(axis=0)
+    if is_thin(facts):
+        people = fit_people(seen, prior, noise, laplace, averaged=True)
+        fixed = people_correction(people, mean, base, whole, placed)
+    else:
+        fixed = level_correction(mean, prior, base, noise / count, count, laplace, whole)
     of_level = np.square(vectors.mean(axis=0)) @ (signal[:, None] * (1 - weights)) * level
     found, left = fixed.apply(estimate, np.asarray(variance, dtype=np.float64), of_level)
     return found, left, fixed.sd(left)

@@ -60,6 +60,7 @@ from sfumato.streams.schemes.rhythm.gaussian_process import (
     learned,
 )
 from sfumato.streams.schemes.rhythm.levels import busiest, cell_scale, median_counts, spatial_prior
+from sfumato.streams.schemes.rhythm.people import PLACED, fit_people, is_thin, people_correction
 from sfumato.streams.schemes.rhythm.shrinkage import LevelCorrection, level_correction
 from sfumato.streams.schemes.rhythm.sums import ADDS_UP, COVERAGE, LiveTotal, added_up
 
@@ -112,6 +113,7 @@ class Rhythm:
     """Snapshots that are kept: a bound on memory and on the cost of a slot
     (docs/benchmarks/stream.md)."""
     counts: bool = False
+    placed: float = PLACED
     reads: ClassVar[tuple[str, ...]] = ("holidays",)
 
     @property
@@ -144,6 +146,7 @@ class _Rhythm(Repeating):
         self._noise = noise_of(facts, scheme.noise, self._k)
         self._whole = scheme.whole
         self._memory = scheme.memory
+        self._placed, self._thin = scheme.placed, is_thin(facts)
         self._total = LiveTotal(facts, scheme.memory) if scheme.adds_up else None
         none = np.zeros(0, dtype=np.int64)
         self._times = Times(none, none, none.astype(bool), facts.calendar.longest_day)
@@ -239,6 +242,10 @@ class _Rhythm(Repeating):
         self._level_spread = self._bands.of_each(known_by * self._bands.levels)
         laplace = self._noise.kind is NoiseKind.LAPLACE
         mean = self._seen.mean(axis=0)
+        if self._thin:
+            found = fit_people(self._seen, self._prior, variance, laplace)
+            self._fix = people_correction(found, mean, base, self._whole, self._placed)
+            return
         # One snapshot shows who happens to be there. Several of other hours and days show who
         # keeps being there: chance is soon forgotten, sooner than if it were new each time.
         self._fix = level_correction(

@@ -53,13 +53,13 @@ def weighted_medians(posterior: LevelPosterior, rival: Values) -> tuple[Values, 
     `rival` is what the plain noisy mean would publish.
     """
     levels, chance = posterior.levels, posterior.chance
-    busy, unit = _busiest(posterior)
+    busy, unit = busiest_levels(posterior)
     shown = chance * busy
     least = max(_SANE * _added(chance, levels), 1.0)
     views = (chance, shown, shown / np.maximum(levels, least))
     zeros = np.array([_added(view, levels) for view in views])
     bar = np.minimum(zeros, _errors(views, levels, rival))
-    plain = _median(levels, np.cumsum(chance, axis=1))
+    plain = median_level(levels, np.cumsum(chance, axis=1))
     start, top, relative = unweighted = _errors(views, levels, whole(plain))
     limit = max((start + bar[0]) / 2, start)
     # Only cells that may be busy can change.
@@ -69,7 +69,7 @@ def weighted_medians(posterior: LevelPosterior, rival: Values) -> tuple[Values, 
     summed, more = np.cumsum(part[0], axis=1), unit * np.cumsum(part[1], axis=1)
     best, taken = plain.copy(), 0.0
     for weight in _WEIGHTS:
-        tried = _median(seen, summed + weight * more)
+        tried = median_level(seen, summed + weight * more)
         reached, better, now = rest + _errors(part, seen, whole(tried))
         dear = reached > (start if top <= _CLEARLY * bar[1] else limit)
         if dear or now > max(zeros[2], relative):
@@ -79,7 +79,7 @@ def weighted_medians(posterior: LevelPosterior, rival: Values) -> tuple[Values, 
     return best, best - plain, np.asarray(taken * unit * busy, dtype=np.float64)
 
 
-def _busiest(posterior: LevelPosterior) -> tuple[NDArray[np.bool_], float]:
+def busiest_levels(posterior: LevelPosterior) -> tuple[NDArray[np.bool_], float]:
     """Which levels are among the busiest, and the weight at which they count like all cells."""
     logs = np.log2(posterior.base)[:, None] + np.log2(np.maximum(posterior.multiples, 1e-9))
     bins = (8 * (logs - float(logs.min()))).astype(np.int64)
@@ -91,7 +91,7 @@ def _busiest(posterior: LevelPosterior) -> tuple[NDArray[np.bool_], float]:
     return busy, float(posterior.expected.sum()) / max(people, 1e-12)
 
 
-def _median(levels: Values, summed: Values) -> Values:
+def median_level(levels: Values, summed: Values) -> Values:
     """Medians along the rows by running sums of weights, between the levels around the half."""
     half = 0.5 * summed[:, -1]
     after = np.argmax(summed >= half[:, None], axis=1)
