@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import geopandas
@@ -182,6 +183,10 @@ def test_what_cannot_be_weighed_is_refused(
     made = sfumato.weigh(town.red, out=out, census=census)
     with pytest.raises(UsageError, match="already"):
         sfumato.weigh(made, out=tmp_path / "again", shares=0.5)
+    release = sfumato.read_release(town.red)
+    manifest = release.manifest.model_copy(update={"kind": "synthetic"})
+    with pytest.raises(UsageError, match="made-up people"):
+        sfumato.weigh(replace(release, manifest=manifest), out=tmp_path / "none", shares=0.5)
     with pytest.raises(InputError, match="nobody in its areas"):
         sfumato.weigh(town.red, out=tmp_path / "none", census=census.assign(people=0.0))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -255,3 +256,10 @@ def test_without_intervals_no_hour_is_called_full(bare: Release) -> None:
     said = str(bare.profile("hour", below=1e6))
     assert "without intervals" in said.splitlines()[0]
     assert "0 of 24" not in said
+
+
+def test_who_asks_about_made_up_people_is_told(week: Release) -> None:
+    update = {"kind": "synthetic", "public_inputs": {"people": 30}}
+    made = replace(week, manifest=week.manifest.model_copy(update=update))
+    assert "Made-up people are counted, 30 in all" in str(sfumato.ask(made))
+    assert "Made-up people" not in str(sfumato.ask(week))

@@ -135,6 +135,26 @@ def test_the_same_seed_gives_the_same_files(home: Path, tmp_path: Path) -> None:
     assert files[0] == files[1] == files[2]
 
 
+@pytest.mark.privacy
+def test_whoever_tries_seeds_does_not_read_people_from_the_order(
+    home: Path, tmp_path: Path
+) -> None:
+    """The order of records is no function of the seed and the ids alone."""
+    ranks = []
+    for name in ("one", "other"):  # the same people, one of whom has another record
+        (tmp_path / name).mkdir()
+        for file in ("events.csv", "towers.csv"):
+            (tmp_path / name / file).write_text((home / file).read_text())
+    with (tmp_path / "other" / "events.csv").open("a") as events:
+        events.write(f"{SECRET}-7,2024-03-04T08:00:00Z,a\n")
+    for name in ("one", "other"):
+        made = traces(tmp_path / name, tmp_path / name / "out", "km", seed=1)
+        key = pq.read_table(internal_folder(made.folder) / "key.internal.parquet")
+        ranks.append(key["record"].to_pylist())
+    assert ranks[0] != ranks[1]
+    assert ranks[0] != np.argsort(np.random.default_rng(1).permutation(80)).tolist()
+
+
 def test_counts_below_k_are_not_published(home: Path, tmp_path: Path) -> None:
     def made(**more: Any) -> tuple[Counts, Any]:
         found = sfumato.anonymise_counts(

@@ -65,12 +65,17 @@ def source_of(release: Any, what: str) -> Release:
 
     Raises:
         InputError: It was altered, is unsealed, or protects nobody.
-        UsageError: It holds traces, or people already.
+        UsageError: It holds traces or made-up people, or counts people already.
     """
     found = vouched(as_release(release), what)
     if found.kind == "traces":
         raise UsageError(
             f"{found.folder} holds traces, not counts by place and time slot.",
+            remedy="Give a density or a stream.",
+        )
+    if found.kind == "synthetic":  # as many as were asked for, which is no number of customers
+        raise UsageError(
+            f"{found.folder} counts made-up people, not an operator's customers.",
             remedy="Give a density or a stream.",
         )
     if found.manifest.made_from is not None:

@@ -194,6 +194,9 @@ def signed(release: Release) -> tuple[list[str], str]:
     manifest, notes = release.manifest, []
     if manifest.tainted or manifest.scheme.as_published or not manifest.differential_privacy:
         notes.append("Not private: these numbers protect nobody.")
+    if manifest.kind == "synthetic":
+        made = manifest.public_inputs.get("people")
+        notes.append(f"Made-up people are counted, {made} in all: nobody of them exists.")
     if not release.sealed:
         notes.append("Not sealed: no digest vouches for these numbers yet.")
     if release.posterior is None:

@@ -36,7 +36,7 @@ from sfumato.syntactic.counts import (
 )
 from sfumato.syntactic.hierarchy import halved, read_tree
 from sfumato.syntactic.methods import Task
-from sfumato.syntactic.people import Held, enough_people, plane_of, read_people
+from sfumato.syntactic.people import Held, drawn_by, enough_people, plane_of, read_people
 from sfumato.syntactic.published import (
     LEFT_OUT,
     Promise,
@@ -128,7 +128,7 @@ def anonymise_counts(
         drop_bad_towers: Leave out towers without a usable position.
         sensitive: Places that the checks are about: ids, or a table of them.
         attack: Attack it at once and keep the figures with the holder's own.
-        seed: Of random rounding; none: fresh.
+        seed: Of random rounding: the same seed and records give the same result; none: fresh.
         column: Which column is what: `{"user": "imsi", "time": "ts"}`.
         format: Format of the events where their names do not tell.
         time_unit: Unit of epoch numbers: s, ms, us or ns.
@@ -181,7 +181,7 @@ def anonymise_counts(
         internal(held.drops)
     different = different_people(held, len(places), asked.slots.slots)
     table, hidden, suppressed = suppress_counts(different, k, totals=totals, secondary=secondary)
-    table = round_counts(table, how, base, np.random.default_rng(seed))
+    table = round_counts(table, how, base, drawn_by(seed, held))
     published = published_counts(table, hidden, totals)
     promise = words.counts(k, totals, secondary, str(how), base)
     parameters: dict[str, Any] = {"k": k, "totals": totals, "secondary": secondary and totals}
@@ -264,7 +264,8 @@ def anonymise_traces(
             equally likely.
         sensitive: Sensitive places: ids, or a table of them; the checks are about them, too.
         attack: Attack it at once and keep the figures with the holder's own.
-        seed: Of lots (pivots, order of records, draws); none: fresh.
+        seed: Of lots (pivots, order of records, draws): the same seed and records give the same
+            result; none: fresh.
         column: Which column is what: `{"user": "imsi", "time": "ts"}`.
         format: Format of the events where their names do not tell.
         time_unit: Unit of epoch numbers: s, ms, us or ns.
@@ -340,7 +341,7 @@ def anonymise_traces(
         tree,
         k or 0,
         settings,
-        np.random.default_rng(seed),
+        drawn_by(seed, held),
         city,
         tuple(made),
         progress or (lambda *_: None),

@@ -22,7 +22,7 @@ from sfumato.syntactic.hierarchy import ItemTree, Times, Tree, items_tree
 from sfumato.syntactic.k_anonymity import Rows, choose_level, identical, small_groups, suppress
 from sfumato.syntactic.km import Tell, distance_km, global_km, local_km, rare_sets
 from sfumato.syntactic.never_walk_alone import cluster_paths, translate_in_place, widest
-from sfumato.syntactic.people import Held, enough_people, on_clock
+from sfumato.syntactic.people import TRAJECTORIES, Held, enough_people, on_clock
 from sfumato.syntactic.probabilistic import Law, judge, probabilistic_km
 from sfumato.syntactic.published import Areas, Items, Paths, Promise, Table
 from sfumato.syntactic.wait_for_me import wait_for_me
@@ -136,7 +136,7 @@ def run_suppress(task: Task) -> Outcome:
 
 def run_never_walk_alone(task: Task) -> Outcome:
     clock = on_clock(task.held, task.centre, task.grid.slots)
-    enough_people(clock.who.size, task.k)
+    enough_people(clock.who.size, task.k, TRAJECTORIES)
     task.tell("clustering trajectories", 0.0)
     found = cluster_paths(
         clock.at,

@@ -13,6 +13,7 @@ a trajectory: such people are left out of paths, and counted.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ from sfumato.model.time_grid import TimeGrid
 
 Ints = NDArray[np.int64]
 Numbers = NDArray[np.int32]
+TRAJECTORIES = "people with records in two slots or more"
 Metres = NDArray[np.float32]
 """People x slots x 2 on a plane. A float32 holds 100 km to 8 mm: finer than any fix."""
 
@@ -153,7 +155,21 @@ def _ids(block: Any) -> Any:
     return block.ids(np.arange(block.users))
 
 
-def enough_people(people: int, k: int) -> None:
+def drawn_by(seed: int | None, held: Held) -> np.random.Generator:
+    """Lots: fresh ones, or by a seed together with all that is held.
+
+    A seed alone could be tried, and whoever knows everybody's ids would read from the order of the
+    records whose each is; nobody but the holder has the records that it is mixed with.
+    """
+    if seed is None:
+        return np.random.default_rng()
+    digest = hashlib.sha256(repr((seed, pa.array(held.users).to_pylist())).encode())
+    for part in (held.offsets, held.place, held.slot):
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return np.random.default_rng(np.frombuffer(digest.digest(), np.uint32))
+
+
+def enough_people(people: int, k: int, who: str = "people") -> None:
     """Whether k people can be alike at all.
 
     Raises:
@@ -163,7 +179,7 @@ def enough_people(people: int, k: int) -> None:
         raise UsageError("`k` is a whole number, at least 2.")
     if people < k:
         raise UsageError(
-            f"k = {k:,} people cannot be alike where there are fewer.",
+            f"k = {k:,} {who} cannot be alike where there are fewer.",
             remedy="Lower `k`, or take a longer period or more places.",
         )
 

@@ -27,7 +27,7 @@ from sfumato.syntactic.never_walk_alone import (
     partition,
     smallest_radius,
 )
-from sfumato.syntactic.people import Held, enough_people, on_clock
+from sfumato.syntactic.people import TRAJECTORIES, Held, enough_people, on_clock
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -85,7 +85,7 @@ def wait_for_me(
     """
     rng = np.random.default_rng(seed)
     clock = on_clock(held, centre, slots)  # only to know who lies together
-    enough_people(clock.who.size, k)
+    enough_people(clock.who.size, k, TRAJECTORIES)
     rows = clock.at.reshape(len(clock.at), -1)
     parts = partition(rows, block, k)
     at = np.full((len(held), slots, 2), np.nan)

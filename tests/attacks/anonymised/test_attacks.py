@@ -207,6 +207,21 @@ def test_a_group_that_did_the_same_gives_its_members_away() -> None:
     assert found.guess == pytest.approx((1 + 0.5 + 1 + 0.5 + 0.5 + 0.5) / 6)
 
 
+def test_nobody_is_asked_about_who_was_everywhere() -> None:
+    """One person alone, people who are all alike, and one who was wherever anybody was."""
+    alone = Visited.of(np.zeros(8, np.int64), np.arange(8) % 4, np.arange(8), 4, 8)
+    alike = Visited.of(
+        np.repeat([0, 1], 8), np.tile(np.arange(8) % 4, 2), np.tile(range(8), 2), 4, 8
+    )
+    for held in (alone, alike):
+        with pytest.raises(UsageError, match="nothing to ask"):
+            draw_questions(held, 20)
+    person = np.repeat([0, 1, 2], [12, 6, 6])
+    slot = np.r_[np.arange(12), np.arange(6), np.arange(6, 12)]
+    found = draw_questions(Visited.of(person, np.zeros(24, np.int64), slot, 1, 12), 40)
+    assert set(found.person.tolist()) == {1, 2}
+
+
 def test_two_releases_leave_who_is_in_both_groups() -> None:
     rng = np.random.default_rng(3)
     one, other = rng.permutation(np.repeat(np.arange(20), 50)), rng.integers(0, 20, 1_000)

@@ -142,7 +142,15 @@ def draw_questions(
             f"Nobody visited {known + 1} pairs of place and slot: there is nobody to ask about.",
             remedy="Take a longer period, a shorter slot, or let fewer points be known.",
         )
-    rounds = [rng.permutation(able) for _ in range(-(-many // able.size))]
+    # Whoever was everywhere that anybody was cannot be asked about a pair they did not visit.
+    met = np.unique(held.pairs[np.isin(held.user, able)]).size
+    asked = able[np.diff(held.starts)[able] < met]
+    if not asked.size:
+        raise UsageError(
+            "Nobody lacks a visit that somebody else made: there is nothing to ask.",
+            remedy="Take more people, a longer period or a shorter slot.",
+        )
+    rounds = [rng.permutation(asked) for _ in range(-(-many // asked.size))]
     person = np.concatenate(rounds)[:many]
     answer = rng.permutation(many) < many // 2
     pair, points = np.empty(many, np.int64), np.empty((many, known), np.int64)
