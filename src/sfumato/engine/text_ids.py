@@ -151,17 +151,24 @@ def take_texts(
         start = np.int64(offsets[i])
         length = np.int64(offsets[i + 1]) - start
         whole = length >> 3
+        words = whole
         last = np.uint64(0)
-        for k in range(length & 7):
-            last |= np.uint64(data[np.uintp(start + 8 * whole + k)]) << np.uint64(8 * k)
-        words = whole + np.int64((length & 7) > 0)
         h = key[np.uintp(_KEY_WORDS)] + np.uint64(length) * np.uint64(0x9E3779B97F4A7C15)
-        for k in range(words):
-            word = word_at(data, start + 8 * k) if k < whole else last
-            own = key[np.uintp(k & (_KEY_WORDS - 1))]
+        for k in range(whole if whole < _KEY_WORDS else _KEY_WORDS):
+            word, own = word_at(data, start + 8 * k), key[np.uintp(k)]
             h += ((word + own) & low) * (((word >> half) + (own >> half)) & low)
-            if k & (_KEY_WORDS - 1) == _KEY_WORDS - 1:
+        for k in range(_KEY_WORDS, whole):
+            word, own = word_at(data, start + 8 * k), key[np.uintp(k & (_KEY_WORDS - 1))]
+            if k & (_KEY_WORDS - 1) == 0:
                 h = (h ^ (h >> half)) * np.uint64(0x9FB21C651E98DF25)
+            h += ((word + own) & low) * (((word >> half) + (own >> half)) & low)
+        if length & 7:
+            words += 1
+            for k in range(length & 7):
+                last |= np.uint64(data[np.uintp(start + 8 * whole + k)]) << np.uint64(8 * k)
+            own = key[np.uintp(whole & (_KEY_WORDS - 1))]
+            h = h ^ (h >> half) if whole >= _KEY_WORDS else h
+            h += ((last + own) & low) * (((last >> half) + (own >> half)) & low)
         h = (h ^ (h >> half)) * np.uint64(0x9FB21C651E98DF25)
         h = (h ^ (h >> np.uint64(29))) * np.uint64(0xD6E8FEB86659FD93)
         h ^= h >> half

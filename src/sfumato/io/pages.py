@@ -1,13 +1,13 @@
 """Columns of texts in Parquet pages that are packed with Snappy and spelled out, read compiled.
 
-Ids that are texts are most of a file's bytes, and unpacking them took a quarter of a count. Texts of
-random digits are packed by Snappy into seven short pieces each, and a loop that does little for a
-piece takes half of the library's time.
+Ids that are texts are most of a file's bytes, and unpacking them took a quarter of a count. Texts
+of random digits are packed by Snappy into seven short pieces each, and a loop that does little for
+a piece takes half of the library's time.
 
 Only what is exactly as expected is read here: one kind of page, no value missing, lengths that add
 up to the last byte, a checksum that is right where there is one. For anything else the answer is
-None, and Arrow reads the row group, or finds that it is damaged. So no file is read that Arrow would
-refuse, and none otherwise than Arrow reads it (tests/io/test_pages.py).
+None, and Arrow reads the row group, or finds that it is damaged. So no file is read that Arrow
+would refuse, and none otherwise than Arrow reads it (tests/io/test_pages.py).
 
 Of the format (parquet.thrift, compact protocol; Snappy's format description) no more is here than
 that: page headers are numbers and structs, and levels are runs of ones.
@@ -31,7 +31,7 @@ Int = Any
 MOST = 1 << 26
 """Bytes of a row group's texts: more at once would take more memory than they save time."""
 _SLACK = 32
-_DATA_PAGE, _PLAIN = 0, 0
+_DATA_PAGE, _PLAIN, _RUNS = 0, 0, 3
 _STRUCT = 12
 
 
@@ -114,7 +114,7 @@ def unpack(data: Array, begin: Int, end: Int, out: Array, size: Int) -> bool:
                 for k in range(length):
                     out[to + k] = out[to + k - back]
         to += length
-    return to == last
+    return bool(to == last)
 
 
 @compiled
@@ -138,7 +138,7 @@ def texts(page: Array, begin: Int, end: Int, count: Int, ends: Array, row: Int, 
         at += length
         to += length
         ends[i + 1] = to
-    return at == stop
+    return bool(at == stop)
 
 
 class _Unexpected(Exception):
@@ -189,7 +189,7 @@ def _after_levels(page: NDArray[np.uint8], size: int, values: int) -> int:
     end = 4 + int.from_bytes(page[:4].tobytes(), "little")
     if end > size:
         raise _Unexpected
-    levels, at, said = memoryview(page[:end]), 4, 0
+    levels, at, said = page[:end].data, 4, 0
     while at < end:
         run, at = _number(levels, at)
         if run & 1 or levels[at] != 1:  # packed bits, or values that are missing
@@ -227,7 +227,7 @@ def read_texts(file: BinaryIO, chunk: Any, kind: Any, optional: bool) -> Any:
 
 def _pages(file: BinaryIO, chunk: Any, kind: Any, optional: bool, size: int) -> Any:
     packed = np.frombuffer(pa.allocate_buffer(size + _SLACK), np.uint8)
-    view = memoryview(packed)[:size]
+    view = packed.data[:size]
     file.seek(chunk.data_page_offset)
     if file.readinto(view) != size:  # type: ignore[attr-defined]
         raise _Unexpected
@@ -250,6 +250,8 @@ def _pages(file: BinaryIO, chunk: Any, kind: Any, optional: bool, size: int) -> 
         if page.size < length + _SLACK:
             page = np.frombuffer(pa.allocate_buffer(length + _SLACK), np.uint8)
         if said != length or begin > after or not unpack(packed, begin, after, page, length):
+            raise _Unexpected
+        if optional and about[3] != _RUNS:
             raise _Unexpected
         first = _after_levels(page, length, values) if optional else 0
         room = int(ends[row]) + length - first - 4 * values

@@ -73,7 +73,9 @@ def _batches(
     """Columns by name, and how many rows: all by Arrow, except texts that can be read faster."""
     kinds = {name: opened.schema_arrow.field(name).type for name in stored if name not in coded}
     columns = [(k, opened.schema.column(k)) for k in range(len(opened.schema))]
-    texts = {c.path: (k, c) for k, c in columns if c.path in kinds and can_be_read(c, kinds[c.path])}
+    texts = {
+        c.path: (k, c) for k, c in columns if c.path in kinds and can_be_read(c, kinds[c.path])
+    }
     if not texts:
         yield from _by_arrow(opened, path, None, stored, size)
         return
