@@ -65,9 +65,10 @@ EVERY = {
     "ask sql": "ask rel --sql SELECT/**/count(*)/**/FROM/**/density",
     "answers": f"anonymise answers events.csv --towers towers.csv {TIME} --question bare.json "
     "--auditor anyone --expected-users 1000 --least 2 --log OUT.internal.jsonl",
-    "synth": f"synth events.csv --towers towers.csv {TIME} {WHO} {BOOK} --people 20 --out OUT",
+    "synth": f"synth events.csv --towers towers.csv {TIME} {WHO} {BOOK} --people 20 --anyway "
+    "--out OUT",
     "synth trips": "synth fixes.csv --from 2024-03-25 --to 2024-03-27 --tz UTC --method ngrams "
-    f"--region 2.2,48.8,2.5,48.9 {WHO} {BOOK} --people 20 --out OUT",
+    f"--region 2.2,48.8,2.5,48.9 {WHO} {BOOK} --people 20 --anyway --out OUT",
     "synth release": "synth --release rel --people 20 --out OUT",
     "hotspots": "hotspots reports --number 3 --out OUT",
     "spread": "spread reports --slot 1min --out OUT",

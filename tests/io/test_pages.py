@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.io.pages import _SLACK, can_be_read, read_texts, unpack
+from sfumato.io.pages import _SLACK, can_be_read, read_texts, texts, unpack
 
 STEADY = settings(derandomize=True, deadline=None)
 IDS = [f"{k * 7919 % 5000:032x}" for k in range(9_000)]
@@ -139,3 +139,11 @@ def test_what_snappy_did_not_pack_stays_within_bounds(packed: bytes, size: int) 
     if found is not None:
         whole = length_of(size) + packed
         assert SNAPPY.decompress(whole, size, asbytes=True) == found
+
+
+def test_texts_stay_within_the_room_that_the_file_stated() -> None:
+    """A first text that takes the whole page, of a file that states next to nothing."""
+    page = np.frombuffer((396).to_bytes(4, "little") + bytes(396 + _SLACK), np.uint8)
+    room, ends = np.full(8 + _SLACK + 400, 7, np.uint8), np.zeros(101, np.int32)
+    assert not texts(page, 0, 400, 100, ends, 0, room[: 8 + _SLACK])
+    assert (room[8 + _SLACK :] == 7).all()

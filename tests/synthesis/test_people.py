@@ -19,7 +19,7 @@ from sfumato.city import CityPlan, write_city
 from sfumato.density.scheme import PublicFacts
 from sfumato.engine.lives import _put
 from sfumato.engine.local import LocalSource
-from sfumato.errors import InputError, SfumatoError, UsageError
+from sfumato.errors import InputError, SfumatoError, Unfit, UsageError
 from sfumato.geography.overlay import layout_of_zones
 from sfumato.geography.places import PlaceOptions
 from sfumato.io.events import read_events
@@ -31,6 +31,7 @@ from sfumato.privacy.door import open_private
 from sfumato.privacy.events import Tab
 from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.synthesis.calling import Patterns
+from sfumato.synthesis.fitness import forecast
 from sfumato.synthesis.folder import Writer
 from sfumato.synthesis.method import Cube, Noisy, SynthFacts, settings_of
 from sfumato.synthesis.people import rounded_running
@@ -43,6 +44,7 @@ pytestmark = pytest.mark.privacy
 METHODS = ("weeks", "where")
 SIDE, USERS = 3, 40
 WORDS: dict[str, Any] = {"start": "2024-03-04", "end": "2024-03-06", "tz": "UTC"}
+WORDS["anyway"] = True  # so few people are of no use
 GRID: TimeGrid = period_of("2024-03-04", "2024-03-06", "1h", "UTC", None)
 CELLS = Places.of(
     PlaceKind.ZONES,
@@ -274,6 +276,24 @@ def test_options_refuse_before_anything_is_read(what: str, tmp_path: Path) -> No
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_what_would_be_useless_is_refused_before_it_costs(method: str, tmp_path: Path) -> None:
+    """From public facts: the file is not even opened, and the ledger has no entry."""
+    ledger = book(tmp_path)
+    words = WORDS | {"anyway": False, "zones": CELLS, "expected_users": USERS, "method": method}
+    with pytest.raises(Unfit, match="of no use"):
+        sfumato.synth(
+            "none.parquet", out=tmp_path / "out", dataset="town", epsilon=1.0, delta=1e-3,
+            ledger=ledger, **words,
+        )  # fmt: skip
+    assert ledger.book().find("town", "out") is None
+    public = replace(facts_of(method).public, expected_users=500_000, delta=1e-7)
+    rich = replace(facts_of(method), public=public)
+    found = forecast(method_named(method), rich)
+    assert found is not None
+    assert not found.useless
+
+
 def book(folder: Path) -> Ledger:
     found = Ledger(folder / "ledger.sqlite")
     found.initialise()
@@ -292,9 +312,7 @@ def test_from_records_to_people_to_a_release_of_theirs(tmp_path: Path) -> None:
     assert "who do not exist" in made.statement()
     events = made.folder / "events.parquet"
     assert pq.read_schema(events).names == ["user_id", "timestamp", "lon", "lat"]
-    released = sfumato.release(
-        events, out=tmp_path / "theirs", scheme="gaussian", anyway=True, **paid
-    )
+    released = sfumato.release(events, out=tmp_path / "theirs", scheme="gaussian", **paid)
     assert released.manifest.kind == "density"
     found = sfumato.attack(released, events, seeds=1, group=0, zones=CELLS)
     assert "INTERNAL" in repr(found)

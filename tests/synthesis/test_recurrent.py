@@ -175,6 +175,7 @@ def test_people_are_made_up_charged_first_and_once(
         "end": "2007-09-24",
         "tz": "UTC",
         "expected_users": 100,
+        "anyway": True,
         "epsilon": 2,
         "delta": 1e-4,
         "ledger": book,

@@ -54,7 +54,7 @@ from sfumato.cli.options import (
 from sfumato.cli.telling import Working, print_json, tell
 
 if TYPE_CHECKING:
-    from sfumato.density.scheme import Plan
+    from sfumato.synthesis.request import SynthRequest
 
 
 def synth(
@@ -131,6 +131,14 @@ def synth(
             rich_help_panel=PRIVACY,
         ),
     ] = False,
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway",
+            help="Publish although a forecast says that it would be of no use.",
+            rich_help_panel=PRIVACY,
+        ),
+    ] = False,
     dry_run: DryRun = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -147,7 +155,7 @@ def synth(
     from sfumato.synthesis import publish
 
     if dry_run:
-        _cost(_plan(options), as_json)
+        _cost(_asked(options), as_json)
         return
     notes: list[str] = []
 
@@ -186,8 +194,8 @@ def synth(
         typer.echo(f"Read {made.folder / 'README.txt'} for what that means.")
 
 
-def _plan(options: dict[str, Any]) -> Plan:
-    """What it would be charged for; its events are not opened."""
+def _asked(options: dict[str, Any]) -> SynthRequest:
+    """What is asked for; its events are not opened."""
     from sfumato.geography.places import PlaceOptions
     from sfumato.model.time_grid import period_of
     from sfumato.synthesis.publish import check_given
@@ -196,13 +204,21 @@ def _plan(options: dict[str, Any]) -> Plan:
     called(check_given, options)
     slots, said = called(period_of, options), called(PlaceOptions, options)
     title = options["name"] or options["out"].absolute().name
-    return called(synth_request, options, places=said, grid=slots, name=title).plan()
+    made: SynthRequest = called(synth_request, options, places=said, grid=slots, name=title)
+    return made
 
 
-def _cost(plan: Plan, as_json: bool) -> None:
+def _cost(asked: SynthRequest, as_json: bool) -> None:
+    from sfumato.synthesis.fitness import forecast
+
+    plan, expected = asked.plan(), forecast(asked.method, asked.facts)
+    useful = [] if expected is None else expected.lines()
     if as_json:
-        print_json({"lines": list(plan.lines), "measurements": list(plan.events)})
+        useless = expected is not None and expected.useless
+        print_json(
+            {"lines": list(plan.lines), "measurements": list(plan.events), "useless": useless}
+        )
         return
-    for line in plan.lines:
+    for line in (*plan.lines, *useful):
         typer.echo(line)
     typer.echo("Nothing was read and nothing was spent.")

@@ -119,8 +119,12 @@ def unpack(data: Array, begin: Int, end: Int, out: Array, size: Int) -> bool:
 
 @compiled
 def texts(page: Array, begin: Int, end: Int, count: Int, ends: Array, row: Int, out: Array) -> bool:
-    """Texts behind their lengths in page[begin:end], exactly `count`; `ends` goes on at `row`."""
-    eight = np.uintp(8)
+    """Texts behind their lengths in page[begin:end], exactly `count`; `ends` goes on at `row`.
+
+    Lengths are the file's words: each is held to what is left of the page, and of `out`, which has
+    the room that the file itself stated.
+    """
+    eight, room = np.uintp(8), np.uintp(out.size - _SLACK)
     at, stop, to = np.uintp(begin), np.uintp(end), np.uintp(ends[row])
     for i in range(row, row + count):
         if stop - at < np.uintp(4):
@@ -129,7 +133,7 @@ def texts(page: Array, begin: Int, end: Int, count: Int, ends: Array, row: Int, 
         length |= np.uintp(page[at + np.uintp(2)]) << np.uintp(16)
         length |= np.uintp(page[at + np.uintp(3)]) << np.uintp(24)
         at += np.uintp(4)
-        if length > stop - at:
+        if length > stop - at or length > room - to:
             return False
         done = np.uintp(0)
         while done < length:
@@ -221,7 +225,7 @@ def read_texts(file: BinaryIO, chunk: Any, kind: Any, optional: bool) -> Any:
         return None
     try:
         return _pages(file, chunk, kind, optional, size)
-    except (_Unexpected, IndexError, KeyError, TypeError, OSError, pa.ArrowException):
+    except (_Unexpected, LookupError, TypeError, OSError, RecursionError, pa.ArrowException):
         return None
 
 
@@ -254,8 +258,7 @@ def _pages(file: BinaryIO, chunk: Any, kind: Any, optional: bool, size: int) -> 
         if optional and about[3] != _RUNS:
             raise _Unexpected
         first = _after_levels(page, length, values) if optional else 0
-        room = int(ends[row]) + length - first - 4 * values
-        if room + _SLACK > data.size or not texts(page, first, length, values, ends, row, data):
+        if not texts(page, first, length, values, ends, row, data):
             raise _Unexpected
         row, at = row + values, after
     if row != rows:

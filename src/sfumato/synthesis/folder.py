@@ -49,6 +49,7 @@ from sfumato.published.manifest import (
 )
 from sfumato.published.tables import long_table
 from sfumato.synthesis.figures import FIGURES, Tally, figures_text
+from sfumato.synthesis.fitness import forecast
 from sfumato.synthesis.method import Chunk, CountsTrips, Figures, Noisy, SynthFacts
 from sfumato.synthesis.regions import own_point, points_inside, with_cells
 from sfumato.synthesis.request import SynthRequest
@@ -164,6 +165,9 @@ def synthetic_manifest(
     delta = max([public.delta, *([] if asked.on is None else [asked.on.manifest.privacy.delta])])
     # The people's budget may have been chosen in the light of the release: sums alone hold then.
     claimed = compose(events, delta, 1 if asked.on is None else 2)
+    expected, made = forecast(asked.method, asked.facts), made_facts(asked, files)
+    if expected is not None:
+        made["caveats"] += expected.caveats
     return Manifest(
         kind="synthetic",
         tainted=False,
@@ -182,7 +186,7 @@ def synthetic_manifest(
             cumulative=cumulative(reservation),
         ),
         ledger=ledger_head(reservation),
-        **made_facts(asked, files),
+        **made,
     )
 
 

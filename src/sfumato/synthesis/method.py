@@ -99,6 +99,10 @@ class Declaration:
     """It can be matched to the table of a release (`SynthFacts.cube`)."""
     says: str = ""
     """What it is, in a line, with its source."""
+    least: float = 0.0
+    """Signal (expected people or trips times mu) from which on it is of use …"""
+    least_place: float = 0.0
+    """… and for each place (`sfumato.synthesis.fitness`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

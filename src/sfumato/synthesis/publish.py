@@ -32,6 +32,7 @@ from sfumato.privacy.wall import Wall
 from sfumato.published.about import about
 from sfumato.published.manifest import MANIFEST_NAME, read_manifest
 from sfumato.published.release import Release
+from sfumato.synthesis.fitness import forecast
 from sfumato.synthesis.folder import synthetic_manifest, write_people
 from sfumato.synthesis.free import people_of_release
 from sfumato.synthesis.method import Reads
@@ -82,6 +83,7 @@ def synth(
     spark_conf: Mapping[str, str] | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     keep_key: bool = False,
+    anyway: bool = False,
     internal: Callable[[DropLog | Found], None] | None = None,
     progress: Progress | None = None,
 ) -> Release:
@@ -133,6 +135,7 @@ def synth(
         spark_conf: Settings of that session.
         ledger: The ledger, its file or address; default: a file in your data folder.
         keep_key: Keep the key, with which the noise can be redrawn.
+        anyway: Publish it although a forecast says that it would be of no use.
         internal: Told, before anything is reserved, what was wrong with rows: for the holder's
             eyes only.
         progress: Told the stage and its share.
@@ -144,6 +147,7 @@ def synth(
     Raises:
         UsageError: What is asked for does not go together; nothing was read.
         InputError: A file cannot be read, or the release was altered.
+        Unfit: A forecast from public facts says that it would be of no use; nothing was spent.
         BudgetRefused: It would pass the cap of the data set.
 
     Example:
@@ -216,6 +220,10 @@ def synth(
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     book.require_dataset(dataset)
     asked.plan()  # settings that make no sense are refused as such
+    expected = forecast(asked.method, asked.facts)
+    begun = book.book().find(dataset, asked.name) is not None  # what is paid for goes on
+    if expected is not None and expected.useless and not anyway and not begun:
+        raise expected.refusal()
     reading: dict[str, Any] = {"columns": column, "tz": events_tz or tz, "format": format}
     reading |= {"time_unit": time_unit}
     if traces:

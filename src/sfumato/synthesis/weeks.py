@@ -62,6 +62,7 @@ class Weeks:
         },
         lives=True,
         on_release=True,
+        least=100.0,
         says="people fitted to noisy homes, works, pairs and habits, dealt from a released table",
     )
 
@@ -121,6 +122,10 @@ class Weeks:
             return Figures(table)
         vector = np.asarray(noisy[LIVES], dtype=np.float64) * LIFE_UNITS
         return life_figures(vector, asked(facts), ground_of(facts), table)
+
+    def table_facts(self, facts: SynthFacts) -> PublicFacts:
+        """What the table's own release would know: its forecast is the people's."""
+        return _for_table(facts)
 
     def _table_plan(self, facts: SynthFacts) -> Plan:
         return scheme_named("bayes").plan(_for_table(facts))

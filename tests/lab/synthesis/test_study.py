@@ -11,8 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sfumato.cli.main import app
-from sfumato.lab.as_printed.synthesis import raw_box, raw_classes, tree_loss
-from sfumato.lab.synthesis import ground
+from sfumato.lab.as_printed.synthesis import raw_classes, tree_loss, where
+from sfumato.lab.as_printed.trips import in_box, prefix, raw_box
+from sfumato.lab.synthesis import ground, printed
 from sfumato.lab.synthesis.pairs import n_gram_pairs
 from sfumato.lab.synthesis.study import HTML, NUMBERS, PAGE
 from sfumato.privacy.wall import Wall
@@ -73,10 +74,27 @@ def test_printed_forms_lose_what_the_page_says() -> None:
     assert raw_classes(without)[1] != raw_classes(with_one)[1]
 
 
+def test_printed_forms_run_and_are_told_apart() -> None:
+    found = printed.losses(ground.city(1_000, 3), 1, lambda *_: None, runs=8)
+    shown = {one.method: one for one in found if one.with_one is not None}
+    assert set(shown) == {"AdaTrace", "n-grams", "DPT"}
+    for one in shown.values():
+        assert one.without == 0
+    assert shown["AdaTrace"].with_one == shown["n-grams"].with_one == 1
+    moved = [one for one in found if one.with_one is None]
+    assert {one.method for one in moved} == {"DPT", "prefix tree", "DP-WHERE"}
+    assert min(one.loss for one in moved) > 1.5
+    rng = np.random.default_rng(1)
+    trips = Trips(rng.random(200), rng.random(200), np.arange(0, 201, 4))
+    assert len(prefix(in_box(trips, trips.box), trips.box, 50.0, rng).made) == 50
+    tables = where(printed.callers(1), 40, 10.0, rng)
+    assert 0 <= tables["median"][0] <= tables["farthest"][0]
+
+
 def test_a_small_study_writes_its_page(tmp_path: Path) -> None:
     arguments = ["reproduce", "synthesis", "--out", str(tmp_path), "--quiet", "--no-figures"]
     arguments += ["--ground", "crowd", "--method", "ngrams", "--trips", "300", "--people", "1000"]
-    arguments += ["--epsilons", "1", "--part", "trips", "--part", "copying", "--part", "printed"]
+    arguments += ["--epsilons", "1", "--part", "trips", "--part", "copying"]
     ran = CliRunner().invoke(app, arguments)
     assert ran.exit_code == 0, ran.output
     page = (tmp_path / PAGE).read_text("utf-8")

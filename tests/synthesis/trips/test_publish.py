@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import sfumato
 from sfumato.cli.main import app
-from sfumato.errors import UsageError
+from sfumato.errors import Unfit, UsageError
 from sfumato.io.traces import to_table
 from sfumato.model.traces import Traces
 from sfumato.privacy.events import Unit
@@ -45,6 +45,7 @@ def asked(method: str, folder: Path, **more: object) -> dict[str, object]:
         "people": 40,
         "method": method,
         "region": REGION,
+        "anyway": True,
     }
     if method == "fit":
         words["parameter"] = {"candidates": 1000}
@@ -105,6 +106,16 @@ def test_a_region_and_a_known_parameter_are_asked_for(tmp_path: Path) -> None:
                 ledger=book(tmp_path / str(len(list(tmp_path.iterdir())))),
                 **asked("fit", tmp_path, **more),  # type: ignore[arg-type]
             )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_too_few_trips_are_refused_from_public_facts(method: str, tmp_path: Path) -> None:
+    with pytest.raises(Unfit):
+        sfumato.synth(
+            "none.parquet",
+            ledger=book(tmp_path),
+            **asked(method, tmp_path, anyway=False, epsilon=0.01),  # type: ignore[arg-type]
+        )
 
 
 def test_no_trips_at_all_are_trips_of_noise(tmp_path: Path) -> None:

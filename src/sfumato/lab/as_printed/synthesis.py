@@ -78,11 +78,6 @@ FLAWS = (
 """What the study's page says of the printed forms."""
 
 
-def raw_box(trips: Trips) -> tuple[float, float, float, float]:
-    """AdaTrace's grid begins with this. Of two neighbours it differs with certainty: delta is 1."""
-    return trips.box
-
-
 def raw_classes(profiles: Floats, steps: int = 20) -> NDArray[np.bool_]:
     """DP-WHERE's two classes of hourly profiles: k-means on the raw ones, first and last to begin.
 
@@ -114,3 +109,58 @@ def tree_loss(trips: Trips, sides: Sequence[int], height: int = 3) -> float:
             changed[row] += np.maximum(moves - length + 1, 0)
     charged = np.maximum(changed.max(axis=1, keepdims=True), 1.0)
     return float((changed / charged).sum(axis=0).max())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Callers:
+    """What DP-WHERE knows of each person: found in advance, one entry each."""
+
+    home: Ints
+    work: Ints
+    far: Floats
+    """From home to work, kilometres."""
+    profile: Floats
+    """Person x hour of the day: shares of calls."""
+
+
+def where(
+    people: Callers, places: int, epsilon: float, rng: np.random.Generator
+) -> dict[str, Floats]:
+    """DP-WHERE's tables as printed, a fifth of epsilon each, and people's homes and works of them.
+
+    The median is drawn from zero to the *longest true* commute, and the classes are raw.
+    """
+    part = epsilon / 5
+
+    def counts(of: Ints) -> Floats:
+        return np.maximum(np.bincount(of, minlength=places) + rng.laplace(0, 1 / part, places), 0.0)
+
+    ends = np.concatenate([[0.0], np.sort(people.far)])
+    rank = np.arange(ends.size - 1) + 0.5
+    log_weight = np.log(np.diff(ends) + 1e-12) - part / 2 * np.abs(rank - people.far.size / 2)
+    weight = np.exp(log_weight - log_weight.max())
+    chosen = int(rng.choice(weight.size, p=weight / weight.sum()))
+    median = rng.uniform(ends[chosen], ends[chosen + 1])
+    table = class_table(people.profile)
+    return {
+        "homes": counts(people.home),
+        "works": counts(people.work),
+        "median": np.array([median]),
+        "farthest": ends[-1:],
+        "classes": np.maximum(table + rng.laplace(0, 1 / part, table.shape), 0.0),
+    }
+
+
+def class_table(profiles: Floats) -> Floats:
+    """Class x hour: profiles of sum one, added up in the classes that k-means finds in them."""
+    which = raw_classes(profiles)
+    return np.stack([profiles[~which].sum(axis=0), profiles[which].sum(axis=0)])
+
+
+def class_loss(profiles: Floats, removed: int) -> float:
+    """How many times its charge of 1 the class table moves in L1 when one person leaves.
+
+    Which class is called the first does not count.
+    """
+    one, other = class_table(profiles), class_table(np.delete(profiles, removed, axis=0))
+    return float(min(np.abs(one - other).sum(), np.abs(one - other[::-1]).sum()))

@@ -27,9 +27,8 @@ from threadpoolctl import threadpool_limits
 from sfumato.density.scheme import PublicFacts
 from sfumato.errors import UsageError
 from sfumato.io.write import write_bytes
-from sfumato.lab.as_printed.synthesis import FLAWS, raw_box, tree_loss
 from sfumato.lab.queries.page import Grid, Picture, Section, Tell, html_page, markdown_page
-from sfumato.lab.synthesis import ground, pairs
+from sfumato.lab.synthesis import ground, pairs, printed
 from sfumato.lab.synthesis.ground import Ground
 from sfumato.model.traces import Traces
 from sfumato.privacy.wall import Wall
@@ -260,27 +259,12 @@ def pairs_part(settings: Settings, out: Path, tell: Tell) -> Section:
 
 
 def printed_part(settings: Settings, out: Path, tell: Tell) -> Section:
-    """What is wrong with the printed forms, and two of the losses measured."""
+    """What is wrong with the printed forms, each run on neighbours and measured."""
     trips = _cut("city", None, settings.people, settings.seed)
     assert trips is not None
-    tell("printed forms", -1.0)
-    true = trips.on_plane()
-    far = int(np.argmax(true.x))
-    owner = int(np.searchsorted(true.starts, far, side="right")) - 1
-    rest = true.pick(np.setdiff1d(np.arange(len(true)), [owner]))
-    moved = 1000 * max(abs(a - b) for a, b in zip(raw_box(true), raw_box(rest), strict=True))
-    loss = tree_loss(true, (8, 16, 32, 64))
-    _keep(out, "printed", {"box_moved_m": moved, "dpt_times": loss, "flaws": len(FLAWS)})
-    lines = [[one.method, one.claim, one.verdict, one.correction] for one in FLAWS]
-    words = (
-        "Measured in the made-up city: removing one trip moves AdaTrace's raw box by "
-        f"{moved:,.0f} m, so that its published grid tells the two apart with certainty (δ = 1); "
-        f"DPT with four trees, each charged alone, loses {loss:.2f} times what it claims."
-    )
-    head = ["method", "claim", "as printed", "here"]
-    return Section(
-        "Printed forms", [words, Grid("What is wrong, and what was changed", head, lines)]
-    )
+    found = printed.losses(trips, settings.seed, tell)
+    _keep(out, "printed", [asdict(one) for one in found])
+    return printed.printed_section(found)
 
 
 def _keep(out: Path, part: str, numbers: object) -> None:

@@ -97,6 +97,7 @@ class AdaTrace:
         Reads.TRACES,
         TRAJECTORY,
         MappingProxyType({"top": Setting("Top cells a side", 6, 2, 12)}),
+        least=380.0,
         says="grid, moves, ends and lengths of AdaTrace (Gursoy et al. 2018), public box",
     )
 

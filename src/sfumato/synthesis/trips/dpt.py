@@ -69,6 +69,7 @@ class Dpt(Grown):
         Reads.TRACES,
         TRAJECTORY,
         MappingProxyType({"height": Setting("Depth of the trees", 3, 2, 6)}),
+        least=800.0,
         says="trees of moves on hierarchical reference systems (DPT, He et al. 2015)",
     )
 

@@ -151,6 +151,7 @@ class Fit:
         MappingProxyType(
             {"candidates": Setting("Candidate trips of the last round", 200_000, 1_000, 5_000_000)}
         ),
+        least=24.0,
         says="candidate trips weighted by maximum entropy to fit one noisy measurement",
     )
 

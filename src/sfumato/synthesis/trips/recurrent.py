@@ -362,6 +362,7 @@ class Recurrent:
                 "trips": Setting("First trips of a person that are learned from", 20, 1, 1000),
             }
         ),
+        least=190.0,
         says="a recurrent network trained by noisy gradients (Abadi et al. 2016)",
     )
 

@@ -205,6 +205,7 @@ class NGrams(Grown):
         Reads.TRACES,
         TRAJECTORY,
         MappingProxyType({"side": _SIDE, "longest": Setting("Cells of a gram", 4, 2, 6)}),
+        least=190.0,
         says="variable-length n-grams of grid cells (Chen, Acs & Castelluccia 2012)",
     )
 
@@ -235,6 +236,7 @@ class Prefix(Grown):
         Reads.TRACES,
         TRAJECTORY,
         MappingProxyType({"side": _SIDE, "height": Setting("Depth of the tree", 12, 2, 20)}),
+        least=95.0,
         says="a prefix tree of grid cells (Chen, Fung & Desai 2011)",
     )
 
