@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.scheme import Values
 from sfumato.streams.schemes.comb.cells import At, Cells, Counted, Habits
+from sfumato.streams.schemes.comb.learned import Learned
 from sfumato.streams.schemes.comb.mixture import BINS, summaries
 from sfumato.streams.schemes.comb.profiles import (
     CHANCES,
@@ -181,6 +182,9 @@ def window_totals(seen: Seen, people: float) -> tuple[Values, Values, Values]:
 class Profiles:
     """Every cell's profile (time x cell): the city's, moved by what its neighbours show."""
 
+    steady = False
+    """Covariances are not learned here: it changed errors by less than 1 %."""
+
     def __init__(self, total: Total, seen: Seen, columns: int | None) -> None:
         cells = seen.values.shape[1]
         self.city_level, self.level = total.level, np.full(cells, total.level / cells)
@@ -226,7 +230,7 @@ class PartCells(Cells):
             *(_BEGIN, weigh),
         )
         self._more = _BUSY_MORE * self._more
-        stay = self._habits.people[1] >= _STAY
+        stay = Habits.numbered(self.at_habits).people[1] >= _STAY
         self._wider = np.ones(len(BINS) + 1) if stay else np.array(_WIDER)
         self._kernel = self._habits.relative(seen.times, seen.times)
         self._chances = self._habits.chance(seen.times, seen.times)
@@ -235,7 +239,7 @@ class PartCells(Cells):
         off = float(self.total.mean[some].sum()) / max(held, 1e-9)
         self.levels = self.levels * float(np.clip(off, *_OFF)) ** 0.5
 
-    def _inverses(self, levels: Values, habits: Habits) -> Values:
+    def _inverses(self, levels: Values, habits: Habits | Learned) -> Values:
         shares, times = self._shares, self._nodes
         kernel = shares @ habits.relative(times, times) @ shares.T
         chance = shares @ habits.chance(times, times) @ shares.T
