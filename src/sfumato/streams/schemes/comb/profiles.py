@@ -28,6 +28,7 @@ Computed from noisy vectors and public times: post-processing.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -55,6 +56,9 @@ how nearly the public number of people is then known."""
 _STEADY = 0.001
 """Multiple of the kernel up to which totals hardly change: by 2 % of their level. With 0.01 three
 sums of a fleet's first day could pass for it."""
+CERTAIN, Z90 = 0.95, 1.6449
+"""How likely a city must be complete for its intervals to be those of one; and how many standard
+deviations 90 % of a Gaussian number lie within."""
 _MORE = 1.5
 """Times the publicly expected people that there may be."""
 _ROOT = math.sqrt(2 * math.pi)
@@ -174,6 +178,8 @@ class CityProfile:
     weights: Values
     level: float
     """The mean total of a day."""
+    noise: Values
+    """Variance of the noise in each of the sums."""
 
     @classmethod
     def of(cls, times: Times, sums: Values, noise: Values, people: float) -> CityProfile:
@@ -189,7 +195,7 @@ class CityProfile:
         weights = np.exp(logs - logs.max())
         weights /= weights.sum()
         level = float(weights @ np.array([one.level for one in fits]))
-        return cls(times, fits, weights, level)
+        return cls(times, fits, weights, level, noise)
 
     @property
     def fit(self) -> float:
@@ -200,8 +206,7 @@ class CityProfile:
     @property
     def complete(self) -> bool:
         """Whether the sums speak for a city in which everybody is always counted."""
-        low = np.array([one.scale <= _STEADY and one.wave == 0 for one in self.fits])
-        return float(self.weights[low].sum()) > 0.5
+        return float(self.weights[steady_fits(self.fits)].sum()) > 0.5
 
     def _parts(self, now: Times) -> tuple[Values, Values]:
         """Means and variances of the total at these times under each of the fits."""
@@ -225,11 +230,17 @@ class CityProfile:
         variance = self.weights @ (variances + np.square(means)) - np.square(mean)
         return np.maximum(mean, 0.0), np.maximum(variance, 0.0)
 
-    def interval(self, now: Times, wider: float) -> tuple[float, float]:
+    def interval(self, now: Times, wider: float, settles: bool = False) -> tuple[float, float]:
         """What the total at one time lies between with 90 %: quantiles of the average of the fits.
 
-        A variance would be that of its unlikeliest part. `wider` multiplies variances.
+        A variance would be that of its unlikeliest part. `wider` multiplies variances. If it
+        `settles`, a city in which all but certainly everybody is always counted has one total, of
+        which nothing but noise is unknown: otherwise intervals of crowds held always.
         """
+        if settles and float(self.weights[steady_fits(self.fits)].sum()) > CERTAIN:
+            mean = float(self.total(now)[0][0])
+            reach = Z90 * math.sqrt(max(wider, 1.0) / float((1 / self.noise).sum()))
+            return max(mean - reach, 0.0), mean + reach
         means, variances = self._parts(now)
         low, high = between(self.weights, means, wider * variances)
         return float(low[0]), float(high[0])
@@ -237,6 +248,11 @@ class CityProfile:
     def relative(self, now: Times) -> Values:
         """The total as a multiple of a day's mean."""
         return np.maximum(self.total(now)[0] / max(self.level, 1e-9), LEAST)
+
+
+def steady_fits(fits: Sequence[Fit]) -> NDArray[np.bool_]:
+    """Which are of a city whose total does not change."""
+    return np.array([one.scale <= _STEADY and one.wave == 0 for one in fits])
 
 
 def between(weights: Values, means: Values, variances: Values) -> tuple[Values, Values]:

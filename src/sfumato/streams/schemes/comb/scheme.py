@@ -435,7 +435,7 @@ class _Comb(Repeating):
         total = float(self._city.total(now)[0][0])
         values = np.clip(total / max(float(made.mean.sum()), 1e-9), *_FACTORS) * made.mean
         median, lower, upper = made.median, made.lower, made.upper
-        low, high = self._city.interval(now, self._errors.wider_total)
+        low, high = self._city.interval(now, self._errors.wider_total, settles=True)
         if self._outage is not None:
             ratio, since = self._outage
             still = 2.0 ** (-(float(now.at[0]) - since) / _HALF_LIFE)
