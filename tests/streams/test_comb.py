@@ -76,6 +76,49 @@ def test_no_day_loses_more_than_was_promised(vectors: int, slots: int, facts: Fa
     assert 0.98 < loss.measured / loss.claim.value <= 1 + 1e-9
 
 
+@pytest.mark.privacy
+def test_a_look_and_the_vectors_after_it_share_the_first_day(facts: Facts) -> None:
+    given = facts("user-day", days=1, delta=0.0, per_day=4, cells=4, people=1_200, columns=2)
+    assert Comb().looks(given)
+    loss, *others = stream_rows(Comb(), given, seed=7)
+    assert not [row for row in others if row.violated]
+    assert 0.98 < loss.measured / loss.claim.value <= 1 + 1e-9
+
+
+def complete(days: int) -> Counts:
+    """1,500 people, of whom a third goes to work on the other side of the grid by day."""
+    rng = np.random.default_rng(8)
+    homes = rng.choice(SIDE**2, 1_500, p=rng.dirichlet(np.ones(SIDE**2)))
+    works = rng.permutation(SIDE**2)[homes]
+    goes = rng.random(1_500) < 1 / 3
+    by_day = np.bincount(np.where(goes, works, homes), minlength=SIDE**2)
+    by_night = np.bincount(homes, minlength=SIDE**2)
+    day = [by_day if 8 <= slot < 18 else by_night for slot in range(SLOTS)]
+    return np.tile(np.array(day), (days, 1))
+
+
+def test_where_everybody_is_counted_the_sum_is_one_number() -> None:
+    """It has no chance of its own: its interval is that of the pooled noise, and holds."""
+    counts = complete(5)
+    assert not Comb().looks(known(counts)), "one sum with a tenth of the budget would not tell"
+    made = published(counts)
+    wide, held = [], []
+    for one in made[3 * SLOTS :]:
+        assert one.total is not None
+        wide.append((one.total.upper - one.total.lower) / 2 / 1_500)
+        held.append(one.total.lower <= 1_500 <= one.total.upper)
+    assert max(wide) < 0.03
+    assert np.mean(held) > 0.5
+
+
+def test_a_complete_city_goes_on_as_it_was() -> None:
+    """With what was learned of hours, and vectors of single slots."""
+    counts = complete(2)
+    undisturbed, again = published(counts), published(counts, stops=(0, 5, 23, 24, 30, 47))
+    for a, b in zip(undisturbed, again, strict=True):
+        assert np.array_equal(a.values, b.values)
+
+
 @pytest.mark.parametrize("k", [1, 2, 3, 5, 12])
 def test_teeth_lie_in_the_day_and_visit_every_part_of_it(k: int) -> None:
     seen: set[int] = set()

@@ -17,6 +17,9 @@ in classes of cells that have surroundings of like level, each starting from the
 **The count** at a slot is a mixture over levels of negative binomials with the process' mean and
 variance; `mixture.summaries` reads its mean, median and 90 % interval.
 
+**In a city whose total does not change** hours are alike for longer, and which hours of which days
+are alike is learned from all cells (`learned`).
+
 Computed from noisy vectors and public times: post-processing.
 """
 
@@ -29,8 +32,17 @@ import numpy as np
 
 from sfumato.streams.output import nearest_counts
 from sfumato.streams.scheme import Values
+from sfumato.streams.schemes.comb.learned import Learned
 from sfumato.streams.schemes.comb.mixture import BINS, laplace_logs, summaries
-from sfumato.streams.schemes.comb.profiles import Surroundings, Times, relative_kernel, turns
+from sfumato.streams.schemes.comb.profiles import (
+    LENGTH,
+    STEADY_LENGTH,
+    Surroundings,
+    Times,
+    lasting_kernel,
+    passing_kernel,
+    turns,
+)
 from sfumato.streams.schemes.rhythm.levels import (
     LevelPosterior,
     gamma_average,
@@ -49,6 +61,10 @@ _FLOOR = 0.2
 _BUSY = 300
 """Cells on which habits are weighed: those with the busiest surroundings."""
 _CLASSES, _CELLS_A_CLASS = 8, 100
+_LEARN_FROM = 3
+"""Vectors from which on covariances are learned, where the city's total does not change. Elsewhere
+it changed nothing: ten fleets 5.32 and .835 instead of 5.33 and .834. On crowds of 20,000 and
+130,000 it took 1 and 2 % off the error over all cells."""
 _SLIGHT = 1e-3
 """Levels less likely than this are left out of a mixture: they cost time and tell nothing."""
 _KEPT, _KEPT_TOTAL, _FIRM = 0.9, 0.97, 6.0
@@ -74,25 +90,43 @@ class Habits:
     """Shares of people who are there again at the same time of other days, and who are there at
     all times: homes, not taxis."""
 
+    length: float = LENGTH
+    """How far hours are alike, as a share of a day."""
+
     @classmethod
-    def numbered(cls, at: At) -> Habits:
+    def numbered(cls, at: At, length: float = LENGTH) -> Habits:
         """From places on the scales that are tried."""
         own, brief, people = at
-        return cls(_OWN[own], _BRIEFLY[brief], _PEOPLE[people])
+        return cls(_OWN[own], _BRIEFLY[brief], _PEOPLE[people], length)
 
     def relative(self, a: Times, b: Times) -> Values:
         """Covariance over the square of the level."""
+        return self.lasting(a, b) + self.passing(a, b)
+
+    def lasting(self, a: Times, b: Times) -> Values:
+        """The part of it that comes back on other days."""
+        return self.own * lasting_kernel(a, b, self.length)
+
+    def passing(self, a: Times, b: Times) -> Values:
+        """The part that does not."""
         apart = np.abs(a.at[:, None] - b.at[None])
-        return np.asarray(self.own * relative_kernel(a, b) + self.brief * np.exp(-apart / _BRIEF))
+        return np.asarray(self.own * passing_kernel(a, b) + self.brief * np.exp(-apart / _BRIEF))
 
     def chance(self, a: Times, b: Times) -> Values:
         """Covariance of chance, over the level."""
-        apart = np.abs(a.at[:, None] - b.at[None])
+        return self.staying(a, b) + self.fresh(a, b)
+
+    def staying(self, a: Times, b: Times) -> Values:
+        """The part of it due to those who stay or return."""
         alike = np.where(a.free[:, None] == b.free[None], 1.0, _OTHER)
         again = np.exp(-0.5 * np.square(turns(a, b) / _AGAIN)) * alike
         returning, steady = self.people
-        new = 1 - returning - steady
-        return np.asarray(new * np.exp(-apart / _STAY) + returning * again + steady)
+        return np.asarray(returning * again + steady)
+
+    def fresh(self, a: Times, b: Times) -> Values:
+        """The part due to others, who stay for about an hour."""
+        apart = np.abs(a.at[:, None] - b.at[None])
+        return np.asarray((1 - sum(self.people)) * np.exp(-apart / _STAY))
 
 
 At = tuple[int, int, int]
@@ -176,6 +210,7 @@ class Cells:
         weigh: bool,
     ) -> None:
         self._times, self._around, self._noise = times, surroundings, noise
+        self._length = STEADY_LENGTH if surroundings.steady else LENGTH
         self._seen = np.ascontiguousarray(seen.T)
         self._profile = np.ascontiguousarray(surroundings.seen.T)
         precision = 1 / noise
@@ -185,11 +220,17 @@ class Cells:
         least = max(min(0.1 * mean, 0.3), 1e-3)
         self.levels = np.concatenate(([0.0], np.geomspace(least, top, _LEVELS - 1)))
         self.at_habits = self._weighed(habits) if weigh else habits
-        self._habits = Habits.numbered(self.at_habits)
-        self._solves = self._inverses(self.levels, self._habits)
-        logs = self._likelihoods(laplace)
+        self._habits: Habits | Learned = Habits.numbered(self.at_habits, self._length)
         base = spatial_prior(own, columns, 1 / float(precision.sum()), people)
         base = np.maximum(base, max(_FLOOR * float(base.mean()), 0.5 * self.levels[1]))
+        if surroundings.steady and len(noise) >= _LEARN_FROM:
+            spread = max(float(np.square(own - base).mean()), 1e-9)
+            trust = max(1 - 1 / float(precision.sum()) / spread, 0.0)
+            level = np.maximum(base + trust * (own - base), self.levels[1])
+            self._habits = Learned(self._habits)
+            self._habits.fit(times, self._seen, self._profile, level, noise)
+        self._solves = self._inverses(self.levels, self._habits)
+        logs = self._likelihoods(laplace)
         self._chance = self._posterior(logs, base)
         law = LevelPosterior(np.ones(base.size), self.levels, self._chance, "npmle")
         self._more = weighted_medians(law, nearest_counts(own).astype(np.float64))[2][0]
@@ -203,12 +244,11 @@ class Cells:
         def fit(at: At) -> float:
             if at not in known:
                 some = self.levels[1::3]
+                inverses = self._inverses(some, Habits.numbered(at, self._length))
                 logs = np.array(
                     [
                         _gaussian_logs(seen - level * profile, inverse)[0]
-                        for level, inverse in zip(
-                            some, self._inverses(some, Habits.numbered(at)), strict=True
-                        )
+                        for level, inverse in zip(some, inverses, strict=True)
                     ]
                 )
                 top = logs.max(axis=0)
@@ -219,7 +259,7 @@ class Cells:
             habits = max((_with(habits, axis, k) for k in range(len(scale))), key=fit)
         return habits
 
-    def _inverses(self, levels: Values, habits: Habits) -> Values:
+    def _inverses(self, levels: Values, habits: Habits | Learned) -> Values:
         """The inverse covariance of a cell's vectors at each level."""
         kernel = habits.relative(self._times, self._times)
         chance = habits.chance(self._times, self._times)
@@ -284,11 +324,12 @@ class Cells:
         """Every cell's count at one time, with variances that much wider (see `Calibration`)."""
         habits = self._habits
         cross, chance = habits.relative(now, self._times)[0], habits.chance(now, self._times)[0]
-        own = float(habits.relative(now, now)[0, 0])
+        own, people = float(habits.relative(now, now)[0, 0]), float(habits.chance(now, now)[0, 0])
         size = self.levels[:, None]
         shared = np.square(size) * cross + size * chance
         weights = np.einsum("kvw,kw->kv", self._solves, shared)
-        spread = np.square(self.levels) * own + self.levels - np.sum(shared * weights, axis=1)
+        spread = np.square(self.levels) * own + self.levels * people
+        spread -= np.sum(shared * weights, axis=1)
         return Counted(
             *summaries(
                 *(self._seen, self._profile, self._around.at(now), self.levels),

@@ -28,6 +28,7 @@ Computed from noisy vectors and public times: post-processing.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,19 +40,25 @@ from scipy.special import ndtr
 from sfumato.streams.scheme import Values
 
 _CONSTANT, _DAILY, _KIND, _DRIFT, _HOURS, _DAY = 0.09, 0.10, 0.02, 0.02, 0.01, 0.006
-_LENGTH, _DRIFT_DAYS, _HOURS_DAYS = 0.1, 3.0, 0.25
+LENGTH, _DRIFT_DAYS, _HOURS_DAYS = 0.1, 3.0, 0.25
+STEADY_LENGTH, _STEADY_AROUND = 0.15, 0.2
+"""In a city whose total does not change: how far hours are alike, and the scale of the kernel of
+surroundings. With both a crowd of 130,000 had 1.5 % less error; fleets have 2 % more."""
 _WAVES, _PEAK = (0.0, 0.2), 0.75
 """Sizes of the public wave that compete, and when it is highest."""
 SCALES = (0.01, 0.1, 0.3, 1.0, 3.0)
 """Multiples of the kernel that compete."""
 LIVE_SCALES = (1e-5, 0.001, *SCALES)
 """Those of live cities: totals that hardly change are among them."""
-_COMPLETE, _NEAR = 0.3, 0.03
+_COMPLETE, NEAR = 0.3, 0.03
 """How likely a city is one in which everybody is always counted (no wave, the least kernel), and
 how nearly the public number of people is then known."""
 _STEADY = 0.001
 """Multiple of the kernel up to which totals hardly change: by 2 % of their level. With 0.01 three
 sums of a fleet's first day could pass for it."""
+CERTAIN, Z90 = 0.95, 1.6449
+"""How likely a city must be complete for its intervals to be those of one; and how many standard
+deviations 90 % of a Gaussian number lie within."""
 _MORE = 1.5
 """Times the publicly expected people that there may be."""
 _ROOT = math.sqrt(2 * math.pi)
@@ -121,18 +128,28 @@ def turns(a: Times, b: Times) -> Values:
     return np.asarray(np.minimum(turn, 1 - turn))
 
 
-def relative_kernel(a: Times, b: Times) -> Values:
-    """Covariance of the departure from the public shape, as a share of the level."""
-    turn = turns(a, b)
-    alike = np.exp(-0.5 * np.square(turn / _LENGTH))
+def relative_kernel(a: Times, b: Times, length: float = LENGTH) -> Values:
+    """Covariance of the departure from the public shape, as a share of the level.
+
+    `length` is how far hours are alike, as a share of a day.
+    """
+    return lasting_kernel(a, b, length) + passing_kernel(a, b)
+
+
+def lasting_kernel(a: Times, b: Times, length: float = LENGTH) -> Values:
+    """The part of it that comes back on other days."""
+    alike = np.exp(-0.5 * np.square(turns(a, b) / length))
     kind = a.free[:, None] == b.free[None]
+    return np.asarray(_CONSTANT + (_DAILY + _KIND * kind) * alike)
+
+
+def passing_kernel(a: Times, b: Times) -> Values:
+    """The part that does not: drift, hours and this very day."""
     apart = np.abs(a.at[:, None] - b.at[None])
     same = a.day[:, None] == b.day[None]
     own = np.sqrt(a.factor[:, None] * b.factor[None])
     return np.asarray(
-        _CONSTANT
-        + (_DAILY + _KIND * kind) * alike
-        + _DRIFT * np.exp(-apart / _DRIFT_DAYS)
+        _DRIFT * np.exp(-apart / _DRIFT_DAYS)
         + _HOURS * np.exp(-apart / _HOURS_DAYS)
         + _DAY * own * same
     )
@@ -161,6 +178,8 @@ class CityProfile:
     weights: Values
     level: float
     """The mean total of a day."""
+    noise: Values
+    """Variance of the noise in each of the sums."""
 
     @classmethod
     def of(cls, times: Times, sums: Values, noise: Values, people: float) -> CityProfile:
@@ -176,7 +195,7 @@ class CityProfile:
         weights = np.exp(logs - logs.max())
         weights /= weights.sum()
         level = float(weights @ np.array([one.level for one in fits]))
-        return cls(times, fits, weights, level)
+        return cls(times, fits, weights, level, noise)
 
     @property
     def fit(self) -> float:
@@ -187,8 +206,7 @@ class CityProfile:
     @property
     def complete(self) -> bool:
         """Whether the sums speak for a city in which everybody is always counted."""
-        low = np.array([one.scale <= _STEADY and one.wave == 0 for one in self.fits])
-        return float(self.weights[low].sum()) > 0.5
+        return float(self.weights[steady_fits(self.fits)].sum()) > 0.5
 
     def _parts(self, now: Times) -> tuple[Values, Values]:
         """Means and variances of the total at these times under each of the fits."""
@@ -212,11 +230,17 @@ class CityProfile:
         variance = self.weights @ (variances + np.square(means)) - np.square(mean)
         return np.maximum(mean, 0.0), np.maximum(variance, 0.0)
 
-    def interval(self, now: Times, wider: float) -> tuple[float, float]:
+    def interval(self, now: Times, wider: float, settles: bool = False) -> tuple[float, float]:
         """What the total at one time lies between with 90 %: quantiles of the average of the fits.
 
-        A variance would be that of its unlikeliest part. `wider` multiplies variances.
+        A variance would be that of its unlikeliest part. `wider` multiplies variances. If it
+        `settles`, a city in which all but certainly everybody is always counted has one total, of
+        which nothing but noise is unknown: otherwise intervals of crowds held always.
         """
+        if settles and float(self.weights[steady_fits(self.fits)].sum()) > CERTAIN:
+            mean = float(self.total(now)[0][0])
+            reach = Z90 * math.sqrt(max(wider, 1.0) / float((1 / self.noise).sum()))
+            return max(mean - reach, 0.0), mean + reach
         means, variances = self._parts(now)
         low, high = between(self.weights, means, wider * variances)
         return float(low[0]), float(high[0])
@@ -224,6 +248,11 @@ class CityProfile:
     def relative(self, now: Times) -> Values:
         """The total as a multiple of a day's mean."""
         return np.maximum(self.total(now)[0] / max(self.level, 1e-9), LEAST)
+
+
+def steady_fits(fits: Sequence[Fit]) -> NDArray[np.bool_]:
+    """Which are of a city whose total does not change."""
+    return np.array([one.scale <= _STEADY and one.wave == 0 for one in fits])
 
 
 def between(weights: Values, means: Values, variances: Values) -> tuple[Values, Values]:
@@ -284,7 +313,7 @@ def _expected(share: float, steady: bool) -> float:
     """Log of how likely a level is before anything is seen, as a share of the people expected."""
     some = (1 - _COMPLETE) / (len(_WAVES) * len(LIVE_SCALES)) / _MORE
     if steady:
-        some += _COMPLETE * math.exp(-0.5 * ((share - 1) / _NEAR) ** 2) / (_NEAR * _ROOT)
+        some += _COMPLETE * math.exp(-0.5 * ((share - 1) / NEAR) ** 2) / (NEAR * _ROOT)
     return math.log(some)
 
 
@@ -332,14 +361,14 @@ class Surroundings:
         self._city, self._times = city, times
         self._columns = columns
         self._cells = seen.shape[1]
-        self.city_level = city.level
+        self.city_level, self.steady = city.level, city.complete
         base = city.relative(times)
         self.seen = np.broadcast_to(base[:, None], seen.shape)
         self.level = np.full(self._cells, city.level / self._cells)
         if columns is None:
             return
         means, squares = around(seen, columns)
-        kernel = relative_kernel(times, times)
+        kernel = self._kernel(times)
         precision = 1 / noise
         level = (base * precision) @ means / float((np.square(base) * precision).sum())
         self.level = np.maximum(level, 0.0)
@@ -361,5 +390,10 @@ class Surroundings:
         base = float(self._city.relative(now)[0])
         if self._columns is None:
             return np.full(self._cells, base)
-        cross = relative_kernel(now, self._times)[0]
-        return np.asarray(np.maximum(base + cross @ self._solved, LEAST))
+        return np.asarray(np.maximum(base + self._kernel(now)[0] @ self._solved, LEAST))
+
+    def _kernel(self, now: Times) -> Values:
+        """Covariance of a neighbourhood's profile with what it was when vectors were taken."""
+        if not self.steady:
+            return relative_kernel(now, self._times)
+        return _STEADY_AROUND * relative_kernel(now, self._times, STEADY_LENGTH)

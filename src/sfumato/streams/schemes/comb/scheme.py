@@ -18,7 +18,10 @@ teeth of a comb, and every slot estimated from the last of them:
 with, from the noisy vectors less what their noise adds and one standard error, gives
 k = .9 sqrt(D epsilon) at each midnight; busy cells decide, not the mean cell. On the first day
 D is taken as four times the public people a cell, for a third of the vectors. Where the sums say
-that everybody is always counted, D counts a third: who stays need not be seen again.
+that everybody is always counted, D counts a third, and an eighth on a kind of day that was seen
+before: who stays need not be seen again. There each vector is one slot. Where the sum of one vector
+with a tenth of the budget would tell that (by public facts), a stream begins with such a look,
+and the rest of its first day is one vector.
 
 **Outages.** A vector whose sum is less than half its own forecast and four standard deviations
 below it is not learned from. What is published falls to its share of the forecast and comes back
@@ -44,6 +47,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,6 +76,7 @@ from sfumato.streams.scheme import (
 from sfumato.streams.schemes.comb.cells import FIRST_HABITS, STEADY_HABITS, Calibration, Cells
 from sfumato.streams.schemes.comb.profiles import (
     HOLIDAY,
+    NEAR,
     CityProfile,
     Surroundings,
     Times,
@@ -86,9 +91,16 @@ _PER_ROOT, _MOST = 0.9, 12
 """Vectors a day at D = epsilon = 1, and the most of them. Between 3 and 8 it hardly matters."""
 _CONCENTRATION = 4.0
 """D over the mean people a cell before anything is measured: crowds have 3, taxis 17."""
-_STAYING = 1 / 3
-"""What D counts where everybody is always counted. On crowds 2 vectors a day instead of 4 had 8 %
-less error over all cells, and the same on the busiest."""
+_STAYING, _STAYING_KNOWN = 1 / 3, 1 / 8
+"""What D counts where everybody is always counted, and where this kind of day was seen before. On
+crowds 2 vectors a day instead of 4 had 8 % less error over all cells, and the same on the busiest;
+with 1 instead of 2 on known days a crowd of 130,000 had 4 to 7 % less over all cells on those."""
+_NIGHT = 0.25
+"""Share of a day in which a vector must have been for that: at its busiest hour the sum of a city
+that is not complete may equal the public number, in the small hours hardly."""
+_LOOK, _SPLIT = Fraction(1, 10), 3
+"""Share of the first day's budget that a look costs, and the vectors a first day from which on one
+pays: k vectors tell k times less of a level than one does."""
 _COVERAGE = 0.9
 DENSE = 2.0
 """People a cell from which intervals are stated. On thinner maps those of busy cells held in 27 to
@@ -133,6 +145,15 @@ class Comb:
         """Whether midnights choose anew. Shares of rho would not add up exactly."""
         daily = facts.unit.kind is UnitKind.USER_DAY and self.vectors is None
         return daily and self.kind(facts) is NoiseKind.LAPLACE
+
+    def looks(self, facts: StreamFacts) -> bool:
+        """Whether a stream begins with a look at whether everybody is counted: where the first
+        day has several vectors and the look's sum would tell; by public facts alone."""
+        begins = facts.past is None and int(facts.calendar.phase[0]) == 0
+        if not begins or not self.adapts(facts) or self.first(facts) < _SPLIT:
+            return False
+        sd = noise_of(facts, self.kind(facts), 1, _LOOK).sd * math.sqrt(facts.cells)
+        return sd <= NEAR * _people(facts)
 
     def kind(self, facts: StreamFacts) -> NoiseKind:
         return noise_of(facts, self.noise, self.most(facts)).kind
@@ -191,6 +212,9 @@ class _Comb(Repeating):
         self._adapts, self._kind = scheme.adapts(facts), scheme.kind(facts)
         self._memory, self._public = scheme.memory, scheme.first(facts)
         self._k = self._public
+        self._wide: int | None = None
+        self._looked = False
+        self._looks = scheme.looks(facts)
         self._stated = scheme.states_intervals(facts)
         self._seen = np.zeros((0, facts.cells))
         self._rows = np.zeros((0, 6))
@@ -202,16 +226,21 @@ class _Comb(Repeating):
         self._city: CityProfile | None = None
         self._cells: Cells | None = None
         if self._adapts and facts.past is not None:
-            self._choose()
+            self._choose(False)
             self._k = min(self._k, self._public)  # it may be another city
 
     def publish(self, slot: int, box: Private[Counts], wall: Wall, meter: Meter) -> Publication:
         phase = int(self.facts.calendar.phase[slot])
         if phase == 0 and self._daily:
+            self._looked = False
             self._sum = None  # a tooth beyond the end of a short day
             self._waits = len(self._rows) > 0 and self._city is None
             if self._adapts and slot > 0:
-                self._choose()
+                self._choose(bool(self.facts.calendar.free[slot]))
+            steady = self._adapts and self._city is not None and self._city.complete
+            self._wide = 1 if steady else None
+        if slot == 0 and self._looks:
+            self._look(box, wall)
         taken = self._gathered(slot, phase, box)
         if taken is None:
             return self._estimate(slot, fresh=False)
@@ -221,12 +250,23 @@ class _Comb(Repeating):
             "vector", slot, noise.event(slots * self.facts.l1, slots * self.facts.l2)
         ):
             return self._estimate(slot, fresh=False)
-        self._learn(slot, noise.measure(wall, summed, f"vector@{slot}", touched=2 * slots), slots)
+        found = noise.measure(wall, summed, f"vector@{slot}", touched=2 * slots)
+        self._learn(slot, found, slots, noise.variance / slots**2)
         return self._estimate(slot, fresh=True)
+
+    def _look(self, box: Private[Counts], wall: Wall) -> None:
+        """Buy the first slot for a small share, which tells by its sum whether everybody is there;
+        what is left of the first day is then worth most as one vector."""
+        noise = noise_of(self.facts, self._kind, 1, _LOOK)
+        self._learn(0, noise.measure(wall, box, "vector@0/look", touched=2), 1, noise.variance)
+        self._looked = True
+        if self._city is not None and self._city.complete:
+            self._k, self._wide = max(self._k // 3, 1), 1
 
     def _noise(self, slots: int) -> Noise:
         """The noise in the sum over so many slots."""
-        one = noise_of(self.facts, self._kind, self._k)
+        share = 1 - _LOOK if self._looked else Fraction(1)
+        one = noise_of(self.facts, self._kind, self._k, share)
         power = 1 if self._kind is NoiseKind.LAPLACE else 2
         return Noise(self._kind, one.parameter * slots**power)
 
@@ -238,7 +278,7 @@ class _Comb(Repeating):
         if not self._daily:
             return (box, 1) if due(facts, slot, self._k) else None
         length = facts.calendar.longest_day
-        wide = width(self._k, length)
+        wide = self._wide or width(self._k, length)
         turn = 0 if self._waits else int(facts.calendar.day[slot])
         ahead = [at for at in teeth(turn, self._k, length) if at >= phase]
         if not ahead or phase <= ahead[0] - wide:
@@ -258,7 +298,7 @@ class _Comb(Repeating):
         found, self._sum = self._sum.map_with(box, whole, what), None
         return found, slots
 
-    def _choose(self) -> None:
+    def _choose(self, free: bool) -> None:
         """Tomorrow's number of vectors, from yesterday's; on the first day from earlier streams."""
         used, past = self._rows[:, _USED] > 0, self.facts.past
         seen, noise_of_each = self._seen[used], self._rows[used, _VARIANCE]
@@ -274,7 +314,9 @@ class _Comb(Repeating):
         squares = float(np.square(mean).sum()) - noise
         people = max(float(mean.sum()), 2 * math.sqrt(mean.size * variance))
         if self._city is not None and self._city.complete:
-            squares *= _STAYING
+            same = (self._rows[used, _FREE] > 0) == free
+            night = self._rows[used, _PHASE] < _NIGHT
+            squares *= _STAYING_KNOWN if same.any() and night.any() else _STAYING
         self._k = vectors_for(squares / people, self.facts)
 
     def _now(self, slot: int, wide: int = 1) -> Times:
@@ -284,10 +326,9 @@ class _Comb(Repeating):
         factor = np.array([HOLIDAY if int(calendar.day[slot]) in calendar.holidays else 1.0])
         return Times(at, np.array([phase]), calendar.free[slot : slot + 1], factor)
 
-    def _learn(self, slot: int, found: Measurement, slots: int) -> None:
+    def _learn(self, slot: int, found: Measurement, slots: int, variance: float) -> None:
         self.tainted = self.tainted or found.tainted
         noisy = found.estimate() / slots
-        variance = self._noise(slots).variance / slots**2
         now = self._now(slot, slots)
         used = self._believed(now, float(noisy.sum()), variance * noisy.size)
         if used and self._city is None and self.facts.past is not None:
@@ -394,7 +435,7 @@ class _Comb(Repeating):
         total = float(self._city.total(now)[0][0])
         values = np.clip(total / max(float(made.mean.sum()), 1e-9), *_FACTORS) * made.mean
         median, lower, upper = made.median, made.lower, made.upper
-        low, high = self._city.interval(now, self._errors.wider_total)
+        low, high = self._city.interval(now, self._errors.wider_total, settles=True)
         if self._outage is not None:
             ratio, since = self._outage
             still = 2.0 ** (-(float(now.at[0]) - since) / _HALF_LIFE)
@@ -428,6 +469,8 @@ class _Comb(Repeating):
             "errors": self._errors.sums,
             "totals": self._errors.totals,
             "waits": self._waits,
+            "looked": self._looked,
+            "wide": self._wide or 0,
         }
         if self._sum is not None:
             more["sum"] = self._sum
@@ -442,6 +485,7 @@ class _Comb(Repeating):
         self._habits = (first, second, third)
         self._errors = Calibration(state["errors"], state.get("totals"))
         self._sum, self._waits = state.get("sum"), bool(state.get("waits"))
+        self._looked, self._wide = bool(state.get("looked")), int(state.get("wide", 0)) or None
         if "outage" in state:
             self._outage = (float(state["outage"][0]), float(state["outage"][1]))
         self._arrange(new=False)

@@ -33,18 +33,21 @@ from numpy.typing import NDArray
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.scheme import Values
 from sfumato.streams.schemes.comb.cells import At, Cells, Counted, Habits
+from sfumato.streams.schemes.comb.learned import Learned
 from sfumato.streams.schemes.comb.mixture import BINS, summaries
 from sfumato.streams.schemes.comb.profiles import (
     CHANCES,
     LEAST,
     LIVE_SCALES,
     SCALES,
+    Fit,
     Times,
     around,
     between,
     fitted,
     judged,
     relative_kernel,
+    steady_fits,
 )
 
 _BUSY_MORE = 4.0
@@ -63,6 +66,8 @@ _WIDER, _STAY = (1.0, 1.0, 1.3, 1.5, 2.0), 0.8
 """By what variances are multiplied, for means up to 1, 5, 20, 100 and above, and the share of
 people who stay from which on they are not. Means over hours hide how much a fleet varies from slot
 to slot: without it 90 % intervals of ten superposed fleets held 66 to 84 % above 5 people."""
+_COMPLETE = 0.8
+"""How likely everybody must be counted for a total to be taken as one number. One sum gives .91."""
 _NODES = 720
 """Times that a posterior tells apart; slots of longer or finer histories share them."""
 _ALONE = 1.4
@@ -134,6 +139,10 @@ class Total:
         self.variance = np.maximum(weights @ np.array(seconds) - np.square(mean), 0.0)
         self.relative = np.maximum(self.mean / max(self.level, 1e-9), LEAST)
 
+    def settle(self, level: float, variance: float) -> None:
+        """Take the total as one number with that error."""
+        self.mean, self.variance = np.full_like(self.mean, level), np.full_like(self.mean, variance)
+
     def root(self) -> Values:
         """A root of the covariance of the total over all times, without `white` (time x any)."""
         within = (self._apart * self._weights[:, None]).T @ self._apart
@@ -154,32 +163,50 @@ def window_totals(seen: Seen, people: float) -> tuple[Values, Values, Values]:
     """
     kernel, flat = relative_kernel(seen.times, seen.times), np.ones(seen.times.at.size)
     cross = kernel @ seen.shares.T
-    sums, noise, shape = (
-        seen.values.sum(axis=1),
-        seen.noise * seen.values.shape[1],
-        seen.shares @ flat,
-    )
-    means, variances, logs = [], [], []
-    for scale in LIVE_SCALES:
-        for chance in CHANCES:
-            habit = (0.0, scale, chance)
-            one = judged(seen.shares @ cross, shape, sums, noise, habit, people)
-            share = scale * one.level**2
-            told = cross @ one.inverse
-            left = share * np.diag(kernel) - share**2 * np.sum(told * cross, axis=1)
-            apart = flat - share * (told @ shape)
-            left += np.square(apart) / float(shape @ one.inverse @ shape)
-            means.append(one.level * flat + share * (cross @ one.solved))
-            variances.append(np.maximum(left, 0.0) + chance * one.level)
-            logs.append(one.fit)
-    weights = np.exp(np.array(logs) - max(logs))
-    weights /= weights.sum()
+    shape = seen.shares @ flat
+    fits, weights = _live_fits(seen, people)
+    means, variances = [], []
+    for one in fits:
+        share = one.scale * one.level**2
+        told = cross @ one.inverse
+        left = share * np.diag(kernel) - share**2 * np.sum(told * cross, axis=1)
+        apart = flat - share * (told @ shape)
+        left += np.square(apart) / float(shape @ one.inverse @ shape)
+        means.append(one.level * flat + share * (cross @ one.solved))
+        variances.append(np.maximum(left, 0.0) + one.chance * one.level)
     low, high = between(weights, np.array(means), _ALONE * np.array(variances))
     return np.maximum(weights @ np.array(means), 0.0), low, high
 
 
+def _live_fits(seen: Seen, people: float) -> tuple[list[Fit], Values]:
+    """Processes of the parts' sums as in a live city without a public wave, and their weights."""
+    kernel = relative_kernel(seen.times, seen.times)
+    within, shape = seen.shares @ kernel @ seen.shares.T, seen.shares.sum(axis=1)
+    sums, noise = seen.values.sum(axis=1), seen.noise * seen.values.shape[1]
+    habits = [(0.0, scale, chance) for scale in LIVE_SCALES for chance in CHANCES]
+    fits = [judged(within, shape, sums, noise, habit, people) for habit in habits]
+    logs = np.array([one.fit for one in fits])
+    weights = np.exp(logs - logs.max())
+    return fits, weights / weights.sum()
+
+
+def everybody(seen: Seen, people: int | None) -> tuple[float, float] | None:
+    """The total and the variance of its error, where the sums say that everybody is always counted:
+    then it is one number, and nothing but noise is unknown of it."""
+    if people is None:
+        return None
+    fits, weights = _live_fits(seen, float(people))
+    if float(weights[steady_fits(fits)].sum()) <= _COMPLETE:
+        return None
+    precision = 1 / (seen.noise * seen.values.shape[1])
+    return float(precision @ seen.values.sum(axis=1) / precision.sum()), 1 / float(precision.sum())
+
+
 class Profiles:
     """Every cell's profile (time x cell): the city's, moved by what its neighbours show."""
+
+    steady = False
+    """Covariances are not learned here: it changed errors by less than 1 %."""
 
     def __init__(self, total: Total, seen: Seen, columns: int | None) -> None:
         cells = seen.values.shape[1]
@@ -219,6 +246,9 @@ class PartCells(Cells):
     ) -> None:
         self._shares, self._nodes, self.columns = seen.shares, seen.times, columns
         self.total = Total(seen, ceiling)
+        self._everybody = everybody(seen, people)
+        if self._everybody is not None:
+            self.total.settle(*self._everybody)
         self._profiles = Profiles(self.total, seen, columns)
         weigh = len(seen.noise) >= _WEIGHED_FROM
         super().__init__(
@@ -226,7 +256,7 @@ class PartCells(Cells):
             *(_BEGIN, weigh),
         )
         self._more = _BUSY_MORE * self._more
-        stay = self._habits.people[1] >= _STAY
+        stay = Habits.numbered(self.at_habits).people[1] >= _STAY
         self._wider = np.ones(len(BINS) + 1) if stay else np.array(_WIDER)
         self._kernel = self._habits.relative(seen.times, seen.times)
         self._chances = self._habits.chance(seen.times, seen.times)
@@ -235,7 +265,7 @@ class PartCells(Cells):
         off = float(self.total.mean[some].sum()) / max(held, 1e-9)
         self.levels = self.levels * float(np.clip(off, *_OFF)) ** 0.5
 
-    def _inverses(self, levels: Values, habits: Habits) -> Values:
+    def _inverses(self, levels: Values, habits: Habits | Learned) -> Values:
         shares, times = self._shares, self._nodes
         kernel = shares @ habits.relative(times, times) @ shares.T
         chance = shares @ habits.chance(times, times) @ shares.T
@@ -289,7 +319,7 @@ class PartCells(Cells):
             *summaries(
                 *(self._seen, self._profile, self._profiles.at(time), self.levels),
                 *(weights, np.maximum(spread, 0.0), self._chance, self._more),
-                self._wider,
+                *(self._wider, self._everybody is not None),
             )
         )
         middle = np.clip(np.rint(made.mean), made.lower, made.upper)
