@@ -184,7 +184,7 @@ def test_who_may_be_there(week: Release, home: Path) -> None:
         monday.present("2026-11-17T12:30")
     with pytest.raises(UsageError, match="moment and a period"):
         week.present(start="2024-03-05")
-    with pytest.raises(UsageError, match="no time"):
+    with pytest.raises(UsageError, match="not a time"):
         week.present("noon")
 
 
