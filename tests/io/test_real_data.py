@@ -34,7 +34,7 @@ def test_all_hangzhou_calls_at_once(real_data: Path) -> None:
 
 def test_hangzhou_stations_have_a_junk_coordinate(real_data: Path) -> None:
     path = real_data / "hangzhou_cdr" / "hangzhou_basestations.parquet"
-    with pytest.raises(InputError, match="1 of 36633 do"):
+    with pytest.raises(InputError, match="1 of 36,633 towers"):
         read_towers(path)
     notes: list[str] = []
     assert len(read_towers(path, drop_bad=True, tell=notes.append)) == 36_632

@@ -153,7 +153,7 @@ def test_bad_coordinates_are_strict_unless_dropped(bad: str, csv_file: Written) 
     path = csv_file(CSV + f"x,{bad},48.0\n")
     text = refused(lambda: read_towers(path))
     assert f"{path}, row 3: the tower has unusable coordinates" in text
-    assert "1 of 3 do" in text
+    assert "1 of 3 towers" in text
     notes: list[str] = []
     same(read_towers(path, drop_bad=True, tell=notes.append))
     assert any("1 of 3 towers dropped" in note for note in notes)

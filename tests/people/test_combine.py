@@ -122,7 +122,7 @@ def test_a_package_of_several_operators(city: Release, tmp_path: Path) -> None:
 
 
 def test_records_of_one_operator_are_no_truth_for_all_people(town: Town, city: Release) -> None:
-    with pytest.raises(InputError, match="no truth"):
+    with pytest.raises(InputError, match="not the truth"):
         sfumato.evaluate(city, events=town.folder / "city" / "events.parquet", zones=town.zones)
 
 
@@ -215,7 +215,7 @@ def test_what_cannot_be_combined_is_refused(town: Town, city: Release, tmp_path:
     refused(UsageError, "already", town.red, city)
     refused(InputError, "time slots are others", town.red, town.slots)
     refused(InputError, "counts visits", town.red, town.visits)
-    refused(InputError, "no share", town.red, town.blue, shares=[0.5, 1.5])
+    refused(InputError, "not a share", town.red, town.blue, shares=[0.5, 1.5])
     red = sfumato.read_release(town.red)
     tainted = replace(red, manifest=red.manifest.model_copy(update={"tainted": True}))
     refused(InputError, "test seed", tainted, town.blue)

@@ -155,10 +155,10 @@ def test_a_census_that_cannot_be_is_refused(
 
 @pytest.mark.parametrize("share", [0.0, 1.01, -0.2])
 def test_shares_are_shares(town: Town, shares: pd.DataFrame, tmp_path: Path, share: float) -> None:
-    with pytest.raises(InputError, match="no share"):
+    with pytest.raises(InputError, match="not a share"):
         sfumato.weigh(town.red, shares=share, out=tmp_path / "people")
     shares.loc[2, "share"] = share
-    with pytest.raises(InputError, match="no share"):
+    with pytest.raises(InputError, match="not a share"):
         sfumato.weigh(town.red, shares=shares, out=tmp_path / "people")
 
 

@@ -105,7 +105,7 @@ def init(
     how = (
         "over all releases, for ever"
         if of.kind in (UnitKind.USER_PERIOD, UnitKind.POINT)
-        else "whatever was charged for other units included"
+        else "charges for other units included"
     )
     typer.echo(f"{dataset}: at most {cap} for the unit {of}, {how}.")
     typer.echo(f"Ledger: {found.database}")

@@ -203,7 +203,8 @@ def signed(release: Release) -> tuple[list[str], str]:
         said = manifest.posterior.why_not if manifest.posterior is not None else ""
         if manifest.posterior is not None and manifest.posterior.stated:
             said = "They come with the last slot."
-        notes.append(f"No intervals of sums: {said or NO_POSTERIOR}")
+        said = said or NO_POSTERIOR
+        notes.append(f"No intervals of sums: {said[0].lower()}{said[1:]}")
     if manifest.privacy.counting == "visits":
         notes.append(_VISITS)
     elif manifest.privacy.counting == "people" and manifest.grid.slots > 1:

@@ -202,7 +202,7 @@ def test_a_driver_that_is_killed_again_and_again_leaves_every_batch_once(tmp_pat
 
 
 def test_what_cannot_be_is_said_at_once(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no folder"):
+    with pytest.raises(InputError, match="not a folder"):
         sfumato.foreach_batch(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="part of a file's name"):
         sfumato.foreach_batch(tmp_path, query="../../etc")
