@@ -21,8 +21,9 @@ from sfumato.attacks.membership import Membership
 from sfumato.attacks.recovery.baselines import JUDGED_BY, KNOWN
 from sfumato.attacks.recovery.study import Outcome, Study
 from sfumato.errors import UsageError
-from sfumato.io.write import make_folder, write_atomically, write_bytes
+from sfumato.io.write import write_atomically, write_bytes
 from sfumato.model.extras import optional
+from sfumato.published.folder import make_internal_folder
 from sfumato.reports.internal import AttackPanel, AttackResult, AttackTracks, write_panel
 
 _ATTACK = "#b3261e"
@@ -328,7 +329,7 @@ def write(
     console: Console | None,
 ) -> list[Path]:
     """JSON, text and picture, and what the internal page will show."""
-    make_folder(folder)
+    make_internal_folder(folder)
     written = [folder / f"internal-attack.{ending}" for ending in ("json", "md", "png")]
     text = json.dumps(as_json(study, membership, allowed), indent=2, ensure_ascii=False)
     write_bytes(written[0], f"{text}\n".encode(), mode=0o600)

@@ -31,12 +31,12 @@ from sfumato.errors import UsageError
 from sfumato.geography.border import CUT, FIRST, ON_OUTLINE_M, near_zones
 from sfumato.geography.overlay import layout_of_zones, overlay
 from sfumato.geography.places import OpenedPlaces, PlaceOptions
-from sfumato.io.write import folder_to_fill, make_folder, write_bytes, write_parquet
+from sfumato.io.write import folder_to_fill, write_bytes, write_parquet
 from sfumato.model.counts import Counting
 from sfumato.model.places import Places
 from sfumato.model.source import Progress
 from sfumato.privacy.door import open_private
-from sfumato.published.manifest import MANIFEST_NAME
+from sfumato.published.folder import make_internal_folder
 from sfumato.published.release import Release, as_release, of_records, one_or_many
 from sfumato.reports.internal import (
     INTERNAL_NAME,
@@ -366,11 +366,7 @@ def _distances(places: Places, published: Release) -> Table:
 
 def write_comparison(found: Comparison, folder: Path) -> list[Path]:
     """Internal tables (JSON, Parquet) and the internal page, which shows them."""
-    if any((folder / name).exists() for name in (MANIFEST_NAME, "stream.json")):
-        raise UsageError(
-            "Internal results do not go into a published folder.", remedy="Choose another `out`."
-        )
-    make_folder(folder)
+    make_internal_folder(folder)
     summary = {
         "internal": "True counts went into these figures. Do not publish them.",
         "releases": [

@@ -75,7 +75,7 @@ def source_of(release: Any, what: str) -> Release:
         )
     if found.kind == "synthetic":  # as many as were asked for, which is no number of customers
         raise UsageError(
-            f"{found.folder} counts made-up people, not an operator's customers.",
+            f"{found.folder} counts made-up people, as many as were asked for.",
             remedy="Give a density or a stream.",
         )
     if found.manifest.made_from is not None:

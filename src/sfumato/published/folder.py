@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from sfumato.errors import InputError, UsageError
+from sfumato.io.write import make_folder
 from sfumato.model.folded import folded_period
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.lines import (
@@ -49,6 +50,25 @@ from sfumato.published.manifest import MANIFEST_NAME, GridFacts, Manifest
 from sfumato.published.statement import adds_up_to_claim
 
 TABLE, STATEMENT, MEASUREMENTS = "density.parquet", "stream.json", "measurements.npz"
+
+
+def is_published(folder: Path) -> bool:
+    """Whether a folder holds something that was published, of whatever kind."""
+    return any((folder / name).exists() for name in (MANIFEST_NAME, STATEMENT))
+
+
+def make_internal_folder(folder: Path) -> Path:
+    """A folder for what was measured against the truth, made if need be.
+
+    Raises:
+        UsageError: It is a published one, which is uploaded whole.
+        InputError: It cannot be made.
+    """
+    if is_published(folder):
+        raise UsageError(
+            "Internal results do not go into a published folder.", remedy="Choose another `out`."
+        )
+    return make_folder(folder)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,8 +31,7 @@ from sfumato.io.write import folder_to_fill, make_folder, write_bytes
 from sfumato.model.source import Progress
 from sfumato.model.traces import Box, Traces
 from sfumato.privacy.noise.planar import Strength, parse_metres
-from sfumato.published.folder import STATEMENT
-from sfumato.published.manifest import MANIFEST_NAME
+from sfumato.published.folder import is_published
 from sfumato.published.release import Release, as_release
 from sfumato.traces.cells import HOTSPOT_SIDE_M, Cells
 from sfumato.utility.hotspots import greedy_cover
@@ -243,7 +242,7 @@ def folder_of_its_own(out: str | os.PathLike[str]) -> Path:
         UsageError: It holds a release: its page would be lost, and its digests would not fit.
     """
     folder = folder_to_fill(Path(out))
-    if any((folder / name).exists() for name in (MANIFEST_NAME, STATEMENT)):
+    if is_published(folder):
         raise UsageError(f"{folder} holds a release.", remedy="Choose another `out`.")
     return folder
 

@@ -17,7 +17,8 @@ from sfumato.attacks.anonymised.run import AnonymisedAttacked, Answered
 from sfumato.attacks.report import canvas, rich_table
 from sfumato.attacks.traces.run import head, percent, table
 from sfumato.errors import UsageError
-from sfumato.io.write import make_folder, write_bytes
+from sfumato.io.write import write_bytes
+from sfumato.published.folder import make_internal_folder
 
 NAME = "anonymised-attack.internal"
 QUESTION = "Did the target visit (L, t)?"
@@ -208,7 +209,7 @@ def show(found: AnonymisedAttacked) -> None:
 
 def write(found: AnonymisedAttacked, folder: Path) -> tuple[list[Path], str]:
     """JSON, page and picture; and why there is no picture, where there is none."""
-    make_folder(folder)
+    make_internal_folder(folder)
     written = [folder / f"{NAME}.{ending}" for ending in ("json", "html", "png")]
     text = json.dumps(to_json(found), indent=2, ensure_ascii=False)
     write_bytes(written[0], f"{text}\n".encode(), mode=0o600)

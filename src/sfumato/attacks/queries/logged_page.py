@@ -25,6 +25,7 @@ from sfumato.attacks.traces.run import head, table
 from sfumato.errors import InputError
 from sfumato.io.write import write_bytes
 from sfumato.model.masks import Measure
+from sfumato.published.folder import make_internal_folder
 from sfumato.queries.question import Question
 
 Label = str | int
@@ -231,7 +232,7 @@ def show(found: LogAttacked, held: Log, most: int = 20) -> None:
 
 def write(found: LogAttacked, held: Log, folder: Path) -> list[Path]:
     """JSON and page, for their owner alone."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_internal_folder(folder)
     written = [folder / f"log-attack.internal.{ending}" for ending in ("json", "html")]
     text = json.dumps(to_json(found), indent=2, ensure_ascii=False)
     write_bytes(written[0], f"{text}\n".encode(), mode=0o600)

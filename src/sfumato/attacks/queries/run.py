@@ -24,6 +24,7 @@ from sfumato.attacks.traces.run import embedded, head, percent, table
 from sfumato.errors import UsageError
 from sfumato.io.write import write_bytes
 from sfumato.model.source import Progress
+from sfumato.published.folder import make_internal_folder
 
 MOST_PEOPLE = 1024
 """Beyond it answers are drawn in memory: `python -m benchmarks reconstruction`."""
@@ -240,7 +241,7 @@ def show(found: QueriesAttacked) -> None:
 
 def write(found: QueriesAttacked, folder: Path) -> tuple[list[Path], str]:
     """JSON, page and picture; and why there is no picture, where there is none."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_internal_folder(folder)
     written = [folder / f"queries-attack.internal.{ending}" for ending in ("json", "html", "png")]
     text = json.dumps(found.to_json(), indent=2, ensure_ascii=False)
     write_bytes(written[0], f"{text}\n".encode(), mode=0o600)

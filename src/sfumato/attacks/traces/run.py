@@ -22,12 +22,13 @@ from sfumato.attacks.traces.denoise import (
 )
 from sfumato.attacks.traces.reidentify import SIDE_M, Globe, halves, link, top_places, unicity
 from sfumato.errors import UsageError
-from sfumato.io.write import make_folder, write_bytes
+from sfumato.io.write import write_bytes
 from sfumato.model.sphere import EARTH_RADIUS_M, great_circle
 from sfumato.model.traces import Box, Traces
 from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.noise.planar import Strength
 from sfumato.privacy.wall import Wall
+from sfumato.published.folder import make_internal_folder
 from sfumato.reports.internal import head as head
 from sfumato.reports.internal import percent as percent
 from sfumato.reports.internal import table as table
@@ -46,7 +47,7 @@ def embedded(picture: bytes | None, words: str) -> str:
 
 def write(results: dict[str, Any], folder: Path) -> tuple[list[Path], str]:
     """JSON, page and picture; and why there is no picture, where there is none."""
-    make_folder(folder)
+    make_internal_folder(folder)
     written = [folder / f"traces-attack.internal.{ending}" for ending in ("json", "html", "png")]
     write_bytes(written[0], json.dumps(results, indent=2).encode(), 0o600)
     remark, picture = "", None
