@@ -159,7 +159,7 @@ COMMANDS: dict[str, Case] = {
 }
 WEEKS = ("undrawn", "paris-undrawn")
 PAIRED = 5
-"""Runs of a release that a figure is asked of, each between two bare counts; the median is shown."""
+"""Runs of a release that a figure is asked of, each between two bare counts; medians are shown."""
 GROWTH: dict[str, dict[int, City]] = {
     "records": {13_500 * k: City(1_000 * k, 100, 130, seed=82) for k in (20, 60, 200)},
     "zones": {
