@@ -146,6 +146,27 @@ def users_alone(path: Path, _: Places) -> None:
     duckdb.connect().execute(sql).fetchall()
 
 
+def ids_decoded(path: Path, _: Places) -> None:
+    """What it takes Arrow to unpack the column of users, and nothing else: no user told apart."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
+        for _batch in file.iter_batches(1 << 15, columns=["user_id"], use_threads=False):
+            pass
+
+
+def ids_unpacked(path: Path, _: Places) -> None:
+    """The same by the pass that is used where it can be."""
+    import pyarrow.parquet as pq
+
+    from sfumato.io.pages import read_texts
+
+    with pq.ParquetFile(path) as file, path.open("rb", buffering=0) as raw:
+        for group in range(file.num_row_groups):
+            chunk = file.metadata.row_group(group).column(0)
+            assert read_texts(raw, chunk, file.schema_arrow.field(0).type, True) is not None
+
+
 def local(ask: Callable[[Any], Any]) -> Callable[[Path, Places], None]:
     def work(path: Path, towers: Places) -> None:
         ask(LocalSource(read_events(path), towers, GRID))
@@ -198,6 +219,8 @@ def pandas_sampled(path: Path, towers: Places) -> None:
 WORK: dict[str, Callable[[Path, Places], None]] = {
     "bare count": bare,
     "GROUP BY user_id": users_alone,
+    "user_id decoded by Arrow": ids_decoded,
+    "user_id unpacked here": ids_unpacked,
     "reading": local(reading),
     "sampling, l = 30": local(sampled),
     "weights, C = 3": local(weighted),
@@ -230,7 +253,7 @@ def peak_gib() -> float:
 
 def measure_here(what: str, file: str, folder: Path) -> Figure:
     towers = read_towers(folder / "week" / "towers.csv")
-    if what.startswith(("reading", "sampling, l", "weights, C", "three")):
+    if what.startswith(("reading", "sampling, l", "weights, C", "three", "user_id unpacked")):
         warm_up(small_of(folder, file), towers)
     cpu, wall = cpu_seconds(), time.perf_counter()
     WORK[what](path_of(folder, file), towers)
@@ -361,7 +384,9 @@ def main() -> None:
     rounds = range(options.repeats)
     runs = [(what, file, k) for k in rounds for file in options.files for what in ours]
     runs += [("three margins and the matrix", "week", k) for k in rounds]
-    runs += [("GROUP BY user_id", file, 0) for file in options.files if file != "lines"]
+    alone = ["GROUP BY user_id", "user_id decoded by Arrow"]
+    runs += [(what, file, 0) for what in alone for file in options.files if file != "lines"]
+    runs += [("user_id unpacked here", "text", 0)] if "text" in options.files else []
     runs += [(what, "large", 0) for what in ours if options.large]
     slow = ["sampling, relational", "weights, relational", "sampling, pandas"]
     runs += [(what, "week", 0) for what in slow if not options.quick]

@@ -26,6 +26,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import platformdirs
 from benchmarks.counting import measure, prepare
 
@@ -79,9 +80,9 @@ TOY, TOWN, LARGE = City(2_000, 40, 50), City(20_000, 100, 130), City(20_000, 5_0
 BOOK = ["--dataset", "made up", "--ledger", "books/ledger.sqlite"]
 
 
-def run(folder: Path, *command: str) -> tuple[float, float]:
+def run(folder: Path, *command: str, door: str = "sfumato") -> tuple[float, float]:
     """CPU-seconds and GiB of a command."""
-    line = [sys.executable, "-m", "sfumato", *command]
+    line = [sys.executable, "-m", door, *command]
     shell = ["sh", "-c", 'cd "$0" && exec "$@" > said.txt 2>&1', str(folder), *line]
     child = os.posix_spawn("/bin/sh", shell, os.environ)
     _, status, used = os.wait4(child, 0)
@@ -90,7 +91,7 @@ def run(folder: Path, *command: str) -> tuple[float, float]:
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20
 
 
-def release(city: City, scheme: str = "bayes") -> tuple[float, float]:
+def release(city: City, scheme: str = "bayes", door: str = "sfumato") -> tuple[float, float]:
     folder = city.made()
     for old in ("books", "release"):
         shutil.rmtree(folder / old, ignore_errors=True)
@@ -98,7 +99,7 @@ def release(city: City, scheme: str = "bayes") -> tuple[float, float]:
     cap = ["ledger", "init", "--cap-epsilon", "9", "--cap-delta", "1e-5", *BOOK]
     subprocess.run([sys.executable, "-m", "sfumato", *cap], cwd=folder, check=True)
     given = [*city.asked, *BOOK, "--scheme", scheme, "--anyway", "--out", "release"]
-    return run(folder, "release", "events.parquet", *given)
+    return run(folder, "release", "events.parquet", *given, door=door)
 
 
 def plan(city: City) -> tuple[float, float]:
@@ -115,9 +116,22 @@ def after_release(city: City, *command: str) -> tuple[float, float]:
 
 
 Case = tuple[str, Callable[[], tuple[float, float]], str, str]
+UNDRAWN = "benchmarks.undrawn"
 COMMANDS: dict[str, Case] = {
-    "release": ("`release`, `bayes`, the week", lambda: release(WEEK), "15.6 ×", "9 ×"),
-    "paris": ("`release`, `paris`, the week", lambda: release(WEEK, "paris"), "11.8 ×", "6 ×"),
+    "release": ("`release`, `bayes`, the week", lambda: release(WEEK), "", ""),
+    "undrawn": (
+        "the same without forecast and draws",
+        lambda: release(WEEK, door=UNDRAWN),
+        "15.6 ×",
+        "9 ×",
+    ),
+    "paris": ("`release`, `paris`, the week", lambda: release(WEEK, "paris"), "", ""),
+    "paris-undrawn": (
+        "the same without forecast",
+        lambda: release(WEEK, "paris", UNDRAWN),
+        "11.8 ×",
+        "6 ×",
+    ),
     "plan": (
         "`plan`, 1,000 zones × 1,400 towers",
         lambda: plan(City(200_000, 1_000, 1_400)),
@@ -143,6 +157,9 @@ COMMANDS: dict[str, Case] = {
         "120 s",
     ),
 }
+WEEKS = ("undrawn", "paris-undrawn")
+PAIRED = 5
+"""Runs of a release that a figure is asked of, each between two bare counts; medians are shown."""
 GROWTH: dict[str, dict[int, City]] = {
     "records": {13_500 * k: City(1_000 * k, 100, 130, seed=82) for k in (20, 60, 200)},
     "zones": {
@@ -163,17 +180,22 @@ def page(known: dict[str, Any]) -> str:
         "    python -m benchmarks waiting",
         "",
         f"{known['machine']}. Whole commands, imports and forecasts included, in CPU-seconds and "
-        "in bare counts of the week (27.1 million events) taken right before and after. *Before*: "
-        "commit 4627417.",
+        "in bare counts of the week (27.1 million events) taken right before and after. With a "
+        f"range: medians of {PAIRED} such runs. *Before*: commit 4627417, "
+        "which had neither forecasts nor drawn intervals, so what is asked is of a release without "
+        "the forecast and with 2 pairs of draws for 32 (`benchmarks/undrawn.py`).",
         "",
         "| command | CPU-seconds | bare counts | before | asked | GiB |",
         "|---|---|---|---|---|---|",
     ]
     for name, (what, _, before, asked) in COMMANDS.items():
         if name in known["commands"]:
-            cpu, gib, count = known["commands"][name]
+            runs = np.atleast_2d(known["commands"][name])
+            times = runs[:, 0] / runs[:, 2]
+            spread = f" ({times.min():.1f}–{times.max():.1f})" if times.size > 1 else ""
             lines.append(
-                f"| {what} | {cpu:.1f} | {cpu / count:.1f} | {before} | {asked} | {gib:.2f} |"
+                f"| {what} | {np.median(runs[:, 0]):.1f} | {np.median(times):.1f}{spread} | "
+                f"{before} | {asked} | {runs[:, 1].max():.2f} |"
             )
     lines += [
         "",
@@ -229,9 +251,14 @@ def main() -> None:
         known["machine"] = f"{date.today()}, {platform.machine()}, two cores shared with others"
     for name in wanted:
         if name in COMMANDS:
-            first = bare()
-            found = COMMANDS[name][1]()
-            known["commands"][name] = [*found, (first + bare()) / 2]
+            runs = []
+            for _ in range(
+                PAIRED if name in ("release", "undrawn", "paris", "paris-undrawn") else 1
+            ):
+                first = bare()
+                found = COMMANDS[name][1]()
+                runs.append([*found, (first + bare()) / 2])
+            known["commands"][name] = runs
         else:
             known["growth"][name] = {str(at): release(city) for at, city in GROWTH[name].items()}
         path.write_text(json.dumps(known, indent=1) + "\n", "utf-8")

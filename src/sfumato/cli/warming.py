@@ -13,11 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.city import CityPlan, Fixes, IdKind, write_city
 from sfumato.density.evaluate import evaluate
 from sfumato.density.publish import release
+from sfumato.engine.partition import FEW
 from sfumato.io.write import write_bytes, write_csv
 from sfumato.model.source import Progress
 from sfumato.privacy.events import Unit
@@ -63,6 +65,10 @@ def _steps(folder: Path) -> list[tuple[str, Callable[[], Any]]]:
         named = fixes.rename_columns(["user", "time", "lon", "lat"]).to_pandas()
         lines = named.to_json(orient="records", lines=True, date_format="iso")
         write_bytes(cars / "events.ndjson", lines.encode())
+        calls = pq.read_table(phones / "events.parquet")
+        texts = calls.set_column(0, calls.column_names[0], calls.column(0).cast(pa.string()))
+        many = pa.concat_tables([texts] * (1 + FEW // texts.num_rows))
+        pq.write_table(many, phones / "texts.parquet", compression="snappy", use_dictionary=False)
 
     def publish(source: Path, name: str, **options: Any) -> Callable[[], Any]:
         given = shared | _LOSS | {"anyway": True} | options
@@ -79,6 +85,12 @@ def _steps(folder: Path) -> list[tuple[str, Callable[[], Any]]]:
         (
             "release: bounded by a sample, CSV",
             publish(cars / "events.csv", "csv", scheme="gaussian", bound="sample:5", **spread),
+        ),
+        (
+            "release: many ids that are texts",
+            publish(
+                phones / "texts.parquet", "texts", scheme="gaussian", bound="sample:5", **places
+            ),
         ),
         ("release: NDJSON", publish(cars / "events.ndjson", "json", scheme="laplace", **spread)),
         (
