@@ -416,15 +416,17 @@ def publish_request(
         return density
 
     def persist(reservation: Reservation, folder: Path) -> None:
+        counted, released, finish = asked.counted, asked.released, asked.finish
+        # The density has no name here: it is let go before the page is made.
         write_release(
             folder,
             facts,
             plan,
-            asked.finish,
-            measured(reservation),  # under no name here: it is let go before the page is made
+            finish,
+            measured(reservation),
             reservation,
-            asked.counted,
-            asked.released,
+            counted,
+            released,
             forecast,
         )
 

@@ -51,12 +51,9 @@ _LARGEST = 1 << 30
 
 
 def step_for(count: Table, lower: Table | None = None, upper: Table | None = None) -> float:
-    """The coarsest step a tenth of the usual half interval, or 1 where all counts are whole.
-
-    Without intervals a tenth of the usual count.
-    """
-    finite = np.isfinite(count)
-    known = count if finite.all() else count[finite]
+    """The coarsest step a tenth of the usual half interval, without intervals a tenth of the usual
+    count, or 1 where all counts are whole."""
+    known = count if np.isfinite(count).all() else count[np.isfinite(count)]
     if known.size == 0 or (known == np.round(known)).all():
         return 1.0
     widths = np.empty(0)
@@ -77,8 +74,8 @@ def quantise(values: Table, step: float, instead: Table | None = None) -> tuple[
     missing = np.flatnonzero(~np.isfinite(values))
     for rows in tiles(values.shape):
         filled = values[rows]
-        if instead is not None:
-            filled = np.where(np.isfinite(filled), filled, instead[rows])
+        if other is not None:
+            filled = np.where(np.isfinite(filled), filled, other[rows])
         filled = np.rint(np.where(np.isfinite(filled), filled, 0.0) * round(1 / step))
         if np.abs(filled).max(initial=0.0) > _LARGEST:
             raise InputError(
@@ -98,12 +95,8 @@ def encode_numbers(
     """The tables as base64 text with what is needed to read them."""
     step = step_for(count, lower, upper)
     whole, missing = quantise(count, step)
-    plain: dict[str, Any] = {
-        "step": step,
-        "shape": list(count.shape),
-        "count": layer(whole),
-        "missing": missing.tolist(),
-    }
+    plain: dict[str, Any] = {"step": step, "shape": list(count.shape)}
+    plain |= {"count": layer(whole), "missing": missing.tolist()}
     if median is not None:  # absent otherwise: pages without one are as they always were
         middle = quantise(median, step)[0]
         middle -= whole
@@ -119,12 +112,8 @@ def encode_numbers(
     floor = bool(low.min(initial=0) >= 0)
     for rows in tiles(low.shape):
         low[rows] -= predicted_low(whole[rows], up[rows], floor)
-    return plain | {
-        "floor": floor,
-        "up": above,
-        "low": layer(low),
-        "no_interval": no_interval.tolist(),
-    }
+    plain |= {"floor": floor, "up": above, "low": layer(low)}
+    return plain | {"no_interval": no_interval.tolist()}
 
 
 def decode_numbers(data: dict[str, Any]) -> tuple[Table, Table, Table]:
