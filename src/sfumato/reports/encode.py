@@ -67,9 +67,8 @@ def step_for(count: Table, lower: Table | None = None, upper: Table | None = Non
     return STEPS[-1]
 
 
-def quantise(values: Table, step: float, instead: Table | None = None) -> tuple[Integers, Integers]:
-    """Values as multiples of the step, and the flat positions of those that are missing, where
-    `instead` stands, if it is given."""
+def quantise(values: Table, step: float, other: Table | None = None) -> tuple[Integers, Integers]:
+    """Values (or others where they are missing) in steps, and flat positions of missing ones."""
     whole = np.empty(values.shape, np.int64)
     missing = np.flatnonzero(~np.isfinite(values))
     for rows in tiles(values.shape):
