@@ -58,8 +58,7 @@ def step_for(count: Table, lower: Table | None = None, upper: Table | None = Non
         return 1.0
     widths = np.empty(0)
     if lower is not None and upper is not None:
-        widths = upper - lower
-        widths = (widths if np.isfinite(widths).all() else widths[np.isfinite(widths)]) / 2
+        widths = (upper - lower)[np.isfinite(upper - lower)] / 2
     usual = float(np.median(widths)) if widths.size else float(np.abs(known).mean())
     for step in STEPS:
         if step <= usual / 10:
