@@ -119,12 +119,28 @@ def test_a_release_from_an_image_that_was_warmed(container: Container) -> None:
     book = ("--ledger", "book.sqlite", "--dataset", "town")
     done = container.run("ledger", "init", *book, "--cap-epsilon", "9", "--cap-delta", "1e-3")
     assert done.returncode == 0, done.stderr
-    done = container.run(
-        *("release", "town/events.parquet", "--towers", "town/towers.csv"),
-        *("--zones", "town/zones.geojson", "--from", "2007-09-10", "--to", "2007-09-11"),
-        *("--tz", "Europe/Paris", "--epsilon", "1", "--delta", "1e-6", "--anyway"),
-        *("--expected-users", "1200", "--out", "release", *book),
-    )
-    assert done.returncode == 0, done.stderr
-    assert (container.results / "release" / "density.parquet").is_file()
-    assert not list(container.temporary.rglob("*.nbc")), "all of it was there already"
+    places = ("--towers", "town/towers.csv", "--zones", "town/zones.geojson")
+    days = ("--from", "2007-09-10", "--to", "2007-09-11", "--tz", "Europe/Paris")
+    town, loss = ("town/events.parquet", *places, *days), ("--epsilon", "1", "--delta", "1e-6")
+    people = ("--expected-users", "1200", *book)
+    question = '{"measure": "visits", "hours": "8-10", "want": {"epsilon": 0.1}}'
+    asked: dict[str, tuple[str, ...]] = {
+        "release/density.parquet": ("release", *town, *loss, *people, "--anyway"),
+        "free/events.parquet": ("synth", "--release", "release"),
+        "made-up/events.parquet": ("synth", *town, *loss, *people, "--people", "200"),
+        "few/manifest.json": ("anonymise", "counts", town[0], *places[:2], *days, "-k", "3"),
+    }
+    for made, command in asked.items():
+        done = container.run(*command, "--out", made.partition("/")[0])
+        assert done.returncode == 0, done.stderr
+        assert (container.results / made).is_file()
+        if made.startswith("release"):
+            assert not list(container.temporary.rglob("*.nbc")), "all of it was there already"
+    for command in (
+        ("query", *town, "--delta", "1e-6", "--question", question, *book),
+        ("ask", "release", "--hours", "8-10"),
+        ("ledger", "verify", *book[:2]),
+    ):
+        done = container.run(*command)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout

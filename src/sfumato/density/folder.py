@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from sfumato.density.bayes.measured import Kept
 from sfumato.density.common import bound_in_words
 from sfumato.density.fitness import MOST, Fitness
+from sfumato.density.posterior import Posterior
 from sfumato.density.registry import scheme_named
 from sfumato.density.scheme import Density, Plan, PublicFacts
 from sfumato.density.tables import (
@@ -274,15 +276,22 @@ def write_release(
 ) -> None:
     """All files of a release."""
     extra = write_tables(folder, density, facts.grid, finish)
-    write_places(folder / f"{released.kind}.geojson", released, extra=extra)
-    write_places_parquet(folder / f"{released.kind}.parquet", released, extra=extra)
-    if density.kept is not None:
-        write_arrays(folder / MEASUREMENTS, density.kept)
-
+    counts, posterior, coverage = (
+        written_counts(density, finish),
+        density.posterior,
+        density.coverage,
+    )
+    kept = density.kept
     told = density_manifest(
         facts, plan, density, reservation, counted, released, {}, finish.facts(), fitness
     ).model_copy(update={"about": finish.about})
-    del density  # the page needs room, and reads what was written
+    del density  # tables that are written; what follows needs room, and reads what it needs
+    write_posterior(folder, counts, posterior, coverage)
+    del counts, posterior
+    write_places(folder / f"{released.kind}.geojson", released, extra=extra)
+    write_places_parquet(folder / f"{released.kind}.parquet", released, extra=extra)
+    if kept is not None:
+        write_arrays(folder / MEASUREMENTS, kept)
     seal(folder, lambda files: told.model_copy(update={"files": dict(files)}))
 
 
@@ -303,15 +312,26 @@ def write_tables(
         write_csv_parts(
             folder / csv, nothing.schema, lambda: (with_local_times(part, grid) for part in parts())
         )
-    if density.posterior is not None and density.coverage is not None:
-        counts = np.asarray(density.values, dtype=np.float64)
-        write_arrays(folder / POSTERIOR, density.posterior.factors(counts, density.coverage))
     if finish.parents is None:
         return {}
     for name, parents in (("district", finish.parents), ("city", whole_city(density))):
         file = "density-districts.parquet" if name == "district" else "density-city.parquet"
         write_parquet(folder / file, level_table(density, parents, grid, f"{name}_id"))
     return {"district": finish.parents.tolist()}
+
+
+def written_counts(density: Density, finish: Finish) -> NDArray[Any]:
+    """The counts as the tables have them: whole numbers, where these are asked for."""
+    return (whole_numbers(density) if finish.integers else density).values
+
+
+def write_posterior(
+    folder: Path, counts: NDArray[Any], posterior: Posterior | None, coverage: float | None
+) -> None:
+    """The posterior of these counts in factors, where one is stated."""
+    if posterior is not None and coverage is not None:
+        values = np.asarray(counts, dtype=np.float64)
+        write_arrays(folder / POSTERIOR, posterior.factors(values, coverage))
 
 
 def seal(folder: Path, manifest: Callable[[Mapping[str, str]], Manifest]) -> None:

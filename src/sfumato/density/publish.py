@@ -415,17 +415,11 @@ def publish_request(
         tell("writing tables and page", -1.0)
         return density
 
-    def persist(reservation: Reservation, folder: Path) -> None:
+    def persist(held: Reservation, folder: Path) -> None:
+        counted, released, finish = asked.counted, asked.released, asked.finish
+        # The density has no name here: it is let go before the page is made.
         write_release(
-            folder,
-            facts,
-            plan,
-            asked.finish,
-            measured(reservation),  # under no name here: it is let go before the page is made
-            reservation,
-            asked.counted,
-            asked.released,
-            forecast,
+            folder, facts, plan, finish, measured(held), held, counted, released, forecast
         )
 
     bound, read = names_of_input(source, book, asked.dataset, asked.name)

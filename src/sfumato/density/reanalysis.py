@@ -29,7 +29,9 @@ from sfumato.density.folder import (
     posterior_facts,
     seal,
     total_facts,
+    write_posterior,
     write_tables,
+    written_counts,
 )
 from sfumato.density.registry import scheme_named
 from sfumato.errors import InputError, UsageError
@@ -111,6 +113,8 @@ def refine(
     tell("writing tables and page", -1.0)
     with write_folder(folder) as place:
         write_tables(place, density, facts.grid, finish)
+        counts = written_counts(density, finish)
+        write_posterior(place, counts, density.posterior, density.coverage)
         kind = first.manifest.released.kind
         for file in (MEASUREMENTS, f"{kind}.geojson", f"{kind}.parquet"):
             if first.files.holds(file):

@@ -25,8 +25,9 @@ def is_large(shape: tuple[int, ...]) -> bool:
 
 
 def tiles(shape: tuple[int, ...]) -> list[slice]:
-    """Rows in equal parts of at most `WHOLE` cells; all of them, where there are no more."""
-    parts = min(max(-(-shape[0] * shape[1] // WHOLE), 1), max(shape[0], 1))
+    """All rows, where there are no more than `WHOLE` cells; else equal parts of a quarter of it at
+    most, so that what is between is small beside the tables, and lies in the processor's cache."""
+    parts = min(-(-4 * shape[0] * shape[1] // WHOLE), shape[0]) if is_large(shape) else 1
     edges = [shape[0] * k // parts for k in range(parts + 1)]
     return [slice(low, high) for low, high in pairwise(edges)]
 

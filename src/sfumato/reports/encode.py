@@ -51,18 +51,14 @@ _LARGEST = 1 << 30
 
 
 def step_for(count: Table, lower: Table | None = None, upper: Table | None = None) -> float:
-    """The coarsest step a tenth of the usual half interval, or 1 where all counts are whole.
-
-    Without intervals a tenth of the usual count.
-    """
-    finite = np.isfinite(count)
-    known = count if finite.all() else count[finite]
+    """The coarsest step a tenth of the usual half interval, without intervals a tenth of the usual
+    count, or 1 where all counts are whole."""
+    known = count if np.isfinite(count).all() else count[np.isfinite(count)]
     if known.size == 0 or (known == np.round(known)).all():
         return 1.0
     widths = np.empty(0)
     if lower is not None and upper is not None:
-        widths = upper - lower
-        widths = (widths if np.isfinite(widths).all() else widths[np.isfinite(widths)]) / 2
+        widths = (upper - lower)[np.isfinite(upper - lower)] / 2
     usual = float(np.median(widths)) if widths.size else float(np.abs(known).mean())
     for step in STEPS:
         if step <= usual / 10:
@@ -70,15 +66,14 @@ def step_for(count: Table, lower: Table | None = None, upper: Table | None = Non
     return STEPS[-1]
 
 
-def quantise(values: Table, step: float, instead: Table | None = None) -> tuple[Integers, Integers]:
-    """Values as multiples of the step, and the flat positions of those that are missing, where
-    `instead` stands, if it is given."""
+def quantise(values: Table, step: float, other: Table | None = None) -> tuple[Integers, Integers]:
+    """Values (or others where they are missing) in steps, and flat positions of missing ones."""
     whole = np.empty(values.shape, np.int64)
     missing = np.flatnonzero(~np.isfinite(values))
     for rows in tiles(values.shape):
         filled = values[rows]
-        if instead is not None:
-            filled = np.where(np.isfinite(filled), filled, instead[rows])
+        if other is not None:
+            filled = np.where(np.isfinite(filled), filled, other[rows])
         filled = np.rint(np.where(np.isfinite(filled), filled, 0.0) * round(1 / step))
         if np.abs(filled).max(initial=0.0) > _LARGEST:
             raise InputError(
@@ -98,12 +93,8 @@ def encode_numbers(
     """The tables as base64 text with what is needed to read them."""
     step = step_for(count, lower, upper)
     whole, missing = quantise(count, step)
-    plain: dict[str, Any] = {
-        "step": step,
-        "shape": list(count.shape),
-        "count": layer(whole),
-        "missing": missing.tolist(),
-    }
+    plain: dict[str, Any] = {"step": step, "shape": list(count.shape)}
+    plain |= {"count": layer(whole), "missing": missing.tolist()}
     if median is not None:  # absent otherwise: pages without one are as they always were
         middle = quantise(median, step)[0]
         middle -= whole
@@ -119,12 +110,8 @@ def encode_numbers(
     floor = bool(low.min(initial=0) >= 0)
     for rows in tiles(low.shape):
         low[rows] -= predicted_low(whole[rows], up[rows], floor)
-    return plain | {
-        "floor": floor,
-        "up": above,
-        "low": layer(low),
-        "no_interval": no_interval.tolist(),
-    }
+    plain |= {"floor": floor, "up": above, "low": layer(low)}
+    return plain | {"no_interval": no_interval.tolist()}
 
 
 def decode_numbers(data: dict[str, Any]) -> tuple[Table, Table, Table]:

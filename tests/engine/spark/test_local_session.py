@@ -316,7 +316,7 @@ def test_times_are_read_as_on_one_machine(town: Any, spark: Any, times: pa.Array
 def test_a_user_torn_over_two_tasks_stops_the_count(
     town: Any, spark: Any, rows: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    frame = spark.createDataFrame(town.table(rows))
+    frame = spark.createDataFrame(town.table(rows)).repartition(4)  # so that parcels are many
     repartition = type(frame).repartition
     torn = lambda self, tasks, *_: repartition(self, tasks)  # noqa: E731 - any rows to any task
     monkeypatch.setattr(type(frame), "repartition", torn)

@@ -44,6 +44,11 @@ class Weighting:
     leak: float = 1.0
     """How much of what the matrix distorts the place totals distort too."""
 
+    def thinnest(self, cells: NDArray[np.bool_]) -> Vector:
+        """Factor of a crowd that came regardless of how active its members are, in these cells."""
+        found: Vector = self.of_visits[cells] / self.of_people[cells]
+        return found
+
 
 def typical_square(parts: Iterable[tuple[Table, Table]]) -> float:
     """How large the squared norm of somebody's other visits is, by the norms and rough visits of

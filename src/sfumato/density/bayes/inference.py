@@ -57,6 +57,7 @@ _SIZE = 0.8
 """Strength of a place's own rhythm grows with this power of its size. A half would be the same
 relative strength everywhere; stations and centres differ more from the city than homes do."""
 _SEED = 20170403
+_NOTHING = np.zeros((0, 0))
 _LEAST_SHARE = 0.02
 """Of the field of the margins that a cell keeps at least."""
 
@@ -131,11 +132,13 @@ def infer(
         (ground.places, ground.places * ground.spread),
         (ground.slots, np.full(ground.slots.size, ground.slots_sd)),
         ground.calendar,
-        lambda cells: weighting.of_visits[cells] / weighting.of_people[cells],
+        weighting.thinnest,
     )
     tempered = None
     if crowds.found.any():
         tempered = crowds.table / np.maximum(table, 1e-300)
+    found = replace(found, mean=_NOTHING, variance=_NOTHING)
+    del weighting
     draws = room_for(2 * PAIRS, (shape[0], shape[1]))
     one = table  # every draw is made in the same place: a fresh table costs more than its numbers
     for k in range(2 * PAIRS):

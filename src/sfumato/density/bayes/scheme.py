@@ -153,18 +153,21 @@ class Bayes:
 
     def run(self, source: Source, wall: Wall, facts: PublicFacts) -> Density:
         measured, taken = measure(source, wall, facts)
-        return reread(measured, facts, taken)
+        held = [measured]
+        del measured  # handed on without a name here: let go when it was read
+        return reread(held.pop(), facts, taken)
 
 
 def reread(measured: Measured, facts: PublicFacts, taken: tuple[Measurement, ...] = ()) -> Density:
     """The published table, from what was measured and public facts alone. Post-processing."""
+    kept = keep(measured, facts)
     found, distortion = read(measured, facts)
+    del measured  # of a year of hours every table counts
     ids = facts.released_ids
     values, lower, upper, median = rounded(
         *found.with_quantiles(0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2, 0.5), in_place=True
     )
     remarks = distortion.remarks(ids, facts.grid.starts())
-    kept = keep(measured, facts)
     if not states_intervals(facts):
         return Density(ids, values, None, None, None, taken, remarks, median, found, kept)
     return Density(ids, values, lower, upper, COVERAGE, taken, remarks, median, found, kept)

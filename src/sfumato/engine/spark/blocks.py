@@ -9,7 +9,8 @@ A question is the compiled pass over blocks of users, the very one that one mach
 adds its users to one dense array and gives what is not zero as (cell, n).
 
 That every user is whole in one task is what the bound rests on, so it is not taken on trust:
-each row carries the bucket of its user's hash, and a task notes the buckets that it saw. The
+each row or parcel carries the bucket of its users' hash (a parcel: its address), and a task notes
+those that it saw. The
 counting pass hands these on as rows with a negative cell, which are no counts: -1 - b says that the
 task saw bucket b. So a bucket seen in two tasks is found by the driver in the same job that counted
 (`sfumato.engine.spark.source`).
@@ -29,6 +30,7 @@ from sfumato.engine import tally as kernels
 from sfumato.engine.base import BoundBroken
 from sfumato.engine.grouping import Block, Grouping
 from sfumato.engine.sampling import STRIDE, sampled, seeds_of
+from sfumato.engine.spark.parcels import opened
 from sfumato.engine.spark.rows import TALLIES, add_tallies
 from sfumato.io.values import numbers
 from sfumato.model.events import UserEncoding
@@ -60,9 +62,19 @@ def blocks(batches: Iterator[Any], intake: Intake) -> Iterator[Any]:
     tally = np.zeros(TALLIES, np.int64)
     mask = (np.int64(1) << BUCKET_SHIFT) - 1
     for batch in batches:
-        packed = numbers(batch.column("packed"), np.int64)
-        if packed.size == 0:
+        if batch.num_rows == 0:
             continue
+        if "address" in batch.schema.names:
+            for row in range(batch.num_rows):
+                found = opened(batch, row, intake.user, grouping.dtype)
+                if found is None:
+                    told = np.frombuffer(batch.column("tally")[row].as_buffer(), np.int64)
+                    add_tallies(told, np.ones(told.size, np.int64), tally)
+                else:
+                    seen.add(batch.column("address")[row].as_py())
+                    grouping.add(*found)
+            continue
+        packed = numbers(batch.column("packed"), np.int64)
         inside = packed >= 0
         whole = bool(inside.all())
         if not whole:

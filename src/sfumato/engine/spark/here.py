@@ -84,7 +84,8 @@ def _word(data: Array, at: Any, size: Any) -> Any:
 
 
 @compiled
-def _of_bytes(data: Array, at: Any, stop: Any, seed: Any) -> Any:
+def of_bytes(data: Array, at: Any, stop: Any, seed: Any) -> Any:
+    """xxHash64 of some bytes."""
     size = U64(stop - at)
     if stop - at >= 32:
         a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
@@ -130,7 +131,7 @@ def _take_bytes(state: Array, ends: Array, data: Array, valid: Array, flagged: b
         for k in range(state.shape[1]):
             h = state[row, k]
             if there:
-                h = _of_bytes(data, ends[row], ends[row + 1], h)
+                h = of_bytes(data, ends[row], ends[row + 1], h)
             if flagged:
                 h = _of_int(U64(0) if there else U64(1), h)
             state[row, k] = h

@@ -138,6 +138,12 @@ class Recipe:
     places: Places
     grid: TimeGrid
     place_bits: int
+    slot_bits: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of a cell on its way."""
+        return np.dtype(np.int32 if self.place_bits + self.slot_bits <= 31 else np.int64)
 
     def rules(self) -> dict[int, RowRules]:
         return {
@@ -167,6 +173,15 @@ def judged(scan: Scan, recipe: Recipe, fraction: float = 1.0) -> Any:
 
 def cells(batches: Iterator[Any], recipe: Recipe) -> Iterator[Any]:
     """In a worker: (u, cell) of the rows that count, then what became of the others."""
+    kind = pa.int64() if recipe.held is UserEncoding.INTEGER else pa.binary()
+    for user, cell in judged_cells(batches, recipe):
+        yield _batch(pa.nulls(cell.size, kind) if user is None else user, cell)
+
+
+def judged_cells(
+    batches: Iterator[Any], recipe: Recipe
+) -> Iterator[tuple[Any | None, NDArray[np.int64]]]:
+    """Users and cells of the rows that count; at last no users, and tallies of what did not."""
     judge: Judge | None = None
     kind = pa.int64() if recipe.held is UserEncoding.INTEGER else pa.binary()
     for located in positions(batches, recipe):
@@ -177,10 +192,9 @@ def cells(batches: Iterator[Any], recipe: Recipe) -> Iterator[Any]:
         user = located.user
         if not kept.all():
             user, cell = user.filter(pa.array(kept)), cell[kept]
-        yield _batch(user if user.type == kind else user.cast(kind), cell)
+        yield user if user.type == kind else user.cast(kind), cell
     if judge is not None:
-        tally = tallies(judge.log())
-        yield _batch(pa.nulls(tally.size, kind), tally)
+        yield None, tallies(judge.log())
 
 
 def _batch(user: Any, cell: NDArray[np.int64]) -> Any:

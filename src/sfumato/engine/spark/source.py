@@ -1,7 +1,7 @@
 """`SparkSource`: bounded counts where the data is, the same bytes as on one machine.
 
-    events ──> judged rows ──> exchange by user ──> blocks of users ──> compiled pass ──> sums
-    (scans)   (per task)        (one shuffle)       (kept for later)     (per task)    (integers)
+    events ──> judged rows, ──> exchange by user ──> blocks of users ──> compiled pass ──> sums
+    (scans)    in parcels        (one shuffle)       (kept for later)     (per task)    (integers)
 
 *Why the bytes are the same.* Every row is read by its own file's schema and judged by the code
 of one machine, each by itself (`sfumato.engine.spark.rows`). A user's contribution to any answer
@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import reduce
@@ -58,7 +58,9 @@ from sfumato.engine.spark.files import (
     stored,
     texts_of,
 )
-from sfumato.engine.spark.rows import TALLIES, Recipe, judged, log_of, scans_of
+from sfumato.engine.spark.parcels import SCHEMA as PARCELS
+from sfumato.engine.spark.parcels import Addresses, parcels
+from sfumato.engine.spark.rows import TALLIES, Recipe, Scan, judged, log_of, scans_of
 from sfumato.engine.spark.session import guarded, open_session, without_records
 from sfumato.errors import UsageError
 from sfumato.io.events import resolved
@@ -234,36 +236,57 @@ class SparkSource(Compiled):
                 self._blocks = _kept(self._exchanged(self._survey.rows))
         return self._blocks
 
+    def _recipes(self) -> Iterator[tuple[Scan, Recipe]]:
+        for scan in self._scans:
+            yield (
+                scan,
+                Recipe(
+                    scan.parts,
+                    scan.stored if not scan.is_lines else (),
+                    scan.is_lines,
+                    scan.by_file,
+                    self._resolved.user,
+                    self._places,
+                    self._grid,
+                    self._bits,
+                    self._slot_bits,
+                ),
+            )
+
     def _judged(self, fraction: float = 1.0) -> Any:
         """(u, cell) of all scans."""
-        frames = []
-        for scan in self._scans:
-            recipe = Recipe(
-                scan.parts,
-                scan.stored if not scan.is_lines else (),
-                scan.is_lines,
-                scan.by_file,
-                self._resolved.user,
-                self._places,
-                self._grid,
-                self._bits,
-            )
-            frames.append(judged(scan, recipe, fraction))
-        return reduce(lambda one, other: one.unionAll(other), frames)
+        return _together([judged(scan, recipe, fraction) for scan, recipe in self._recipes()])
 
     def _exchanged(self, rows: int) -> Any:
         tasks = tasks_for(rows, self._per_task, self._least)
-        bucket = f"shiftleft(CAST(pmod(hash(u), {tasks}) AS BIGINT), {blocks.BUCKET_SHIFT})"
-        frame = self._judged().selectExpr("u", f"IF(cell < 0, cell, {bucket} | cell) AS packed")
-        if rows > self._crowded and self._largest(rows) > self._crowded:
-            # Someone has very many rows: drop repeats before they all go to one task.
-            frame = frame.groupBy("u", "packed").count().withColumnRenamed("count", "n")
         intake = blocks.Intake(self._resolved.user, self._bits, self._slot_bits)
 
         def work(batches: Any) -> Any:
             return blocks.blocks(batches, intake)
 
-        return frame.repartition(tasks, "u").mapInArrow(guarded(work), blocks.SCHEMA)
+        if rows > self._crowded and self._largest(rows) > self._crowded:
+            # Someone has very many rows: drop repeats before they all go to one task.
+            bucket = f"shiftleft(CAST(pmod(hash(u), {tasks}) AS BIGINT), {blocks.BUCKET_SHIFT})"
+            packed = f"IF(cell < 0, cell, {bucket} | cell) AS packed"
+            frame = self._judged().selectExpr("u", packed).groupBy("u", "packed").count()
+            sent = frame.withColumnRenamed("count", "n").repartition(tasks, "u")
+        else:
+            sent = self._parcels(tasks).repartition(tasks, "address")
+        return sent.mapInArrow(guarded(work), blocks.SCHEMA)
+
+    def _parcels(self, tasks: int) -> Any:
+        """The judged rows of all scans, in parcels for these tasks."""
+        to = Addresses.of(tasks)
+
+        def packing(recipe: Recipe) -> Callable[[Any], Any]:
+            return lambda batches: parcels(batches, recipe, to)
+
+        return _together(
+            [
+                scan.sent().mapInArrow(guarded(packing(recipe)), PARCELS)
+                for scan, recipe in self._recipes()
+            ]
+        )
 
     def _largest(self, rows: int) -> int:
         """About how many rows the largest user has, by a sample. No answer depends on it."""
@@ -276,6 +299,10 @@ class SparkSource(Compiled):
     def _tell(self, what: str) -> None:
         if self._progress is not None:
             self._progress(what, -1.0)
+
+
+def _together(frames: list[Any]) -> Any:
+    return reduce(lambda one, other: one.unionAll(other), frames)
 
 
 def tasks_for(rows: int, per_task: int, least: int = 2) -> int:

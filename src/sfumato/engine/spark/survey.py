@@ -82,13 +82,16 @@ def _summed(scan: Scan, seeds: tuple[int, int]) -> dict[int, Sums]:
         from pyspark.sql.functions import expr
 
         hashes = [f"{_hash(scan, s)} AS {n}" for s, n in zip(seeds, ("h1", "h2"), strict=True)]
-        number = f"{NUMBER if scan.by_file else '0L'} AS file"
-        rows = scan.frame.selectExpr(number, *hashes).groupBy("file")
-        table = rows.agg(*(expr(text) for text in ("count(1) AS n", *sums))).toArrow().to_pydict()
+        # Sums of all rows stay in registers; by a number, even by one, each row is looked up.
+        rows = scan.frame.selectExpr(*([f"{NUMBER} AS file"] if scan.by_file else []), *hashes)
+        given = [expr(text) for text in ("count(1) AS n", *sums)]
+        found = rows.groupBy("file").agg(*given) if scan.by_file else rows.agg(*given)
+        table = found.toArrow().to_pydict()
     columns = [table[name] for name in ("n", *_SUMS)]
     return {
         int(file): tuple(int(value) for value in values)
-        for file, *values in zip(table["file"], *columns, strict=True)
+        for file, *values in zip(table.get("file", [0]), *columns, strict=True)
+        if values[0]
     }
 
 
