@@ -180,7 +180,7 @@ def _row(ground: str, found: list[dict[str, Any]]) -> str:
     mine = [one for one in found if one["ground"] == ground]
 
     def mean(*keys: str) -> float:
-        return float(np.mean([_deep(one, keys) for one in mine]))
+        return float(np.mean([deep(one, keys) for one in mine]))
 
     cells = [ground, f"{mine[0]['places']}", f"{mean('mre'):.3f} ({mean('mre_bayes'):.3f})"]
     cells.append(f"**{mean('mre_ratio'):.3f}**")
@@ -191,7 +191,7 @@ def _row(ground: str, found: list[dict[str, Any]]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _deep(one: dict[str, Any], keys: tuple[str, ...]) -> float:
+def deep(one: dict[str, Any], keys: tuple[str, ...]) -> float:
     for key in keys:
         one = one[key]
     return float(one)  # type: ignore[arg-type]
