@@ -159,12 +159,13 @@ def ids_unpacked(path: Path, _: Places) -> None:
     """The same by the pass that is used where it can be."""
     import pyarrow.parquet as pq
 
-    from sfumato.io.pages import read_texts
+    from sfumato.io.pages import TextPages
 
     with pq.ParquetFile(path) as file, path.open("rb", buffering=0) as raw:
+        pages = TextPages(raw)
         for group in range(file.num_row_groups):
             chunk = file.metadata.row_group(group).column(0)
-            assert read_texts(raw, chunk, file.schema_arrow.field(0).type, True) is not None
+            assert pages.read(chunk, file.schema_arrow.field(0).type, True) is not None
 
 
 def local(ask: Callable[[Any], Any]) -> Callable[[Path, Places], None]:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.io.pages import _SLACK, can_be_read, read_texts, texts, unpack
+from sfumato.io.pages import _SLACK, TextPages, can_be_read, texts, unpack
 
 STEADY = settings(derandomize=True, deadline=None)
 IDS = [f"{k * 7919 % 5000:032x}" for k in range(9_000)]
@@ -24,12 +24,13 @@ def read(path: Path, column: int = 0) -> list[Any]:
     """What is read here of each row group; None where it is left to Arrow."""
     found = []
     with pq.ParquetFile(path) as file, path.open("rb", buffering=0) as raw:
+        pages = TextPages(raw)
         about, kind = file.schema.column(column), file.schema_arrow.field(column).type
         for group in range(file.num_row_groups):
             chunk = file.metadata.row_group(group).column(column)
             optional = about.max_definition_level > 0
             can = can_be_read(about, kind)
-            found.append(read_texts(raw, chunk, kind, optional) if can else None)
+            found.append(pages.read(chunk, kind, optional) if can else None)
     return found
 
 

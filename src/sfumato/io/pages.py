@@ -215,52 +215,60 @@ def can_be_read(column: Any, kind: Any) -> bool:
     )
 
 
-def read_texts(file: BinaryIO, chunk: Any, kind: Any, optional: bool) -> Any:
-    """A row group's texts as an Arrow array; None where they are left to Arrow."""
-    plain = set(chunk.encodings) <= {"PLAIN", "RLE"} and not chunk.has_dictionary_page
-    if chunk.compression != "SNAPPY" or not plain:
-        return None
-    size = int(chunk.total_compressed_size)
-    if not 0 < size <= MOST or not 0 < chunk.total_uncompressed_size <= MOST:
-        return None
-    try:
-        return _pages(file, chunk, kind, optional, size)
-    except (_Unexpected, LookupError, TypeError, OSError, RecursionError, pa.ArrowException):
-        return None
+class TextPages:
+    """Reads row groups of texts from an open file, one after another in the same room."""
 
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._packed = self._page = np.empty(0, np.uint8)
 
-def _pages(file: BinaryIO, chunk: Any, kind: Any, optional: bool, size: int) -> Any:
-    packed = np.frombuffer(pa.allocate_buffer(size + _SLACK), np.uint8)
-    view = packed.data[:size]
-    file.seek(chunk.data_page_offset)
-    if file.readinto(view) != size:  # type: ignore[attr-defined]
-        raise _Unexpected
-    rows, row, at = int(chunk.num_values), 0, 0
-    ends = np.frombuffer(pa.allocate_buffer(4 * (rows + 1)), np.int32)
-    ends[0] = 0
-    whole = pa.allocate_buffer(int(chunk.total_uncompressed_size) + _SLACK)
-    data, page = np.frombuffer(whole, np.uint8), np.empty(0, np.uint8)
-    while at < size:
-        head, at = _struct(view, at)
-        about, length, after = head[5], head[2], at + head[3]
-        values = about[1]
-        if head[1] != _DATA_PAGE or about[2] != _PLAIN or not at < after <= size:
+    def read(self, chunk: Any, kind: Any, optional: bool) -> Any:
+        """A row group's texts as an Arrow array; None where they are left to Arrow."""
+        plain = set(chunk.encodings) <= {"PLAIN", "RLE"} and not chunk.has_dictionary_page
+        if chunk.compression != "SNAPPY" or not plain:
+            return None
+        size = int(chunk.total_compressed_size)
+        if not 0 < size <= MOST or not 0 < chunk.total_uncompressed_size <= MOST:
+            return None
+        try:
+            return self._texts(chunk, kind, optional, size)
+        except (_Unexpected, LookupError, TypeError, OSError, RecursionError, pa.ArrowException):
+            return None
+
+    def _texts(self, chunk: Any, kind: Any, optional: bool, size: int) -> Any:
+        if self._packed.size < size + _SLACK:
+            self._packed = np.empty(size + _SLACK, np.uint8)
+        packed, view = self._packed, self._packed.data[:size]
+        self._file.seek(chunk.data_page_offset)
+        if self._file.readinto(view) != size:  # type: ignore[attr-defined]
             raise _Unexpected
-        if not 0 < values <= rows - row or not 0 < length <= MOST:
+        rows, row, at = int(chunk.num_values), 0, 0
+        ends = np.frombuffer(pa.allocate_buffer(4 * (rows + 1)), np.int32)
+        ends[0] = 0
+        whole = pa.allocate_buffer(int(chunk.total_uncompressed_size) + _SLACK)
+        data = np.frombuffer(whole, np.uint8)
+        while at < size:
+            head, at = _struct(view, at)
+            about, length, after = head[5], head[2], at + head[3]
+            values = about[1]
+            if head[1] != _DATA_PAGE or about[2] != _PLAIN or not at < after <= size:
+                raise _Unexpected
+            if not 0 < values <= rows - row or not 0 < length <= MOST:
+                raise _Unexpected
+            if 4 in head and zlib.crc32(view[at:after]) != head[4] % (1 << 32):
+                raise _Unexpected
+            said, begin = _number(view, at)
+            if self._page.size < length + _SLACK:
+                self._page = np.empty(length + _SLACK, np.uint8)
+            page = self._page
+            if said != length or begin > after or not unpack(packed, begin, after, page, length):
+                raise _Unexpected
+            if optional and about[3] != _RUNS:
+                raise _Unexpected
+            first = _after_levels(page, length, values) if optional else 0
+            if not texts(page, first, length, values, ends, row, data):
+                raise _Unexpected
+            row, at = row + values, after
+        if row != rows:
             raise _Unexpected
-        if 4 in head and zlib.crc32(view[at:after]) != head[4] % (1 << 32):
-            raise _Unexpected
-        said, begin = _number(view, at)
-        if page.size < length + _SLACK:
-            page = np.frombuffer(pa.allocate_buffer(length + _SLACK), np.uint8)
-        if said != length or begin > after or not unpack(packed, begin, after, page, length):
-            raise _Unexpected
-        if optional and about[3] != _RUNS:
-            raise _Unexpected
-        first = _after_levels(page, length, values) if optional else 0
-        if not texts(page, first, length, values, ends, row, data):
-            raise _Unexpected
-        row, at = row + values, after
-    if row != rows:
-        raise _Unexpected
-    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(ends), whole])
+        return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(ends), whole])

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from sfumato.errors import InputError
 from sfumato.io.files import PARQUET_ENDINGS, head, unreadable
 from sfumato.io.formats import Damaged, FileSchema, TableFormat, constants
-from sfumato.io.pages import can_be_read, read_texts
+from sfumato.io.pages import TextPages, can_be_read
 from sfumato.io.rows import SWOLLEN, Positions, RowRules, is_text, longest_entry
 from sfumato.io.tables import INT96, Column, arrow_columns, refuse_repeated
 from sfumato.model.events import EventFile
@@ -80,10 +80,11 @@ def _batches(
         yield from _by_arrow(opened, path, None, stored, size)
         return
     with path.open("rb", buffering=0) as raw:
+        pages = TextPages(raw)
         for group in range(opened.num_row_groups):
             about = opened.metadata.row_group(group)
             read = {
-                name: read_texts(raw, about.column(k), kinds[name], c.max_definition_level > 0)
+                name: pages.read(about.column(k), kinds[name], c.max_definition_level > 0)
                 for name, (k, c) in texts.items()
             }
             read = {

@@ -297,6 +297,8 @@ def names_of(column: Any) -> Any:
         return column.cast(pa.string()).cast(pa.binary())
     ends, data = bytes_of(column)
     if _is_ascii(data[int(ends[0]) : int(ends[-1])]):
+        if values.longest(ends) <= LONGEST_VALUE:
+            return as_bytes(column)
         return without_rows(as_bytes(column), np.diff(ends) > LONGEST_VALUE)
     column = without_marks(as_bytes(column))
     ends, data = bytes_of(column)

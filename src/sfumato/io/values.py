@@ -18,6 +18,10 @@ from numpy.typing import NDArray
 
 from sfumato.model.compiled import compiled
 
+Array = NDArray[Any]
+Int = Any
+"""A machine integer: to the type checker neither Python's nor numpy's."""
+
 _ALL_VALID = np.empty(0, np.bool_)
 
 
@@ -58,6 +62,15 @@ def bytes_of(column: Any) -> tuple[NDArray[Any], NDArray[np.uint8]]:
     return window, np.frombuffer(data, dtype=np.uint8)
 
 
+@compiled
+def longest(ends: Array) -> Int:
+    """Bytes of the longest value."""
+    most = ends[0] - ends[0]
+    for i in range(np.uintp(ends.size - 1)):
+        most = max(most, ends[i + np.uintp(1)] - ends[i])
+    return most
+
+
 def without_rows(column: Any, gone: NDArray[np.bool_]) -> Any:
     """The column with nulls where `gone` is true."""
     if not gone.any():
@@ -78,10 +91,6 @@ FAR = 1 << 62
 """An instant outside every period: infinite, or too large for the arithmetic."""
 BAD = -(1 << 62)
 """Not a time."""
-
-Array = NDArray[Any]
-Int = Any
-"""A machine integer: to the type checker neither Python's nor numpy's."""
 
 _DAY = 86_400_000_000
 _HOUR = 3_600_000_000
