@@ -168,9 +168,10 @@ def page(found: list[dict[str, Any]]) -> str:
         "# Synthetic people from real records",
         "",
         "Made by `python -m benchmarks synthesis_real` with `SFUMATO_DATA` set. `synth --method "
-        f"weeks` and `bayes` alone, the same ε at δ {DELTA:g}; means of {DRAWS} draws. A person is a cab's day, a "
-        "subscriber's or a phone's week, taken for one of its own and moved onto one day or week. "
-        "Half of them are the records; in brackets another true sample, the other half, except "
+        f"weeks` and `bayes` alone, the same ε at δ {DELTA:g}; means of {DRAWS} draws. A person is "
+        "a cab's day, a subscriber's or a phone's week, taken for one of its own and moved onto "
+        "one day or week. Half of them are the records; in brackets another true sample, the "
+        "other half, except "
         "where it says bayes.",
         "",
         "| ground | people | places | ε | forecast | visits a person: true, made, bayes | hourly "

@@ -13,10 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sfumato.density.scheme import PublicFacts
 from sfumato.engine.local import LocalSource
 from sfumato.engine.spark.source import SparkSource, open_source
 from sfumato.model.counts import Counting, SampleBound, WeightBound
-from sfumato.model.lives import LifeQuestion, life_question
+from sfumato.model.lives import SHARES, LifeQuestion, life_question
+from sfumato.privacy.wall import Wall
+from sfumato.synthesis.method import SynthFacts, settings_of
+from sfumato.synthesis.registry import method_named
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.slow]
 
@@ -40,16 +44,33 @@ def asked(town: Any, source: Any) -> dict[str, bytes]:
         "capped": source.capped_total(4, Counting.VISITS),
         "ladder": source.ladder((1, 2, 4, 8, 13), Counting.PEOPLE),
         "lives": source.lives(question_of(source)),
+        "classes": source.lives(question_of(source, {"calls": 0.4, "profiles": 0.6})),
         "matrix": source.weighted(WeightBound(2.3, 1.7), Counting.VISITS, norms),
     }
     return {name: town.opened(private).values.tobytes() for name, private in answers.items()}
 
 
-def question_of(source: Any) -> LifeQuestion:
+def question_of(source: Any, shares: dict[str, float] | None = None) -> LifeQuestion:
     """How persons live, the towers on a line."""
+    given = SHARES if shares is None else {name: shares.get(name, 0.0) for name in SHARES}
     at = np.column_stack([np.arange(source.place_ids.size) * 900.0, np.zeros(7)])
     number = np.arange(7)
-    return life_question(source.grid, at, number % 3, number % 8)
+    return life_question(source.grid, at, number % 3, number % 8, shares=given)
+
+
+def measured(source: Any, name: str) -> dict[str, bytes]:
+    """All that a method of `synth` measures, with the same noise."""
+    public = PublicFacts(
+        place_ids=source.place_ids,
+        grid=source.grid,
+        epsilon=2.0,
+        delta=1e-4,
+        expected_users=200,
+    )
+    method, towers = method_named(name), source.places
+    facts = SynthFacts(public, 200, 1, settings_of(method, {}), towers, counted=towers)
+    noisy = method.measure(source, Wall.seeded(3), facts)
+    return {label: np.asarray(values).tobytes() for label, values in noisy.items()}
 
 
 def executors() -> list[int]:
@@ -80,6 +101,9 @@ def test_two_workers_give_the_bytes_of_one_machine(town: Any, cluster: Any, rows
     source = SparkSource(opened.events, towers, grid, rows_per_task=500)
     try:
         assert asked(town, source) == here
+        local = LocalSource(town.events(rows), towers, grid)
+        for method in ("weeks", "where"):
+            assert measured(source, method) == measured(local, method)
         assert len(executors()) >= 2
     finally:
         source.close()

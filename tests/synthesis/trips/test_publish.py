@@ -108,6 +108,24 @@ def test_a_region_and_a_known_parameter_are_asked_for(tmp_path: Path) -> None:
             )
 
 
+def test_made_up_trips_pass_through_release_and_sanitise(tmp_path: Path) -> None:
+    ledger, path = book(tmp_path), table_of(TRIPS, tmp_path)
+    made = sfumato.synth(path, ledger=ledger, **asked("prefix", tmp_path))  # type: ignore[arg-type]
+    ledger.add_dataset("made up", Cap(20.0, 1e-3))
+    when = {"dataset": "made up", "start": "2024-03-04", "end": "2024-03-06", "ledger": ledger}
+    events = made.folder / "events.parquet"
+    density = sfumato.release(
+        events, out=tmp_path / "density", epsilon=1.0, delta=1e-4, expected_users=40, grid="5km",
+        region=REGION, scheme="gaussian", tz="Europe/Paris", anyway=True, **when,
+    )  # fmt: skip
+    assert density.manifest.kind == "density"
+    ledger.add_dataset("made up", Cap(5000.0, 1e-3), Unit.parse("point:200m"))
+    moved = sfumato.sanitise(
+        events, out=tmp_path / "moved", expected_noise="100m", most_reports=5, **when
+    )
+    assert moved.manifest.kind == "traces"
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_too_few_trips_are_refused_from_public_facts(method: str, tmp_path: Path) -> None:
     with pytest.raises(Unfit):

@@ -33,6 +33,7 @@ from sfumato.city.plan import Fixes
 from sfumato.density.scheme import PublicFacts
 from sfumato.engine.open import opened_source
 from sfumato.geography.locate import Locator
+from sfumato.geography.overlay import centres
 from sfumato.geography.places import OpenedPlaces, PlaceOptions
 from sfumato.lab.queries.page import Grid, Picture, Section, Tell, save_figure
 from sfumato.model.counts import Counting, Counts
@@ -43,6 +44,7 @@ from sfumato.privacy.calibration import gaussian_sigma2
 from sfumato.privacy.wall import Wall
 from sfumato.synthesis.method import SynthFacts, settings_of
 from sfumato.synthesis.registry import method_named
+from sfumato.utility.copying import Copying, copying_checks, life_points
 from sfumato.utility.mobility import Lives, common_part
 
 PICTURE = "synthesis-pairs.png"
@@ -172,6 +174,25 @@ def pair_rows(
                         found.append(common_part(true, made, places))
                     rows.append(PairRow(zones, name, epsilon, float(np.mean(found))))
     return rows
+
+
+def people_copies(people: int, epsilon: float, seed: int, tell: Tell) -> list[tuple[str, Copying]]:
+    """Copying checks of people with a clock: one half went in, the other was held back."""
+    grid = period_of("2007-09-10", "2007-09-17", "1h", "Europe/Paris")
+    found = []
+    with TemporaryDirectory() as home:
+        events, sample = _city(Path(home) / "city", people, ZONES[0], seed)
+        opened = PlaceOptions(zones=Path(home) / "city" / "zones.geojson").open(period=grid)
+        locator, at = Locator(opened.released), centres(opened.released) / 1000.0
+        members, held_back = (
+            life_points(_read(path, locator, grid), at) for path in (events, sample)
+        )
+        for name in ("weeks", "where"):
+            tell(f"people: copies by {name}", -1.0)
+            made = _made(name, events, opened, grid, people, epsilon, seed)
+            points = life_points(made, at)
+            found.append((name, copying_checks(members, held_back, points, epsilon, DELTA)))
+    return found
 
 
 def draw_pairs(rows: Sequence[PairRow], path: Path) -> None:
