@@ -94,7 +94,7 @@ _SANE = 0.001
 _FULL = 2.5
 """Level from which the Gaussian process' own level stays where people stay: it is finer there."""
 LIFT = 1.5
-"""By how much more than the law says the weight of busy cells lifts those, which the process
+"""By how much more than the law says the weight of busy cells lifts those live, which the process
 shrinks more than the law does: 1.35 and 1.59 times better than simple answers on the busiest and
 over all cells with 1, 1.41 and 1.49 with 1.5 (5,000 people at epsilon 1, `PLACED` 1, development
 data)."""
@@ -217,7 +217,7 @@ def _likelihood(
 
 
 def people_correction(
-    found: People, mean: Values, base: Values, whole: bool, placed: float
+    found: People, mean: Values, base: Values, whole: bool, placed: float, lift: float = 1.0
 ) -> LevelCorrection:
     """From the levels `base` to those of the law of people; see `shrinkage.level_correction`."""
     posterior = found.posterior
@@ -232,7 +232,7 @@ def people_correction(
     stays, passing = found.habit
     if stays and passing < 1:
         settled = level < _FULL
-    lifted = np.where(settled, 0.0, LIFT * np.maximum(level - plain, 0.0))
+    lifted = np.where(settled, 0.0, lift * np.maximum(level - plain, 0.0))
     doubt = np.where(settled, posterior.doubt(level), 0.0)
     level = np.where(settled, level, base)
     factor = np.minimum(level / np.maximum(base, 1e-9), 1.0)
