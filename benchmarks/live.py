@@ -42,7 +42,8 @@ RIVALS = ("zeros", "sample", "past")
 SEEDS = {"dev": {500: 901, 5_000: 902, 20_000: 903, 130_000: 904}, "held": {}}
 SEEDS["held"] = {people: seed + 1_000 for people, seed in SEEDS["dev"].items()}
 SEEDS["fresh"] = {people: seed + 6_000 for people, seed in SEEDS["dev"].items()}
-SEEDS["fresh"] |= {20_000: 9_903, 130_000: 9_904}  # those before judged earlier versions
+SEEDS["fresh"] |= {500: 9_901, 5_000: 9_902, 20_000: 9_903, 130_000: 9_904}
+"""Those before judged earlier versions."""
 DAYS = {"dev": slice(0, 14), "held": slice(14, None), "fresh": slice(0, None)}
 WEEK = {"dev": slice(0, 7), "held": slice(14, 21), "fresh": slice(11, 18)}
 FLEETS = {"dev": 5, "held": 1_005, "fresh": 6_005}

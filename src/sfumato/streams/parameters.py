@@ -88,6 +88,9 @@ def _share(field: str, meaning: str, other: float) -> Setting:
 _COUNTS = Setting(
     *("counts", Kind.FLAG, "counts that add up beside the medians, and intervals of sums", False)
 )
+_PLACED = Setting(
+    *("placed", Kind.NUMBER, "share of people that thin maps may place beyond guessing", 1.0, 0, 1)
+)
 _NOISE = {
     "noise": Setting(
         "noise", Kind.NOISE, "kind of noise; best is the one of smaller variance", "gaussian"
@@ -169,6 +172,7 @@ PARAMETERS: Mapping[str, Mapping[str, Setting]] = MappingProxyType(
             "memory": Setting("memory", Kind.WHOLE, "snapshots that are kept", 16, 8, 1024),
             "whole": Setting("whole", Kind.FLAG, "medians in whole people, not means", False),
             "counts": _COUNTS,
+            "placed": _PLACED,
             **_NOISE,
         },
         "smoother": {
@@ -192,6 +196,7 @@ PARAMETERS: Mapping[str, Mapping[str, Setting]] = MappingProxyType(
             ),
             "whole": Setting("whole", Kind.FLAG, "medians in whole people, not means", False),
             "counts": _COUNTS,
+            "placed": _PLACED,
             **_NOISE,
         },
         "zeros": {},

@@ -231,7 +231,7 @@ def shrunk(
     estimate = np.maximum(vectors @ (weights * turned) + prior, 0.0)
     base = estimate.mean(axis=0)
     if is_thin(facts):
-        people = fit_people(seen, prior, noise, laplace, averaged=True)
+        people = fit_people(seen, prior, noise, laplace, facts.expected_users)
         fixed = people_correction(people, mean, base, whole, placed)
     else:
         fixed = level_correction(mean, prior, base, noise / count, count, laplace, whole)

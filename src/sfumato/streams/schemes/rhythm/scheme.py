@@ -60,7 +60,13 @@ from sfumato.streams.schemes.rhythm.gaussian_process import (
     learned,
 )
 from sfumato.streams.schemes.rhythm.levels import busiest, cell_scale, median_counts, spatial_prior
-from sfumato.streams.schemes.rhythm.people import PLACED, fit_people, is_thin, people_correction
+from sfumato.streams.schemes.rhythm.people import (
+    LIFT,
+    PLACED,
+    fit_people,
+    is_thin,
+    people_correction,
+)
 from sfumato.streams.schemes.rhythm.shrinkage import LevelCorrection, level_correction
 from sfumato.streams.schemes.rhythm.sums import ADDS_UP, COVERAGE, LiveTotal, added_up
 
@@ -244,7 +250,7 @@ class _Rhythm(Repeating):
         mean = self._seen.mean(axis=0)
         if self._thin:
             found = fit_people(self._seen, self._prior, variance, laplace)
-            self._fix = people_correction(found, mean, base, self._whole, self._placed)
+            self._fix = people_correction(found, mean, base, self._whole, self._placed, LIFT)
             return
         # One snapshot shows who happens to be there. Several of other hours and days show who
         # keeps being there: chance is soon forgotten, sooner than if it were new each time.
