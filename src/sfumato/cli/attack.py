@@ -90,9 +90,9 @@ def traces(
     from sfumato.io.traces import read_traces
     from sfumato.model.traces import Box
     from sfumato.privacy.noise.planar import parse_metres, parse_seconds
-    from sfumato.published.folder import make_internal_folder
+    from sfumato.published.folder import check_internal
 
-    make_internal_folder(out)  # refused before an hour of work, not after it
+    check_internal(out)  # refused before an hour of work, not after it
     noise, window_s = parse_metres(expected_noise), parse_seconds(window)
     box = None if region is None else Box.parse(region)
     with Working(quiet, "reading traces") as progress:
@@ -214,9 +214,9 @@ def anonymised(
     options = dict(locals())
     from sfumato.attacks.anonymised.report import show, to_json, write
     from sfumato.attacks.anonymised.run import attack_anonymised
-    from sfumato.published.folder import make_internal_folder
+    from sfumato.published.folder import check_internal
 
-    make_internal_folder(out)
+    check_internal(out)
     with Working(quiet or as_json, "reading places") as progress:
         found = called(attack_anonymised, options, progress=progress)
     written, remark = write(found, out)
@@ -305,10 +305,10 @@ def recovery(
     from sfumato.attacks.report import as_json as plain
     from sfumato.attacks.report import show, write
     from sfumato.attacks.run import attack
-    from sfumato.published.folder import make_internal_folder
+    from sfumato.published.folder import check_internal
 
     if out is not None:
-        make_internal_folder(out)
+        check_internal(out)
     console = Console(stderr=True)
     with Working(quiet or as_json, "reading releases and places") as progress:
         found = called(attack, options, progress=progress)

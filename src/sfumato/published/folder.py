@@ -57,18 +57,22 @@ def is_published(folder: Path) -> bool:
     return any((folder / name).exists() for name in (MANIFEST_NAME, STATEMENT))
 
 
-def make_internal_folder(folder: Path) -> Path:
-    """A folder for what was measured against the truth, made if need be.
+def check_internal(folder: Path) -> Path:
+    """A folder for what was measured against the truth.
 
     Raises:
         UsageError: It is a published one, which is uploaded whole.
-        InputError: It cannot be made.
     """
     if is_published(folder):
         raise UsageError(
             "Internal results do not go into a published folder.", remedy="Choose another `out`."
         )
-    return make_folder(folder)
+    return folder
+
+
+def make_internal_folder(folder: Path) -> Path:
+    """The same, made if need be."""
+    return make_folder(check_internal(folder))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
