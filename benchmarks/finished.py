@@ -203,6 +203,7 @@ def judged(feed: Feed, unit: str, epsilon: float, draws: int, beside: int) -> di
         "unit": unit,
         "days": city.counts.shape[0],
         "epsilon": epsilon,
+        "draws": draws,
         "errors": {name: np.mean(found, axis=0).round(4).tolist() for name, found in rows.items()},
         "sums": round(sums / draws, 3),
         "sum held": round(held_sums / draws, 3),
@@ -224,12 +225,13 @@ def times(row: dict[str, object], rivals: tuple[str, ...], ours: str = OURS) -> 
 
 
 def page(rows: list[dict[str, object]], which: str, draws: int) -> str:
+    drawn = " or ".join(str(x) for x in sorted({int(str(row.get("draws", draws))) for row in rows}))
     lines = [
         "# The finished default against simple answers and `bayes`",
         "",
         f"    python -m benchmarks.finished --data {which} --draws {draws} --beside 1",
         "",
-        f"Data {'held back' if which == 'held' else 'on which constants were settled'}; {draws} "
+        f"Data {'held back' if which == 'held' else 'on which constants were settled'}; {drawn} "
         "draws of noise; pure epsilon. Mean absolute error of `median` on the busiest "
         f"{BUSIEST} cells / over all cells / relative error on the busiest; `simple` is the best "
         "of `sample`, `mean`, the paid mean of past days and zeros, in each of the three; `times` "

@@ -56,9 +56,8 @@ how nearly the public number of people is then known."""
 _STEADY = 0.001
 """Multiple of the kernel up to which totals hardly change: by 2 % of their level. With 0.01 three
 sums of a fleet's first day could pass for it."""
-CERTAIN, Z90 = 0.95, 1.6449
-"""How likely a city must be complete for its intervals to be those of one; and how many standard
-deviations 90 % of a Gaussian number lie within."""
+CERTAIN = 0.95
+"""How likely a city must be complete for its total to be one number."""
 _MORE = 1.5
 """Times the publicly expected people that there may be."""
 _ROOT = math.sqrt(2 * math.pi)
@@ -178,8 +177,9 @@ class CityProfile:
     weights: Values
     level: float
     """The mean total of a day."""
+    sums: Values
     noise: Values
-    """Variance of the noise in each of the sums."""
+    """The sums, and the variance of the noise in each."""
 
     @classmethod
     def of(cls, times: Times, sums: Values, noise: Values, people: float) -> CityProfile:
@@ -195,7 +195,7 @@ class CityProfile:
         weights = np.exp(logs - logs.max())
         weights /= weights.sum()
         level = float(weights @ np.array([one.level for one in fits]))
-        return cls(times, fits, weights, level, noise)
+        return cls(times, fits, weights, level, sums, noise)
 
     @property
     def fit(self) -> float:
@@ -230,17 +230,21 @@ class CityProfile:
         variance = self.weights @ (variances + np.square(means)) - np.square(mean)
         return np.maximum(mean, 0.0), np.maximum(variance, 0.0)
 
-    def interval(self, now: Times, wider: float, settles: bool = False) -> tuple[float, float]:
+    @property
+    def one_number(self) -> tuple[float, float] | None:
+        """The total and the variance of its error, where all but certainly everybody is always
+        counted: nothing but noise is unknown of it then. With the laws' average, in which slots
+        may vary by chance, which noise hides, intervals of crowds held always."""
+        if float(self.weights[steady_fits(self.fits)].sum()) <= CERTAIN:
+            return None
+        precision = 1 / self.noise
+        return float(precision @ self.sums / precision.sum()), 1 / float(precision.sum())
+
+    def interval(self, now: Times, wider: float) -> tuple[float, float]:
         """What the total at one time lies between with 90 %: quantiles of the average of the fits.
 
-        A variance would be that of its unlikeliest part. `wider` multiplies variances. If it
-        `settles`, a city in which all but certainly everybody is always counted has one total, of
-        which nothing but noise is unknown: otherwise intervals of crowds held always.
+        A variance would be that of its unlikeliest part. `wider` multiplies variances.
         """
-        if settles and float(self.weights[steady_fits(self.fits)].sum()) > CERTAIN:
-            mean = float(self.total(now)[0][0])
-            reach = Z90 * math.sqrt(max(wider, 1.0) / float((1 / self.noise).sum()))
-            return max(mean - reach, 0.0), mean + reach
         means, variances = self._parts(now)
         low, high = between(self.weights, means, wider * variances)
         return float(low[0]), float(high[0])

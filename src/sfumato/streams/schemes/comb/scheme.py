@@ -14,14 +14,7 @@ teeth of a comb, and every slot estimated from the last of them:
    (`rhythm.shrinkage`); a 90 % interval for every cell and for the sum, where cells hold two
    people and more.
 
-**How many vectors** follows from what was published: D, the people that a person shares a cell
-with, from the noisy vectors less what their noise adds and one standard error, gives
-k = .9 sqrt(D epsilon) at each midnight; busy cells decide, not the mean cell. On the first day
-D is taken as four times the public people a cell, for a third of the vectors. Where the sums say
-that everybody is always counted, D counts a third, and an eighth on a kind of day that was seen
-before: who stays need not be seen again. There each vector is one slot. Where the sum of one vector
-with a tenth of the budget would tell that (by public facts), a stream begins with such a look,
-and the rest of its first day is one vector.
+**How many vectors**, and whether a stream begins with a look: `design`.
 
 **Outages.** A vector whose sum is less than half its own forecast and four standard deviations
 below it is not learned from. What is published falls to its share of the forecast and comes back
@@ -47,7 +40,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -73,10 +65,10 @@ from sfumato.streams.scheme import (
     Values,
     noise_of,
 )
+from sfumato.streams.schemes.comb import design
 from sfumato.streams.schemes.comb.cells import FIRST_HABITS, STEADY_HABITS, Calibration, Cells
 from sfumato.streams.schemes.comb.profiles import (
     HOLIDAY,
-    NEAR,
     CityProfile,
     Surroundings,
     Times,
@@ -87,21 +79,7 @@ from sfumato.streams.schemes.comb.profiles import (
 )
 from sfumato.streams.schemes.rhythm.scheme import samples
 
-_PER_ROOT, _MOST = 0.9, 12
-"""Vectors a day at D = epsilon = 1, and the most of them. Between 3 and 8 it hardly matters."""
-_CONCENTRATION = 4.0
-"""D over the mean people a cell before anything is measured: crowds have 3, taxis 17."""
-_STAYING, _STAYING_KNOWN = 1 / 3, 1 / 8
-"""What D counts where everybody is always counted, and where this kind of day was seen before. On
-crowds 2 vectors a day instead of 4 had 8 % less error over all cells, and the same on the busiest;
-with 1 instead of 2 on known days a crowd of 130,000 had 4 to 7 % less over all cells on those."""
-_NIGHT = 0.25
-"""Share of a day in which a vector must have been for that: at its busiest hour the sum of a city
-that is not complete may equal the public number, in the small hours hardly."""
-_LOOK, _SPLIT = Fraction(1, 10), 3
-"""Share of the first day's budget that a look costs, and the vectors a first day from which on one
-pays: k vectors tell k times less of a level than one does."""
-_COVERAGE = 0.9
+_COVERAGE, _REACH = 0.9, 1.6449
 DENSE = 2.0
 """People a cell from which intervals are stated. On thinner maps those of busy cells held in 27 to
 80 % of cases (docs/benchmarks/live.md)."""
@@ -133,7 +111,7 @@ class Comb:
             return min(self.vectors, facts.window)
         if facts.unit.kind is not UnitKind.USER_DAY:
             return samples(facts)
-        return vectors_for(_CONCENTRATION * _people(facts) / facts.cells, facts)
+        return design.expected_vectors(facts)
 
     def first(self, facts: StreamFacts) -> int:
         """Vectors on the first day: with 3 instead of 7 a crowd's had 13 % less error over all
@@ -147,13 +125,10 @@ class Comb:
         return daily and self.kind(facts) is NoiseKind.LAPLACE
 
     def looks(self, facts: StreamFacts) -> bool:
-        """Whether a stream begins with a look at whether everybody is counted: where the first
-        day has several vectors and the look's sum would tell; by public facts alone."""
+        """Whether a stream begins with a look (`design`); by public facts alone."""
         begins = facts.past is None and int(facts.calendar.phase[0]) == 0
-        if not begins or not self.adapts(facts) or self.first(facts) < _SPLIT:
-            return False
-        sd = noise_of(facts, self.kind(facts), 1, _LOOK).sd * math.sqrt(facts.cells)
-        return sd <= NEAR * _people(facts)
+        several = self.adapts(facts) and self.first(facts) >= design.SPLIT
+        return begins and several and design.look_tells(facts, self.kind(facts))
 
     def kind(self, facts: StreamFacts) -> NoiseKind:
         return noise_of(facts, self.noise, self.most(facts)).kind
@@ -188,21 +163,11 @@ class Comb:
         return _Comb(facts, self)
 
 
-def _people(facts: StreamFacts) -> int:
-    return facts.expected_users or 4 * facts.cells
-
-
 def _touched(scheme: Comb, facts: StreamFacts) -> int:
     """The most cells that a unit moves in one vector."""
     if facts.unit.kind is not UnitKind.USER_DAY:
         return 2
     return 2 * width(scheme.most(facts), facts.calendar.longest_day)
-
-
-def vectors_for(dense: float, facts: StreamFacts) -> int:
-    """How many vectors a day where a person shares a cell with so many."""
-    wanted = int(_PER_ROOT * math.sqrt(max(dense, 0.0) * facts.epsilon))
-    return min(max(wanted, 1), _MOST, facts.window)
 
 
 class _Comb(Repeating):
@@ -255,9 +220,8 @@ class _Comb(Repeating):
         return self._estimate(slot, fresh=True)
 
     def _look(self, box: Private[Counts], wall: Wall) -> None:
-        """Buy the first slot for a small share, which tells by its sum whether everybody is there;
-        what is left of the first day is then worth most as one vector."""
-        noise = noise_of(self.facts, self._kind, 1, _LOOK)
+        """Buy the first slot for a small share: its sum tells whether everybody is there."""
+        noise = noise_of(self.facts, self._kind, 1, design.LOOK)
         self._learn(0, noise.measure(wall, box, "vector@0/look", touched=2), 1, noise.variance)
         self._looked = True
         if self._city is not None and self._city.complete:
@@ -265,7 +229,7 @@ class _Comb(Repeating):
 
     def _noise(self, slots: int) -> Noise:
         """The noise in the sum over so many slots."""
-        share = 1 - _LOOK if self._looked else Fraction(1)
+        share = 1 - design.LOOK if self._looked else 1
         one = noise_of(self.facts, self._kind, self._k, share)
         power = 1 if self._kind is NoiseKind.LAPLACE else 2
         return Noise(self._kind, one.parameter * slots**power)
@@ -306,18 +270,10 @@ class _Comb(Repeating):
             if past is None:
                 return
             seen, noise_of_each = past.seen, past.variance
-        precision = 1 / noise_of_each
-        mean, variance = precision @ seen / precision.sum(), 1 / precision.sum()
-        # Squares of noise add its variance to each cell; fourth moments of Laplace noise are six
-        # times the variance's square, so squares have a variance of five.
-        noise = mean.size * variance + variance * math.sqrt(5.0 * mean.size)
-        squares = float(np.square(mean).sum()) - noise
-        people = max(float(mean.sum()), 2 * math.sqrt(mean.size * variance))
+        dense = design.company(seen, noise_of_each)
         if self._city is not None and self._city.complete:
-            same = (self._rows[used, _FREE] > 0) == free
-            night = self._rows[used, _PHASE] < _NIGHT
-            squares *= _STAYING_KNOWN if same.any() and night.any() else _STAYING
-        self._k = vectors_for(squares / people, self.facts)
+            dense *= design.staying(self._rows[used, _PHASE], self._rows[used, _FREE] > 0, free)
+        self._k = design.vectors_for(dense, self.facts)
 
     def _now(self, slot: int, wide: int = 1) -> Times:
         calendar = self.facts.calendar
@@ -373,7 +329,7 @@ class _Comb(Repeating):
         sd = math.sqrt(noise)
         self._outage = None
         if self._city is None:
-            if 2 * _FAR * sd < _people(self.facts) and not self._begun(total, noise):
+            if 2 * _FAR * sd < design.people_of(self.facts) and not self._begun(total, noise):
                 self._outage = (0.0, math.inf)
         elif (self._rows[:, _USED] > 0).sum() >= 3:
             mean, spread = (float(part[0]) for part in self._city.total(now))
@@ -406,7 +362,7 @@ class _Comb(Repeating):
         rows, seen = self._rows[used], self._seen[used]
         times = Times(rows[:, _AT], rows[:, _PHASE], rows[:, _FREE] > 0, rows[:, _FACTOR])
         sums, noise = seen.sum(axis=1), rows[:, _VARIANCE]
-        expected, columns = float(_people(self.facts)), self.facts.grid_columns
+        expected, columns = float(design.people_of(self.facts)), self.facts.grid_columns
         if new:
             holiday = int(times.day[-1]) in self.facts.calendar.holidays
             times, self._city = day_factor(times, sums, noise * seen.shape[1], expected, holiday)
@@ -433,9 +389,12 @@ class _Comb(Repeating):
             now = replace(now, factor=last[_FACTOR : _FACTOR + 1])
         made = self._cells.at(now, self._errors.wider)
         total = float(self._city.total(now)[0][0])
+        low, high = self._city.interval(now, self._errors.wider_total)
+        if (known := self._city.one_number) is not None:
+            total, reach = known[0], _REACH * math.sqrt(known[1])
+            low, high = max(total - reach, 0.0), total + reach
         values = np.clip(total / max(float(made.mean.sum()), 1e-9), *_FACTORS) * made.mean
         median, lower, upper = made.median, made.lower, made.upper
-        low, high = self._city.interval(now, self._errors.wider_total, settles=True)
         if self._outage is not None:
             ratio, since = self._outage
             still = 2.0 ** (-(float(now.at[0]) - since) / _HALF_LIFE)
@@ -450,7 +409,7 @@ class _Comb(Repeating):
 
     def _nobody(self, fresh: bool) -> Publication:
         """Before anybody was seen: zeros, and as many as may have been overlooked."""
-        none, everybody = np.zeros(self.facts.cells), float(_people(self.facts))
+        none, everybody = np.zeros(self.facts.cells), float(design.people_of(self.facts))
         seen = math.sqrt(float(self._rows[-1, _VARIANCE])) if len(self._rows) else math.inf
         upper = np.full(none.size, min(_FAR * seen, everybody))
         total = Estimate(0.0, 0.0, min(_FAR * seen * math.sqrt(none.size), everybody), _COVERAGE)
