@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 import shapely
 from benchmarks._levels_people import in_zones
-from benchmarks.live import BINS, FIRM, Counts, Feed, _superposed, errors, kept, past_mean
+from benchmarks.live import BINS, FIRM, Counts, Feed, _superposed, earlier, errors, kept, past_mean
 from threadpoolctl import threadpool_limits
 
 from sfumato.density.bayes import Bayes
@@ -268,8 +268,12 @@ def page(rows: list[dict[str, object]], which: str, draws: int) -> str:
             f"`{row['scheme']}` | {shown[0]} | {shown[1]} | {' | '.join(ratios)} | {row['sums']} | "
             f"{row['sum held']} | {firm} | {row['cpu']} |"
         )
-    lines += ["", "How often the 90 % interval of a cell holds, by published count:", ""]
-    lines += ["| data | days | unit | ε | < .2 | .2–1 | 1–5 | 5–20 | 20–100 | > 100 |"]
+    lines += [
+        "",
+        *earlier(rows),
+        "How often the 90 % interval of a cell holds, by published count:",
+    ]
+    lines += ["", "| data | days | unit | ε | < .2 | .2–1 | 1–5 | 5–20 | 20–100 | > 100 |"]
     lines += ["|---|---|---|---|" + "---|" * 6]
     for row in rows:
         if not sum(row["cells"]):  # type: ignore[call-overload]

@@ -197,6 +197,21 @@ def _ratio(row: dict[str, object], scheme: str) -> list[float]:
     return (best / np.array(found[scheme])).tolist()
 
 
+def earlier(rows: list[dict[str, object]]) -> list[str]:
+    """A line that names the rows of thin maps that were not judged again with the present law."""
+    old = [
+        f"{r['feed']} {r.get('days', '')} {r.get('unit', '')} {r['epsilon']:g}"
+        for r in rows
+        if r.get("before")
+    ]
+    said = "; ".join(" ".join(one.split()) for one in old)
+    return (
+        [f"Of thin maps these rows are of the law of levels and the seeds before: {said}.", ""]
+        if old
+        else []
+    )
+
+
 def page(rows: list[dict[str, object]], which: str, draws: int, scheme: str) -> str:
     lines = [
         "# The live default against simple answers",
@@ -228,8 +243,16 @@ def page(rows: list[dict[str, object]], which: str, draws: int, scheme: str) -> 
             f"{times} | "
             f"{row['sums']} | {row['sum held'] or '–'} | {firm} | {row['cpu']} |"
         )
-    lines += ["", "How often the 90 % interval of a cell holds, by published count:", ""]
-    lines += ["| data | ε | < .2 | .2–1 | 1–5 | 5–20 | 20–100 | > 100 |", "|---|---|" + "---|" * 6]
+    lines += [
+        "",
+        *earlier(rows),
+        "How often the 90 % interval of a cell holds, by published count:",
+    ]
+    lines += [
+        "",
+        "| data | ε | < .2 | .2–1 | 1–5 | 5–20 | 20–100 | > 100 |",
+        "|---|---|" + "---|" * 6,
+    ]
     for row in rows:
         if not sum(row["cells"]):  # type: ignore[call-overload]
             continue
