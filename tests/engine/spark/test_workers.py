@@ -58,7 +58,7 @@ def question_of(source: Any, shares: dict[str, float] | None = None) -> LifeQues
     return life_question(source.grid, at, number % 3, number % 8, shares=given)
 
 
-def measured(source: Any, name: str) -> dict[str, bytes]:
+def measured(source: Any, towers: Any, name: str) -> dict[str, bytes]:
     """All that a method of `synth` measures, with the same noise."""
     public = PublicFacts(
         place_ids=source.place_ids,
@@ -67,7 +67,7 @@ def measured(source: Any, name: str) -> dict[str, bytes]:
         delta=1e-4,
         expected_users=200,
     )
-    method, towers = method_named(name), source.places
+    method = method_named(name)
     facts = SynthFacts(public, 200, 1, settings_of(method, {}), towers, counted=towers)
     noisy = method.measure(source, Wall.seeded(3), facts)
     return {label: np.asarray(values).tobytes() for label, values in noisy.items()}
@@ -103,7 +103,7 @@ def test_two_workers_give_the_bytes_of_one_machine(town: Any, cluster: Any, rows
         assert asked(town, source) == here
         local = LocalSource(town.events(rows), towers, grid)
         for method in ("weeks", "where"):
-            assert measured(source, method) == measured(local, method)
+            assert measured(source, towers, method) == measured(local, towers, method)
         assert len(executors()) >= 2
     finally:
         source.close()
