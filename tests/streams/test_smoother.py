@@ -330,3 +330,24 @@ def test_a_history_that_is_stopped_again_and_again_has_the_same_bytes(
     (charge,) = Ledger(home / "ledger.sqlite").book().charges.values()
     assert charge.status is Status.COMMITTED
     assert [label for label, _ in charge.claim.events] == ["part"]
+
+
+@pytest.mark.parametrize("unit", ["user-day", "user-period"])
+def test_a_town_of_few_records_keeps_its_level(unit: str) -> None:
+    """Of 2,000 customers of 60 towers a twelfth are seen in an hour, and hardly any at night."""
+    days, towers = 7, 60
+    hour = np.arange(days * SLOTS) % SLOTS
+    wave = np.clip(1 - np.cos(2 * np.pi * (hour - 3) / SLOTS), 0.1, None)
+    random = np.random.default_rng(8)
+    level = 160 * random.dirichlet(np.full(towers, 2.0))
+    counts = random.poisson(wave[:, None] * level).astype(np.int64)
+    calendar = Calendar.regular(days * SLOTS, SLOTS)
+    facts = StreamFacts(towers, calendar, 1.0, 0.0, Unit.parse(unit), 2_000, None)
+    truth, held, sums = counts.sum(axis=1), [], 0.0
+    for slot, made in enumerate(published(counts, facts)):
+        assert made.total is not None
+        assert made.total.lower - 1e-6 <= made.values.sum() <= made.total.upper + 1e-6
+        held.append(made.total.lower <= truth[slot] <= made.total.upper)
+        sums += float(made.values.sum())
+    assert 0.6 < sums / truth.sum() < 1.6
+    assert np.mean(held) > 0.7
