@@ -17,8 +17,8 @@ The answer of a cell is the weighted median of its count, where a level among th
 city counts more. Of a ladder of weights that one is taken whose least *lead* over simple answers
 (zeros, the noisy mean as it is, and made whole) is largest: over all cells, on the busiest, and in
 relative error. Errors are those that the posterior itself expects. Two limits hold it back: all
-cells must not fall behind zeros, and **medians must not place many more people than somebody who
-knows everybody else would** (`PLACED`), because a good map of few people is a map of persons.
+cells must not fall behind zeros, and **medians must not place many more people than an adversary
+who knows all others would** (`PLACED`), because a good map of few people is a map of persons.
 
 Unit, neighbours, sensitivity and cost are those of the snapshots: computed from noisy numbers and
 public facts, post-processing. Oracles and what was tried: docs/decisions/streams.md.
@@ -43,10 +43,10 @@ from sfumato.streams.schemes.rhythm.shrinkage import LevelCorrection, busiest_le
 THIN = 2.0
 """People a cell below which levels are sums of single people."""
 PLACED = 0.06
-"""Share of all people whom medians may place beyond who knows everybody else. With it the attack of
+"""Share of all people whom medians may place beyond an adversary who knows all others. With it the attack of
 docs/attacks.md stays within three points of that one; without it thin maps are 6 to 8 above."""
 _HARMLESS = 0.17
-"""Share of people that may be placed in any case: the attack was below who knows everybody else
+"""Share of people that may be placed in any case: the attack was below who knows all others
 with 500 people on 8,010 cells."""
 _STEP, _LATTICE = 0.1, 4096
 LEVELS = np.concatenate(
