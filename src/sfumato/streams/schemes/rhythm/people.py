@@ -43,8 +43,9 @@ from sfumato.streams.schemes.rhythm.shrinkage import LevelCorrection, busiest_le
 THIN = 2.0
 """People a cell below which levels are sums of single people."""
 PLACED = 0.06
-"""Share of all people whom medians may place beyond an adversary who knows all others. With it the attack of
-docs/attacks.md stays within three points of that one; without it thin maps are 6 to 8 above."""
+"""Share of all people whom medians may place beyond an adversary who knows all others. With it the
+attack of docs/attacks.md stays within three points of that one; without it thin maps are 6 to 8
+above."""
 _HARMLESS = 0.17
 """Share of people that may be placed in any case: the attack was below who knows all others
 with 500 people on 8,010 cells."""
