@@ -71,11 +71,11 @@ def test_geohashes_tile_a_box() -> None:
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        ({}, "missing"),
+        ({}, "No places"),
         ({"grid": "1km"}, "region"),
         ({"region": BOX}, "grid"),
         ({"grid": "1km", "region": BOX, "zones": TOWERS}, "exclude"),
-        ({"grid": "1 furlong", "region": BOX}, "no grid"),
+        ({"grid": "1 furlong", "region": BOX}, "not a grid"),
         ({"grid": "h3:99", "region": BOX}, "H3"),
         ({"grid": "geohash:0", "region": BOX}, "geohash"),
         ({"grid": "geohash:9", "region": "2,48,4,50"}, "more than"),

@@ -91,6 +91,7 @@ _COUNTS = Setting(
 _PLACED = Setting(
     *("placed", Kind.NUMBER, "share of people that thin maps may place beyond guessing", 1.0, 0, 1)
 )
+_PLACED_LIVE = replace(_PLACED, meaning=f"{_PLACED.meaning}; 0: levels follow surroundings")
 _NOISE = {
     "noise": Setting(
         "noise", Kind.NOISE, "kind of noise; best is the one of smaller variance", "gaussian"
@@ -172,7 +173,7 @@ PARAMETERS: Mapping[str, Mapping[str, Setting]] = MappingProxyType(
             "memory": Setting("memory", Kind.WHOLE, "snapshots that are kept", 16, 8, 1024),
             "whole": Setting("whole", Kind.FLAG, "medians in whole people, not means", False),
             "counts": _COUNTS,
-            "placed": _PLACED,
+            "placed": _PLACED_LIVE,
             **_NOISE,
         },
         "smoother": {

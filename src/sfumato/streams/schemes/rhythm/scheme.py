@@ -62,7 +62,6 @@ from sfumato.streams.schemes.rhythm.gaussian_process import (
 from sfumato.streams.schemes.rhythm.levels import busiest, cell_scale, median_counts, spatial_prior
 from sfumato.streams.schemes.rhythm.people import (
     LIFT,
-    PLACED,
     fit_people,
     is_thin,
     people_correction,
@@ -119,7 +118,10 @@ class Rhythm:
     """Snapshots that are kept: a bound on memory and on the cost of a slot
     (docs/benchmarks/stream.md)."""
     counts: bool = False
-    placed: float = PLACED
+    placed: float = 0.0
+    """Above 0 levels of thin maps are sums of single people (`people`). Not by default: counts of
+    1,000 people on 8,010 cells then stand 6 to 10 points above the adversary who knows all others,
+    where three are the line (docs/attacks.md)."""
     reads: ClassVar[tuple[str, ...]] = ("holidays",)
 
     @property
@@ -152,7 +154,7 @@ class _Rhythm(Repeating):
         self._noise = noise_of(facts, scheme.noise, self._k)
         self._whole = scheme.whole
         self._memory = scheme.memory
-        self._placed, self._thin = scheme.placed, is_thin(facts)
+        self._placed, self._thin = scheme.placed, scheme.placed > 0 and is_thin(facts)
         self._total = LiveTotal(facts, scheme.memory) if scheme.adds_up else None
         none = np.zeros(0, dtype=np.int64)
         self._times = Times(none, none, none.astype(bool), facts.calendar.longest_day)
