@@ -84,8 +84,9 @@ def test_noise_alone_is_nobody() -> None:
         assert (fixed.factor * flat(1) + fixed.more < 0.5).all()
 
 
+@pytest.mark.privacy
 def test_medians_place_no_more_people_than_the_limit_allows() -> None:
-    """Weights stop where medians would place more than who knows everybody else, and some."""
+    """Weights stop where medians would place more than who knows all others, and some."""
     seen, home = stayers(800, 8, 6)
     mean = seen.mean(axis=0)
     found = fit_people(seen, flat(800), 2.0, laplace=True)
