@@ -198,7 +198,7 @@ def _ratio(row: dict[str, object], scheme: str) -> list[float]:
 
 
 def earlier(rows: list[dict[str, object]]) -> list[str]:
-    """A line that names the rows of thin maps that were not judged again with the present law."""
+    """A line that names the rows of thin maps that are of an earlier judging."""
     old = [
         f"{r['feed']} {r.get('days', '')} {r.get('unit', '')} {r['epsilon']:g}"
         for r in rows
@@ -206,7 +206,11 @@ def earlier(rows: list[dict[str, object]]) -> list[str]:
     ]
     said = "; ".join(" ".join(one.split()) for one in old)
     return (
-        [f"Of thin maps these rows are of the law of levels and the seeds before: {said}.", ""]
+        [
+            "Of thin maps these rows are of an earlier judging, with other seeds of crowds: "
+            + said,
+            "",
+        ]
         if old
         else []
     )
