@@ -1,7 +1,8 @@
 """sfumato: publish what crowds do without giving away what any person did.
 
 The door: every verb here is a command of the same name, with the same words (`start` and `end` are
-`--from` and `--to`, since `from` is a word of Python's own).
+`--from` and `--to`, since `from` is a word of Python's own). What a verb is given is held against
+its signature here (`sfumato.model.arguments`), as a command's words are against its options.
 
 ==================================  =============================================================
 to begin with                       `demo`: a made-up city, from records to a page
@@ -19,6 +20,7 @@ what was ever released about whom   `Ledger`
 """
 
 from importlib import import_module
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -125,7 +127,13 @@ def __getattr__(name: str) -> Any:
 
         return version("sfumato")
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        found = getattr(import_module(_HOMES[name]), name)
+        if isinstance(found, FunctionType):
+            from sfumato.model.arguments import checked
+
+            found = checked(found)
+        globals()[name] = found  # the same object when it is asked for again
+        return found
     raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.csv import read_csv
 
 from sfumato.cli.main import run
 
@@ -76,7 +77,7 @@ class Desk:
         flags = [
             text for flag, value in given.items() if value is not None for text in (flag, value)
         ]
-        where = str(self.home / events) if events else events
+        where = str(self.home / events) if events and ":" not in events else events
         return self.run("release", where, *flags, "--anyway", code=code)
 
     def follow(self, code: int, *more: str) -> str:
@@ -240,3 +241,15 @@ def test_an_epoch_that_is_no_number_is_a_bad_row(desk: Desk) -> None:
     pq.write_table(pa.table(rows), desk.home / "epochs.parquet")
     said = desk.release(0, events="epochs.parquet", time_unit="s")
     assert "50 counted" in said
+
+
+def test_a_colon_in_a_name_makes_no_address_of_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(desk.home)
+    towers = read_csv(desk.home / "towers.csv")
+    pq.write_table(towers, desk.home / "city:towers.parquet")
+    rows = {"user_id": list(range(50)), "timestamp": [1709553600] * 50, "cell_id": ["t0"] * 50}
+    pq.write_table(pa.table(rows), desk.home / "week:37.parquet")
+    given = {"towers": "city:towers.parquet", "time_unit": "s", "out": "week:37"}
+    assert "50 counted" in desk.release(0, events="week:37.parquet", **given)

@@ -25,7 +25,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,14 @@ EVERY = {
     "evaluate": "evaluate rel --events events.csv --towers towers.csv --out OUT --no-earth-mover",
     "refine": "refine learnt --out OUT",
     "weigh": "weigh rel --shares 0.4 --out OUT",
+    "combine": "combine learnt theirs --shares 0.4 --shares 0.4 --overlap 0.05 --out OUT",
+    "city": "city --users 50 --towers 9 --zones 4 --days 1 --out OUT",
+    "crowd": "city --kind crowd --users 50 --days 1 --out OUT",
+    "init": "init --events events.csv --towers towers.csv --dataset city --expected-users 1000 "
+    "--yes --out OUT.toml",
+    "attack": "attack rel --events events.csv --towers towers.csv --seeds 1 --rounds 8 --out OUT",
+    "attack anonymised": f"attack anonymised events.csv --towers towers.csv {TIME} --k 3 --out OUT",
+    "audit": "audit gaussian --epsilon 1 --runs 64 --out OUT",
     "ledger show": f"ledger show {BOOK}",
     "ledger init": f"ledger init --dataset other --cap-epsilon 1 --cap-delta 1e-6 {BOOK}",
     "ledger allow": "ledger allow --dataset city --analyst a --cap-epsilon 1 --cap-delta 1e-6 "
@@ -89,8 +97,8 @@ EVERY = {
     "doctor": f"doctor {BOOK}",
     "config": f"release events.csv --config sfumato.toml {BOOK} --out OUT --anyway",
 }
-"""A good line for each command. Studies, audits and attacks are left to their own tests: a run
-that is good takes minutes."""
+"""A good line for each command. Studies (`reproduce`) and the demo are left to their own tests: a
+run that is good takes minutes."""
 
 WORDS = (
     "", " ", "-", "--", "0", "-1", "1e308", "1e-308", "nan", "inf", "-0.0", "9" * 400, "true",
@@ -164,10 +172,13 @@ scheme = "gaussian"\n"""
         with self.inside():
             for unit in ("user-period", "user-day", "trajectory", "point:200m"):
                 caps = ["--cap-epsilon", "1e6", "--cap-delta", "1e-3"]
-                self._good(["ledger", "init", "--dataset", "city", "--unit", unit, *caps])
+                for whose in ("city", "theirs"):
+                    self._good(["ledger", "init", "--dataset", whose, "--unit", unit, *caps])
             made = EVERY["release"].replace("0.01", "5")
             self._good(made.replace("OUT", "rel").split())
             self._good(made.replace("OUT", "learnt").replace("gaussian", "bayes").split())
+            other = made.replace("OUT", "theirs").replace("gaussian", "bayes")
+            self._good(other.replace("--dataset city", "--dataset theirs").split())
             self._good(EVERY["sanitise"].replace("OUT", "reports").split())
         self._inputs = {path: path.read_bytes() for path in self._files.values()}
         self._numbers = 0
@@ -202,12 +213,16 @@ scheme = "gaussian"\n"""
         """Number outputs from the beginning again."""
         self._numbers = 0
 
+    def next_number(self) -> int:
+        """Of the next output, which is swept when it was judged."""
+        self._numbers += 1
+        return self._numbers
+
     def line(self, seed: int) -> tuple[list[str], str]:
         """A spoiled command line, and what was done to it."""
         chance = random.Random(seed)
         name = chance.choice(list(EVERY))
-        self._numbers += 1
-        words = EVERY[name].replace("OUT", f"out-{self._numbers}").split()
+        words = EVERY[name].replace("OUT", f"out-{self.next_number()}").split()
         done: list[str] = []
         for _ in range(chance.choice((1, 1, 2, 3))):
             spoil: Callable[[list[str], random.Random], str] = chance.choice(
@@ -218,6 +233,8 @@ scheme = "gaussian"\n"""
             if name in ("query", "answers") and chance.random() < 0.4:
                 spoil = self._question
             done.append(spoil(words, chance))
+        if words[0] == "audit":  # an audit of this scheme is a good one, and takes long
+            words = ["gaussian" if word == "bayes" else word for word in words]
         return words, "; ".join(done)
 
     def _value(self, words: list[str], chance: random.Random) -> str:
@@ -275,29 +292,32 @@ scheme = "gaussian"\n"""
 
     def judge(self, seed: int) -> Verdict:
         """Run the line of a seed, and say which rule it broke."""
-        before = _grown()
+        before = grown()
         line, what = self.line(seed)
         fault, code = "", None
         with self.inside():
             try:
                 code, said = _run(line)
-            except Hung:
-                fault, said = f"not over after {PATIENCE_S} s", ""
             except BaseException as error:
                 fault, said = f"{type(error).__name__}: {str(error)[:200]}", ""
+        return self.verdict(Verdict(seed, tuple(line), what, code, fault), said, before)
+
+    def verdict(self, found: Verdict, said: str, before: float) -> Verdict:
+        """The verdict with the first rule that what was said or left behind breaks."""
+        line, code, fault = found.line, found.code, found.fault
         shown = said.replace(" ".join(line), "")
         if not fault and code not in (0, 1, 2, 3):
             fault = f"exit code {code}"
         # The first says what is well, too; a group of commands alone shows its help.
-        report = line[:1] == ["doctor"] or len(line) < 2
+        report = line[:1] == ("doctor",) or len(line) < 2
         if not fault and code and len(said.splitlines()) > MOST_LINES and not report:
             fault = f"{len(said.splitlines())} lines"
         if not fault and code and SECRET in shown:
             fault = "a password"
         if not fault and code and PERSON in shown:
             fault = "a record"
-        if not fault and _grown() - before > GROWN_MB:
-            fault = f"{_grown() - before:.0f} MB"
+        if not fault and grown() - before > GROWN_MB:
+            fault = f"{grown() - before:.0f} MB"
         for path, content in self._inputs.items():
             if not path.exists() or path.read_bytes() != content:
                 if ("--out", path.name) not in pairwise(line):  # who names it so means it
@@ -305,37 +325,45 @@ scheme = "gaussian"\n"""
                 path.write_bytes(content)
         for path in self.home.glob(f"*-{self._numbers}*"):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
-        return Verdict(seed, tuple(line), what, code, fault)
+        return replace(found, fault=fault)
 
 
-def _grown() -> float:
+def grown() -> float:
+    """The most memory that this process has had, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _run(words: list[str]) -> tuple[int, str]:
-    """Exit code, and all that was printed."""
+def in_time(work: Callable[[], object]) -> None:
+    """Do it, or raise `Hung` after `PATIENCE_S` CPU-seconds."""
 
     def ring(*_: object) -> None:
-        raise Hung
+        raise Hung(f"not over after {PATIENCE_S} s")
 
-    kept, screen = sys.argv, io.StringIO()
     old = [(one, signal.signal(one, ring)) for one in (signal.SIGPROF, signal.SIGALRM)]
     # Work is measured in CPU-seconds, which a busy machine does not lengthen; a wait for nothing
     # takes none.
     signal.setitimer(signal.ITIMER_PROF, PATIENCE_S)
     signal.alarm(10 * PATIENCE_S)
     try:
-        sys.argv = ["sfumato", *words]
-        with contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
-            run()
-    except SystemExit as left:
-        code = left.code
-        return (0 if code is None else code if isinstance(code, int) else 1), screen.getvalue()
+        work()
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)
         for one, before in old:
             signal.signal(one, before)
+
+
+def _run(words: list[str]) -> tuple[int, str]:
+    """Exit code, and all that was printed."""
+    kept, screen = sys.argv, io.StringIO()
+    try:
+        sys.argv = ["sfumato", *words]
+        with contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
+            in_time(run)
+    except SystemExit as left:
+        code = left.code
+        return (0 if code is None else code if isinstance(code, int) else 1), screen.getvalue()
+    finally:
         sys.argv = kept
     return 0, screen.getvalue()
 

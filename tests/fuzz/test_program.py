@@ -6,9 +6,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.fuzz import verbs
 from tests.fuzz.program import EVERY, World, told
 
+import sfumato
+from sfumato.cli.main import COMMANDS
+
 LINES = 60
+CALLS = 120
 FIRST = 7_000_000
 
 
@@ -22,6 +27,24 @@ def test_a_line_of_each_command_is_good(world: World) -> None:
         for number, (name, line) in enumerate(EVERY.items()):
             code, said = world.run(line.replace("OUT", f"good{number}").split())
             assert code == 0, (name, said)
+
+
+def test_a_call_of_each_verb_is_good(world: World) -> None:
+    with world.inside():
+        for number, (verb, given) in enumerate(verbs.GOOD.items()):
+            named = {name: verbs.named(one, 1_000 + number) for name, one in given.items()}
+            getattr(sfumato, verb)(**named)
+
+
+def test_nothing_is_left_out() -> None:
+    own = {"demo", "foreach_batch", "Auditor", "Question", "Release", "__version__"}
+    assert set(verbs.GOOD) == set(sfumato.__all__) - own
+    assert {line.split()[0] for line in EVERY.values()} == set(COMMANDS) - {"demo", "reproduce"}
+
+
+def test_spoiled_calls_keep_the_rules(world: World) -> None:
+    broken = [one for k in range(CALLS) if (one := verbs.judge(world, FIRST + k)).fault]
+    assert not broken, "\n".join(map(told, broken))
 
 
 def test_spoiled_lines_keep_the_rules(world: World) -> None:

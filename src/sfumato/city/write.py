@@ -114,7 +114,7 @@ def write_city(
 def open_events(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     """A Parquet writer whose dictionaries hold all ids of a row group."""
     return pq.ParquetWriter(
-        path, schema, dictionary_pagesize_limit=16 << 20, version="2.6", **PARQUET
+        path.absolute(), schema, dictionary_pagesize_limit=16 << 20, version="2.6", **PARQUET
     )
 
 

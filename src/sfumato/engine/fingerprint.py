@@ -153,7 +153,9 @@ def rows_digest(paths: Sequence[Path], columns: Sequence[str], key: bytes) -> by
     total = np.zeros(2, np.uint64)
     rows = 0
     for path in paths:
-        with pq.ParquetFile(path, pre_buffer=False) as file:  # else all of it stays in memory
+        with pq.ParquetFile(
+            path.absolute(), pre_buffer=False
+        ) as file:  # else all of it stays in memory
             for batch in file.iter_batches(batch_size=_ROWS, columns=list(columns)):
                 state = np.empty((batch.num_rows, 4), np.uint64)
                 begin(state, low, high)

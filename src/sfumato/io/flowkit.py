@@ -89,7 +89,7 @@ class ExportedTables:
     def read(self, table: Table, columns: Sequence[str], shape: str) -> pa.Table:
         path = self.path(table)
         try:
-            return pq.read_table(path, columns=[*columns, shape])
+            return pq.read_table(path.absolute(), columns=[*columns, shape])
         except (OSError, KeyError, pa.ArrowException):
             pass
         raise InputError(

@@ -158,9 +158,9 @@ def _stays(paths: list[Path], first: int, last: int) -> Stays:
 
 def _read(path: Path) -> pa.Table:
     try:
-        names = pq.read_schema(path).names
+        names = pq.read_schema(path.absolute()).names
         wanted = [*_NEEDED, *(name for name in _DATES if name in names)]
-        return pq.ParquetFile(path, page_checksum_verification=True).read(columns=wanted)
+        return pq.ParquetFile(path.absolute(), page_checksum_verification=True).read(columns=wanted)
     except (OSError, pa.ArrowException, KeyError):
         pass
     raise InputError(
@@ -242,7 +242,7 @@ def read_zoning(lakehouse: Path, zoning: Zoning, grid: TimeGrid) -> Places:
 def _frame(part: Part, level: int) -> tuple[pa.Table, NDArray[np.object_], CRS]:
     """Ids, names and shapes of one file's zones of a level, and their coordinate system."""
     try:
-        table = pq.ParquetFile(part.path, page_checksum_verification=True).read()
+        table = pq.ParquetFile(part.path.absolute(), page_checksum_verification=True).read()
         levels = table["level"].fill_null(level).to_numpy()
         kept = table.filter(pa.array(levels == level))
         shapes = np.asarray(shapely.from_wkb(kept["geometry"].to_pylist()), dtype=object)
@@ -284,8 +284,10 @@ def _corners(part: Part) -> NDArray[np.int64]:
     """
     path = part.path
     try:
-        names = [name for name in ("grid_id", "origin") if name in pq.read_schema(path).names]
-        table = pq.ParquetFile(path, page_checksum_verification=True).read(columns=names)
+        names = [
+            name for name in ("grid_id", "origin") if name in pq.read_schema(path.absolute()).names
+        ]
+        table = pq.ParquetFile(path.absolute(), page_checksum_verification=True).read(columns=names)
         column = table["grid_id"]
         if "origin" in names or "origin" in part.keys:
             codes = column.to_numpy().astype(np.int64)

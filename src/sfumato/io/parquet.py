@@ -181,7 +181,7 @@ class _Parquet:
     def __init__(self, path: Path, dictionaries: Sequence[str | None] = ()) -> None:
         try:
             self._file = pq.ParquetFile(
-                path,
+                path.absolute(),  # `week:37.parquet` alone would be an address to Arrow
                 coerce_int96_timestamp_unit="us",
                 pre_buffer=False,  # else all of it stays in memory
                 buffer_size=_BUFFER,

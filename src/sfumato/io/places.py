@@ -136,15 +136,16 @@ def _shapes(values: Any) -> NDArray[np.object_]:
 
 
 def _from_parquet(path: Path) -> PlaceTable:
+    whole = path.absolute()  # `week:37.parquet` alone would be an address to Arrow
     try:
-        schema = pq.read_schema(path)
+        schema = pq.read_schema(whole)
         if b"geo" in (schema.metadata or {}):
-            frame = geopandas.read_parquet(path, page_checksum_verification=True)
+            frame = geopandas.read_parquet(whole, page_checksum_verification=True)
             shapes = frame.geometry
             others = [name for name in schema.names if name != shapes.name]
-            table = pq.read_table(path, columns=others, page_checksum_verification=True)
+            table = pq.read_table(whole, columns=others, page_checksum_verification=True)
             return PlaceTable(table, _shapes(shapes.to_numpy()), shapes.crs, str(path))
-        table = pq.read_table(path, page_checksum_verification=True)
+        table = pq.read_table(whole, page_checksum_verification=True)
         return PlaceTable(as_table(table, str(path)), None, None, str(path))
     except InputError:
         raise

@@ -29,7 +29,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -432,12 +432,14 @@ def period_of(
 
 
 def day_of(day: date | str) -> date:
-    """A date, or one written as 2007-09-10.
+    """A date, or one written as 2007-09-10; a time of day is taken where it is midnight.
 
     Between 1900 and 2199: a ledger counts days on both sides of a period, and the first and last
     years of a calendar have none there.
     """
     try:
+        if isinstance(day, datetime):  # pandas' NaT is one, and raises here
+            day = day.date() if day.time() == time.min else str(day)
         found = day if isinstance(day, date) else date.fromisoformat(day)
     except ValueError:
         raise UsageError(f"{day!r} is not a date.", remedy="Write it as 2007-09-10.") from None

@@ -43,6 +43,7 @@ from sfumato.engine.local import DropLog
 from sfumato.engine.open import engine_of, opened_source
 from sfumato.errors import UsageError
 from sfumato.geography.places import PlaceOptions
+from sfumato.model.arguments import checked
 from sfumato.model.places import Places
 from sfumato.model.source import Progress, Source
 from sfumato.model.time_grid import period_of
@@ -69,6 +70,7 @@ _ROOM = 1 + 1e-9
 class Desk:
     """Answers questions about one data set, its places and its period."""
 
+    @checked
     def __init__(
         self,
         events: object = None,

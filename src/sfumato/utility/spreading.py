@@ -36,6 +36,7 @@ MOST_USERS = 20_000
 CURVE = 48
 """Points of the curve of who has been reached."""
 _STANDING = ("printed-clock",)
+_YEAR_S = 366 * 86_400
 """Kinds whose reports stand still in a window: movement is drawn in between, as readers do."""
 
 
@@ -144,8 +145,11 @@ def spread(
     """
     near = parse_metres(range)
     slot_s = float(parse_seconds(slot)) if isinstance(slot, str) else float(slot)
-    if not (near > 0 and slot_s > 0):
-        raise UsageError("Range and slot are positive.", remedy="Write 50m and 5s.")
+    if not (near > 0 and 0 < slot_s <= _YEAR_S):
+        raise UsageError(
+            "Range and slot are positive, and a slot is at most a year.",
+            remedy="Write 50m and 5s.",
+        )
     if meaning not in tuple(Slot):
         raise UsageError(f"A slot does not mean {meaning!r}.", remedy="component or one-hop.")
     folder = None if out is None else folder_of_its_own(out)

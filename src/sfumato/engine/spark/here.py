@@ -183,7 +183,7 @@ def _typed(part: Part, stored: list[str]) -> tuple[dict[str, str], Iterator[Any]
         table = part.table.select(stored)
         types = {field.name: _type_name(field.type) for field in table.schema}
         return types, iter(table.to_batches(max_chunksize=_BATCH))
-    file = pq.ParquetFile(part.path, coerce_int96_timestamp_unit="us", pre_buffer=False)
+    file = pq.ParquetFile(part.path.absolute(), coerce_int96_timestamp_unit="us", pre_buffer=False)
     schema = file.schema_arrow
     old = {
         file.schema.column(k).path

@@ -23,6 +23,7 @@ from typing import Any
 from sqlalchemy import insert
 
 from sfumato.errors import LedgerBroken, ReservationRefused, UsageError
+from sfumato.model.arguments import checked
 from sfumato.privacy.events import USER_PERIOD, PrivacyEvent, Unit, UnitKind
 from sfumato.privacy.ledger import chain, limits, records, remembered
 from sfumato.privacy.ledger import database as tables
@@ -80,6 +81,7 @@ KEY_VARIABLE = "SFUMATO_LEDGER_KEY"
 class Ledger:
     """A ledger at a file or a PostgreSQL address. Opening it reads nothing yet."""
 
+    @checked
     def __init__(
         self,
         location: str | os.PathLike[str] | None = None,
