@@ -20,12 +20,14 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import platformdirs
 from benchmarks.counting import measure, prepare
@@ -36,6 +38,7 @@ from sfumato.lab.paris.setup import make_city
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 HOME = Path(os.environ.get("SFUMATO_BENCH_DIR") or platformdirs.user_cache_path("sfumato"))
 START = date(2007, 9, 10)
+FIRST_SECOND = 1_189_382_400  # of that day in UTC
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,27 +83,67 @@ TOY, TOWN, LARGE = City(2_000, 40, 50), City(20_000, 100, 130), City(20_000, 5_0
 BOOK = ["--dataset", "made up", "--ledger", "books/ledger.sqlite"]
 
 
-def run(folder: Path, *command: str, door: str = "sfumato") -> tuple[float, float]:
-    """CPU-seconds and GiB of a command."""
+def run(
+    folder: Path, *command: str, door: str = "sfumato", compiled: Path | None = None
+) -> tuple[float, float]:
+    """CPU-seconds and GiB of a command; `compiled` is where compiled code is kept, if elsewhere."""
     line = [sys.executable, "-m", door, *command]
     shell = ["sh", "-c", 'cd "$0" && exec "$@" > said.txt 2>&1', str(folder), *line]
     here = str(Path(__file__).resolve().parents[1])  # `benchmarks.undrawn` is no installed module
-    child = os.posix_spawn("/bin/sh", shell, {**os.environ, "PYTHONPATH": here})
+    own = {} if compiled is None else {"NUMBA_CACHE_DIR": str(compiled)}
+    child = os.posix_spawn("/bin/sh", shell, {**os.environ, "PYTHONPATH": here, **own})
     _, status, used = os.wait4(child, 0)
     if status:
         raise SystemExit(f"This failed in {folder}: {line}")
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20
 
 
-def release(city: City, scheme: str = "bayes", door: str = "sfumato") -> tuple[float, float]:
-    folder = city.made()
+def opened(folder: Path, *more: str) -> None:
+    """A new ledger, and no results of before."""
     for old in ("books", "release"):
         shutil.rmtree(folder / old, ignore_errors=True)
     (folder / "books").mkdir()
-    cap = ["ledger", "init", "--cap-epsilon", "9", "--cap-delta", "1e-5", *BOOK]
-    subprocess.run([sys.executable, "-m", "sfumato", *cap], cwd=folder, check=True)
+    cap = ["ledger", "init", "--cap-epsilon", "9", "--cap-delta", "1e-5", *BOOK, *more]
+    quiet = subprocess.DEVNULL
+    subprocess.run([sys.executable, "-m", "sfumato", *cap], cwd=folder, check=True, stdout=quiet)
+
+
+def release(
+    city: City, scheme: str = "bayes", door: str = "sfumato", compiled: Path | None = None
+) -> tuple[float, float]:
+    folder = city.made()
+    opened(folder)
     given = [*city.asked, *BOOK, "--scheme", scheme, "--anyway", "--out", "release"]
-    return run(folder, "release", "events.parquet", *given, door=door)
+    return run(folder, "release", "events.parquet", *given, door=door, compiled=compiled)
+
+
+def cold(warmed: bool) -> tuple[float, float]:
+    """The first release after an install, with or without `doctor --warm` before it."""
+    with tempfile.TemporaryDirectory() as empty:
+        if warmed:
+            run(TOY.made(), "doctor", "--warm", "--quiet", compiled=Path(empty))
+        return release(TOY, compiled=Path(empty))
+
+
+def fixes() -> tuple[float, float]:
+    """A week of 10,000 taxis with a fix every 400 seconds or so, streamed live over a grid."""
+    folder = HOME / "fixes"
+    if not (folder / "fixes.parquet").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        turn = "user_id * 0.7 + second / 20000.0"
+        home = "2.2 + (user_id % 97) / 500.0, 48.8 + (user_id % 89) / 700.0"
+        lon, lat = home.split(", ")
+        rows = f"""SELECT user_id, to_timestamp({FIRST_SECOND} + second) AS timestamp,
+            {lon} + 0.05 * sin({turn}) AS lon, {lat} + 0.03 * cos({turn}) AS lat
+            FROM (SELECT user_id, (fix * 403 + user_id * 131) % 604800 AS second
+            FROM range(10000) AS taxis(user_id), range(1500) AS fixes(fix))"""
+        duckdb.sql(f"COPY ({rows}) TO '{folder / 'fixes.parquet'}'")
+    opened(folder, "--unit", "user-day")
+    where = ["--grid", "1km", "--region", "2.15,48.77,2.45,48.96", "--tz", "UTC"]
+    when = ["--from", str(START), "--to", str(START + timedelta(7)), "--slot", "30min"]
+    budget = ["--epsilon", "1", "--expected-users", "10000", "--unit", "user-day", *BOOK]
+    given = [*where, *when, *budget, "--scheme", "comb", "--out", "release"]
+    return run(folder, "stream", "fixes.parquet", *given)
 
 
 def plan(city: City) -> tuple[float, float]:
@@ -157,6 +200,10 @@ COMMANDS: dict[str, Case] = {
         "",
         "120 s",
     ),
+    "fixes": ("`stream`, 15 million fixes, live scheme", fixes, "13 s", "16 s"),
+    "warm": ("`release`, 2,000 people, 40 zones", lambda: release(TOY), "3.7 s", ""),
+    "cold": ("the same, nothing compiled yet", lambda: cold(False), "15.3 s", ""),
+    "warmed": ("the same after `doctor --warm`", lambda: cold(True), "", ""),
 }
 WEEKS = ("undrawn", "paris-undrawn")
 PAIRED = 5
