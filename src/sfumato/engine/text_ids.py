@@ -24,8 +24,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.engine.partition import PARTITION_BITS, RUN, Arena
-from sfumato.engine.user_ids import LENGTH_BITS, word_at
-from sfumato.io.values import bytes_of, longest
+from sfumato.engine.user_ids import LENGTH_BITS
+from sfumato.io.values import bytes_of, longest, word_at
 from sfumato.model.compiled import compiled
 from sfumato.model.events import UserEncoding
 
