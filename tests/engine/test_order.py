@@ -91,6 +91,23 @@ def test_the_compiled_seeds_are_the_definition(users: list[Any], encoding: Any, 
         assert [tuple(row) for row in found.tolist()] == [seeds(key, user) for user in users[1:]]
 
 
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(
+    st.lists(st.integers(0, PRIME - 1) | st.integers(5 << 25, (5 << 25) + 3), min_size=2),
+    st.integers(1, 5_000),
+    st.integers(1, 40),
+)
+def test_the_first_turns_are_found_as_by_sorting(some: list[int], times: int, part: int) -> None:
+    """Also where many turns agree in their highest bits, or in all: then the slot decides."""
+    turns = np.resize(np.array(some, np.int64), 2 + times)
+    ranked = turns << sampling.SLOT_BITS | np.arange(turns.size)
+    limit = 1 + (turns.size - 2) * part // 40
+    wanted = np.sort(ranked)[:limit]
+    steps, close = np.empty(sampling.STEPS, np.int64), np.empty_like(ranked)
+    sampling.first_of(ranked, turns.size, limit, steps, close)
+    assert np.array_equal(np.sort(ranked[:limit]), wanted)
+
+
 def test_canonical_texts() -> None:
     assert canonical_text(-12) == "-12"
     assert canonical_text("Ab ") == "Ab "

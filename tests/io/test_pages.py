@@ -133,13 +133,53 @@ def test_what_snappy_packs_is_unpacked(text: bytes | str) -> None:
     assert unpacked(packed.removeprefix(length_of(len(raw))), len(raw)) == raw
 
 
-@settings(STEADY, max_examples=200)
-@given(st.binary(max_size=60), st.integers(1, 300))
-def test_what_snappy_did_not_pack_stays_within_bounds(packed: bytes, size: int) -> None:
-    found = unpacked(packed, size)
+def spelled(text: bytes) -> tuple[bytes, int]:
+    size = len(text) - 1
+    return (bytes([size << 2]) if size < 60 else bytes([60 << 2, size])) + text, len(text)
+
+
+def copied(length: int, back: int, kind: int) -> tuple[bytes, int]:
+    if kind == 1:
+        length = 4 + length % 8
+        return bytes([length - 4 << 2 | 1, back]), length
+    return bytes([length - 1 << 2 | kind]) + back.to_bytes(2 * kind - 2, "little"), length
+
+
+pieces = st.lists(
+    st.builds(spelled, st.binary(min_size=1, max_size=70))
+    | st.builds(copied, st.integers(1, 64), st.integers(0, 99), st.integers(1, 3)),
+    max_size=60,
+)
+
+
+@settings(STEADY, max_examples=300)
+@given(
+    st.binary(max_size=60)
+    | pieces.map(lambda found: b"".join(piece for piece, _ in found))
+    | st.binary(min_size=60, max_size=600),
+    st.integers(1, 300) | st.integers(300, 4_000),
+    st.binary(max_size=4),
+)
+def test_what_snappy_did_not_pack_stays_within_bounds(
+    packed: bytes, size: int, rest: bytes
+) -> None:
+    found = unpacked(packed + rest, size)
     if found is not None:
-        whole = length_of(size) + packed
+        whole = length_of(size) + packed + rest
         assert SNAPPY.decompress(whole, size, asbytes=True) == found
+
+
+@settings(STEADY, max_examples=300)
+@given(pieces)
+def test_pieces_that_snappy_itself_would_not_choose(found: list[tuple[bytes, int]]) -> None:
+    """Every kind and length, in any order: unpacked, or refused, as Snappy's own library does."""
+    found = [spelled(bytes(range(99))), *found]
+    packed, size = b"".join(piece for piece, _ in found), sum(length for _, length in found)
+    try:
+        whole = SNAPPY.decompress(length_of(size) + packed, size, asbytes=True)
+    except OSError:
+        whole = None
+    assert unpacked(packed, size) == whole
 
 
 def test_texts_stay_within_the_room_that_the_file_stated() -> None:

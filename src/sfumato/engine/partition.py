@@ -30,8 +30,9 @@ Int = Any
 
 PARTITION_BITS = 9
 """With 512, a partition of ten million users has 20,000: their table is half a megabyte."""
-RUN = 128
-"""Rows of a partition that stand together: a kilobyte of keys, so that little stays unused."""
+RUN = 512
+"""Rows of a partition that stand together: four kilobytes of keys, so that reading them goes on for
+a while. (128 took a third longer to number users; what stays unused is 2 MB in all.)"""
 FEW = 1 << 16
 """Up to so many rows are one partition."""
 _LOAD_TENTHS = 4
@@ -236,13 +237,13 @@ def arrange(
 @compiled
 def collect(begins: Array, stops: Array, size: Int, cells: Array, out: Array, at: Int) -> None:
     """The first `size` rows of some runs, together."""
-    row = 0
+    at, end = np.uintp(at), np.uintp(at + size)
     for run in range(begins.size):
-        for i in range(begins[run], stops[run]):
-            if row == size:
-                return
-            out[at + row] = cells[i]
-            row += 1
+        begin = np.uintp(begins[run])
+        rows = min(np.uintp(stops[run]) - begin, end - at)
+        for k in range(rows):
+            out[at + k] = cells[begin + k]
+        at += rows
 
 
 def split(users: int, threads: int) -> list[tuple[int, int]]:

@@ -51,15 +51,49 @@ def _plus_square(total: Int, mass: Int) -> Int:
 def _slot_mass(
     cells: Array, i: Int, j: Int, bits: Int, norms: Array, with_norms: bool, people: bool
 ) -> Int:
-    """Mass of the run i..j of one slot in the user's norm."""
+    """Mass of the run i..j of one slot in the user's norm; without norms, of a person."""
     if not with_norms:
-        return np.int64(1) if people else np.int64(j - i)
+        return np.int64(1)
     mask = (np.int64(1) << bits) - 1
     slot = np.int64(cells[i]) >> bits
     total = np.int64(0)
     for n in range(i, j):
         total += norms[np.int64(cells[n]) & mask, slot]
     return (total + (j - i) - 1) // (j - i) if people else total
+
+
+@compiled
+def _weighted_visits(rows: Rows, low: Int, high: Int, rule: Rule, out: Array) -> Int:
+    """`weighted` where each visit is one, in its slot and in the norm: a quarter of the time.
+
+    A slot's square grows by 2n - 1 with its n-th visit, so no loop over slots is needed, whose
+    lengths nothing could foresee. No sum of squares reaches 2^63: a user has less than 2^31 cells.
+    """
+    cells, offsets, bits = rows
+    whole_up_to, whole, scale, ceiling = rule
+    mask = (np.int64(1) << bits) - 1
+    above = 0
+    for user in range(low, high):
+        begin, end = np.uintp(offsets[user]), np.uintp(offsets[user + 1])
+        norm, previous, nth = np.int64(0), np.int64(-1), np.int64(0)
+        for i in range(begin, end):
+            slot = np.int64(cells[i]) >> bits
+            above += slot < previous  # a slot met twice would be missing from the norm
+            nth = nth * np.int64(slot == previous) + 1
+            norm += 2 * nth - 1
+            previous = slot
+        weight = weight_of(min(norm, np.int64(NORM_CEILING)), whole_up_to, whole, scale)
+        if weight == 0:
+            continue
+        counted, previous = np.int64(0), np.int64(-1)
+        for i in range(begin, end):
+            slot = np.int64(cells[i]) >> bits
+            out[np.uintp(np.int64(cells[i]) & mask), np.uintp(slot)] += weight
+            nth = nth * np.int64(slot == previous) + 1
+            counted += 2 * nth - 1
+            previous = slot
+        above += np.float64(weight) * np.sqrt(np.float64(counted)) > ceiling * SLACK
+    return above
 
 
 @compiled
@@ -74,6 +108,8 @@ def weighted(
     out: Array,
 ) -> Int:
     """Every visit counts its user's weight."""
+    if not (with_norms or people):
+        return _weighted_visits(rows, low, high, rule, out)
     cells, offsets, bits = rows
     whole_up_to, whole, scale, ceiling = rule
     mask = (np.int64(1) << bits) - 1

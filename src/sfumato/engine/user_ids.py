@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.io.values import bytes_of, numbers
-from sfumato.model.compiled import compiled, inlined
+from sfumato.io.values import bytes_of, numbers, word_at
+from sfumato.model.compiled import compiled
 from sfumato.model.events import UserEncoding
 
 Array = NDArray[Any]
@@ -84,21 +84,6 @@ def find_integers(keys: Array, valid: Array, table: Array, seed: Int, out: Array
             continue
         found = find_integer(table, keys[i], seed)
         out[i] = found if found >= 0 else -1
-
-
-@inlined
-def word_at(data: Array, at: Int) -> Int:
-    """Eight bytes as one number. An unsigned index keeps this a single load."""
-    at = np.uintp(at)
-    word = np.uint64(data[at])
-    word |= np.uint64(data[at + np.uintp(1)]) << np.uint64(8)
-    word |= np.uint64(data[at + np.uintp(2)]) << np.uint64(16)
-    word |= np.uint64(data[at + np.uintp(3)]) << np.uint64(24)
-    word |= np.uint64(data[at + np.uintp(4)]) << np.uint64(32)
-    word |= np.uint64(data[at + np.uintp(5)]) << np.uint64(40)
-    word |= np.uint64(data[at + np.uintp(6)]) << np.uint64(48)
-    word |= np.uint64(data[at + np.uintp(7)]) << np.uint64(56)
-    return word
 
 
 @compiled

@@ -22,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.model.compiled import compiled, inlined
+from sfumato.io.values import put_word, word_at
+from sfumato.model.compiled import compiled
 
 Array = NDArray[Any]
 Int = Any
@@ -31,88 +32,77 @@ Int = Any
 MOST = 1 << 26
 """Bytes of a row group's texts: more at once would take more memory than they save time."""
 _SLACK = 32
+_FAR = 80
+"""More than the longest two pieces take that are moved without looking at the ends: 1 + 64 packed
+bytes and 3, or 32 bytes and 16."""
 _DATA_PAGE, _PLAIN, _RUNS = 0, 0, 3
 _STRUCT = 12
-
-
-@inlined
-def _move(data: Array, at: Int, out: Array, to: Int) -> None:
-    """Eight bytes. Unsigned indices make this one load and one store."""
-    word = np.uint64(data[at])
-    word |= np.uint64(data[at + np.uintp(1)]) << np.uint64(8)
-    word |= np.uint64(data[at + np.uintp(2)]) << np.uint64(16)
-    word |= np.uint64(data[at + np.uintp(3)]) << np.uint64(24)
-    word |= np.uint64(data[at + np.uintp(4)]) << np.uint64(32)
-    word |= np.uint64(data[at + np.uintp(5)]) << np.uint64(40)
-    word |= np.uint64(data[at + np.uintp(6)]) << np.uint64(48)
-    word |= np.uint64(data[at + np.uintp(7)]) << np.uint64(56)
-    out[to] = np.uint8(word)
-    out[to + np.uintp(1)] = np.uint8(word >> np.uint64(8))
-    out[to + np.uintp(2)] = np.uint8(word >> np.uint64(16))
-    out[to + np.uintp(3)] = np.uint8(word >> np.uint64(24))
-    out[to + np.uintp(4)] = np.uint8(word >> np.uint64(32))
-    out[to + np.uintp(5)] = np.uint8(word >> np.uint64(40))
-    out[to + np.uintp(6)] = np.uint8(word >> np.uint64(48))
-    out[to + np.uintp(7)] = np.uint8(word >> np.uint64(56))
 
 
 @compiled
 def unpack(data: Array, begin: Int, end: Int, out: Array, size: Int) -> bool:
     """Snappy's pieces in data[begin:end], which must make exactly `size` bytes.
 
-    `out` and `data` have room for 32 bytes more: short pieces are moved 8 or 16 bytes at a time.
+    `out` and `data` have room for 32 bytes more: short pieces are moved 8 bytes at a time.
     """
-    zero, one, two, eight = np.uintp(0), np.uintp(1), np.uintp(2), np.uintp(8)
-    at, stop, to, last = np.uintp(begin), np.uintp(end), zero, np.uintp(size)
+    at, stop, to, last = np.int64(begin), np.int64(end), np.int64(0), np.int64(size)
     while at < stop:
-        tag = np.uintp(data[at])
-        kind = tag & np.uintp(3)
-        at += one
+        # Far from both ends: bytes that are spelled out, perhaps none, and a copy, by arithmetic.
+        # Nothing could foresee which kind comes next, and a branch taken wrongly costs more.
+        while at < stop - _FAR and to < last - _FAR:
+            tag = np.int64(data[np.uintp(at)])
+            spelled = ((tag & 3) - 1) >> 63  # all ones for bytes that are spelled out
+            length = ((tag >> 2) + 1) & spelled
+            source, target = np.uintp(at - spelled), np.uintp(to)
+            put_word(out, target, word_at(data, source))
+            put_word(out, target + np.uintp(8), word_at(data, source + np.uintp(8)))
+            put_word(out, target + np.uintp(16), word_at(data, source + np.uintp(16)))
+            put_word(out, target + np.uintp(24), word_at(data, source + np.uintp(24)))
+            after, target = source + np.uintp(length), target + np.uintp(length)
+            tag = np.int64(data[after])
+            kind, more = tag & 3, tag >> 2
+            far = (1 - kind) >> 63  # all ones where two bytes say how far back
+            back = np.int64(data[after + np.uintp(1)])
+            back |= (np.int64(data[after + np.uintp(2)]) << 8) & far
+            back |= ((tag >> 5) << 8) & ~far
+            count = (((more & 7) + 4) & ~far) | ((more + 1) & far)
+            if length > 32 or count > 16 or kind == 0 or kind == 3:
+                break
+            if back < 8 or back > np.int64(target):
+                break
+            source = target - np.uintp(back)
+            put_word(out, target, word_at(out, source))
+            put_word(out, target + np.uintp(8), word_at(out, source + np.uintp(8)))
+            at = np.int64(after) + 1 + kind
+            to = np.int64(target) + count
+        # Any piece, byte by byte.
+        tag = np.int64(data[np.uintp(at)])
+        at += 1
+        kind, length = tag & 3, (tag >> 2) + 1
+        said = np.int64(4) if kind == 3 else kind  # bytes behind the tag
         if kind == 0:
-            length = (tag >> two) + one
-            if length > np.uintp(60):
-                more = length - np.uintp(60)
-                if more > stop - at:
-                    return False
-                length = zero
-                for k in range(more):
-                    length |= np.uintp(data[at + k]) << (eight * k)
-                length += one
-                at += more
+            said = max(length - 60, np.int64(0))
+        if said > stop - at:
+            return False
+        number = np.int64(0)
+        for k in range(said):
+            number |= np.int64(data[np.uintp(at + k)]) << (8 * k)
+        at += said
+        if kind == 0:
+            length = number + 1 if said else length
             if length > stop - at or length > last - to:
                 return False
-            if length <= np.uintp(16):
-                _move(data, at, out, to)
-                _move(data, at + eight, out, to + eight)
-            else:
-                for k in range(length):
-                    out[to + k] = data[at + k]
+            for k in range(length):
+                out[np.uintp(to + k)] = data[np.uintp(at + k)]
             at += length
         else:
-            if kind == np.uintp(3):
-                if stop - at < np.uintp(4):
-                    return False
-                back = np.uintp(data[at]) | (np.uintp(data[at + one]) << eight)
-                back |= np.uintp(data[at + two]) << np.uintp(16)
-                back |= np.uintp(data[at + np.uintp(3)]) << np.uintp(24)
-                length = (tag >> two) + one
-                at += np.uintp(4)
-            else:
-                if stop - at < kind:
-                    return False
-                # Both kinds without a branch, which nothing could foresee.
-                near = kind == one
-                back = np.uintp(data[at]) | (np.uintp(data[at + one]) << eight)
-                back = ((tag >> np.uintp(5)) << eight) | (back & np.uintp(255)) if near else back
-                length = ((tag >> two) & np.uintp(7)) + np.uintp(4) if near else (tag >> two) + one
-                at += kind
-            if back == 0 or back > to or length > last - to:
+            if kind == 1:
+                number |= (tag >> 5) << 8
+                length = ((tag >> 2) & 7) + 4
+            if number == 0 or number > to or length > last - to:
                 return False
-            if length <= eight and back >= eight:
-                _move(out, to - back, out, to)
-            else:
-                for k in range(length):
-                    out[to + k] = out[to + k - back]
+            for k in range(length):
+                out[np.uintp(to + k)] = out[np.uintp(to + k - number)]
         to += length
     return bool(to == last)
 
@@ -137,7 +127,7 @@ def texts(page: Array, begin: Int, end: Int, count: Int, ends: Array, row: Int, 
             return False
         done = np.uintp(0)
         while done < length:
-            _move(page, at + done, out, to + done)
+            put_word(out, to + done, word_at(page, at + done))
             done += eight
         at += length
         to += length

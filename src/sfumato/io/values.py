@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.model.compiled import compiled
+from sfumato.model.compiled import compiled, inlined
 
 Array = NDArray[Any]
 Int = Any
@@ -60,6 +60,35 @@ def bytes_of(column: Any) -> tuple[NDArray[Any], NDArray[np.uint8]]:
     if data is None or data.size == 0:
         return window, np.empty(0, np.uint8)
     return window, np.frombuffer(data, dtype=np.uint8)
+
+
+@inlined
+def word_at(data: Array, at: Int) -> Int:
+    """Eight bytes as one number. An unsigned index keeps this a single load."""
+    at = np.uintp(at)
+    word = np.uint64(data[at])
+    word |= np.uint64(data[at + np.uintp(1)]) << np.uint64(8)
+    word |= np.uint64(data[at + np.uintp(2)]) << np.uint64(16)
+    word |= np.uint64(data[at + np.uintp(3)]) << np.uint64(24)
+    word |= np.uint64(data[at + np.uintp(4)]) << np.uint64(32)
+    word |= np.uint64(data[at + np.uintp(5)]) << np.uint64(40)
+    word |= np.uint64(data[at + np.uintp(6)]) << np.uint64(48)
+    word |= np.uint64(data[at + np.uintp(7)]) << np.uint64(56)
+    return word
+
+
+@inlined
+def put_word(out: Array, at: Int, word: Int) -> None:
+    """The same back: a single store."""
+    at = np.uintp(at)
+    out[at] = np.uint8(word)
+    out[at + np.uintp(1)] = np.uint8(word >> np.uint64(8))
+    out[at + np.uintp(2)] = np.uint8(word >> np.uint64(16))
+    out[at + np.uintp(3)] = np.uint8(word >> np.uint64(24))
+    out[at + np.uintp(4)] = np.uint8(word >> np.uint64(32))
+    out[at + np.uintp(5)] = np.uint8(word >> np.uint64(40))
+    out[at + np.uintp(6)] = np.uint8(word >> np.uint64(48))
+    out[at + np.uintp(7)] = np.uint8(word >> np.uint64(56))
 
 
 @compiled
