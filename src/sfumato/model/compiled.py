@@ -29,7 +29,7 @@ import numpy as np
 import platformdirs
 from numba import config, njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
-from numba.core.runtime import rtsys
+from numba.core.runtime.nrt import rtsys
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
