@@ -84,8 +84,10 @@ def run(folder: Path, *command: str, door: str = "sfumato") -> tuple[float, floa
     """CPU-seconds and GiB of a command."""
     line = [sys.executable, "-m", door, *command]
     shell = ["sh", "-c", 'cd "$0" && exec "$@" > said.txt 2>&1', str(folder), *line]
-    here = str(Path(__file__).resolve().parents[1])  # `benchmarks.undrawn` is no installed module
-    child = os.posix_spawn("/bin/sh", shell, {**os.environ, "PYTHONPATH": here})
+    here = Path(__file__).resolve().parents[1]  # `benchmarks.undrawn` is no installed module
+    given = {**os.environ, "PYTHONPATH": f"{here / 'src'}:{here}"}
+    given.pop("PYTHONDONTWRITEBYTECODE", None)  # installers compile: nobody's command does it anew
+    child = os.posix_spawn("/bin/sh", shell, given)
     _, status, used = os.wait4(child, 0)
     if status:
         raise SystemExit(f"This failed in {folder}: {line}")
