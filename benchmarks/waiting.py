@@ -89,9 +89,12 @@ def run(
     """CPU-seconds and GiB of a command; `compiled` is where compiled code is kept, if elsewhere."""
     line = [sys.executable, "-m", door, *command]
     shell = ["sh", "-c", 'cd "$0" && exec "$@" > said.txt 2>&1', str(folder), *line]
-    here = str(Path(__file__).resolve().parents[1])  # `benchmarks.undrawn` is no installed module
-    own = {} if compiled is None else {"NUMBA_CACHE_DIR": str(compiled)}
-    child = os.posix_spawn("/bin/sh", shell, {**os.environ, "PYTHONPATH": here, **own})
+    here = Path(__file__).resolve().parents[1]  # `benchmarks.undrawn` is no installed module
+    given = {**os.environ, "PYTHONPATH": f"{here / 'src'}:{here}"}
+    given.pop("PYTHONDONTWRITEBYTECODE", None)  # installers compile: nobody's command does it anew
+    if compiled is not None:
+        given["NUMBA_CACHE_DIR"] = str(compiled)
+    child = os.posix_spawn("/bin/sh", shell, given)
     _, status, used = os.wait4(child, 0)
     if status:
         raise SystemExit(f"This failed in {folder}: {line}")

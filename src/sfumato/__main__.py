@@ -1,6 +1,6 @@
 """`python -m sfumato` is the command `sfumato`."""
 
-from sfumato.cli.main import run
+from sfumato.cli.main import program
 
 if __name__ == "__main__":
-    run()
+    program()

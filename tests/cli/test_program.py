@@ -52,6 +52,42 @@ def test_help_and_version_load_no_engine(arguments: list[str]) -> None:
     assert not heavy
 
 
+def ended(before: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command as a process of its own, after some lines of Python."""
+    program = (
+        f"{before}\n"
+        "import sys\n"
+        "from sfumato.cli.main import program\n"
+        f"sys.argv = ['sfumato', *{list(arguments)!r}]\n"
+        "program()\n"
+    )
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+
+UNDONE = "class Undone:\n    def __del__(self): print('taken apart')\nundone = Undone()\n"
+
+
+def test_a_process_ends_without_taking_modules_apart() -> None:
+    """But with its exit code, all that it printed, and everybody called who asked for it."""
+    done = ended(UNDONE, "--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("sfumato ")
+    assert "taken apart" not in done.stdout
+    assert ended(UNDONE, "no-such-command").returncode == 2
+    earlier = ended(f"{UNDONE}import atexit; atexit.register(print, 'called')", "--version")
+    assert earlier.stdout.splitlines()[1:] == ["called", "taken apart"]
+    later = (
+        f"{UNDONE}import atexit, threading, time, sfumato.cli.main as main\n"
+        "def run(of=main.run):\n"
+        "    atexit.register(print, 'called')\n"
+        "    wait = lambda: (time.sleep(0.2), print('waited for'))\n"
+        "    threading.Thread(target=wait).start()\n"
+        "    of()\n"
+        "main.run = run"
+    )
+    assert ended(later, "--version").stdout.splitlines()[1:] == ["waited for", "called"]
+
+
 def test_no_command_loads_an_engine_before_it_runs() -> None:
     """So that a file of settings, which is checked against all commands, is read at once."""
     program = (

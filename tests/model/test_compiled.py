@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib import util
@@ -78,6 +79,43 @@ def test_code_is_kept_with_the_package_and_read_again(
     again = load()
     assert again.work(3) == 6
     assert sum(again.work.stats.cache_hits.values()) == 1
+
+
+def test_kept_code_runs_without_what_compiling_takes(
+    load: Callable[..., ModuleType], tmp_path: Path
+) -> None:
+    load().work(3)
+    program = (
+        "import sys\n"
+        "from caller import work\n"
+        "print(work(3), sum(work.stats.cache_hits.values()))\n"
+        "print('numba.cpython.unicode' in sys.modules)\n"
+        "print(work(0.5), 'numba.cpython.unicode' in sys.modules)\n"
+    )
+    paths = os.pathsep.join((str(tmp_path / "package"), *sys.path))
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["6 1", "False", "1.0 True"]
+
+
+def test_code_that_hashes_texts_is_not_kept(tmp_path: Path) -> None:
+    """Its secrets would be missing where it is read again, and the process would be aborted."""
+    (tmp_path / "hashing.py").write_text(
+        "from sfumato.model.compiled import compiled\n\n"
+        "@compiled\ndef hashed(text):\n    return hash(text)\n"
+    )
+    spec = util.spec_from_file_location("hashing", tmp_path / "hashing.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.hashed("tower") == hash("tower")
+    assert not any("hashed" in name for name in files(tmp_path))
 
 
 def test_what_another_file_gives_is_noticed(load: Callable[..., ModuleType]) -> None:

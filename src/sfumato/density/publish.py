@@ -39,7 +39,6 @@ from sfumato.privacy.ledger.limits import check
 from sfumato.privacy.ledger.totals import Spend, compose
 from sfumato.privacy.transaction import names_of_input, publish
 from sfumato.privacy.wall import Wall
-from sfumato.published.export import open_pipeline
 from sfumato.published.manifest import MANIFEST_NAME, read_manifest
 from sfumato.published.release import Release
 
@@ -374,6 +373,8 @@ def opened_inputs(
         return
     if places.given or places.column or format or time_unit:
         raise UsageError("A pipeline has places and columns of its own.", remedy="Give none.")
+    from sfumato.published.export import open_pipeline  # brings what few releases need
+
     held = open_pipeline(pipeline, str(events), grid, zoning, events_tz)
     opened: list[Any] = []
 

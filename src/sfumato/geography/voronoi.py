@@ -26,6 +26,7 @@ Rules, all of them about public geometry:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import shapely
@@ -143,8 +144,9 @@ def voronoi_cells(
     return Cells(towers, plane, clip, tuple(epochs))
 
 
+@lru_cache(maxsize=1)
 def outline(region: Places | shapely.Geometry, plane: Projection) -> shapely.Geometry:
-    """The region on the plane, in one piece."""
+    """The region on the plane, in one piece. The last is kept: cells and border ask in turn."""
     shapes = plane.shapes(region.geometry if isinstance(region, Places) else [region])
     return shapely.union_all(shapely.make_valid(shapes))
 

@@ -32,27 +32,27 @@ FADE = 0.72
 """How far the colour of an uncertain count is mixed with the ground, here and on the page."""
 
 
-def measured(release: Release) -> dict[str, Table]:
+def measured(release: Release, areas: Sequence[float] | None = None) -> dict[str, Table]:
     """What a map can show: `count`, and `density` (per km²) where places have areas.
 
-    Counts are rounded as the page rounds them and areas as it holds them, so that a count that
-    lies on a bound falls into the same class in a figure.
+    Counts are rounded as the page rounds them and areas as it holds them (`areas`, where the page
+    is made already), so that a count that lies on a bound falls into the same class in a figure.
     """
     per = round(1 / step_for(release.values, release.lower, release.upper))
     counts = release.values * per
     np.rint(counts, out=counts)
     counts /= per
-    return per_area(counts, release.geometry)
+    if areas is None and release.geometry is not None:
+        areas = areas_km2(release.geometry)
+    return per_area(counts, areas)
 
 
-def per_area(counts: Table, geometry: NDArray[np.object_] | None) -> dict[str, Table]:
-    """The measures of such counts."""
-    if geometry is None:
+def per_area(counts: Table, areas: Sequence[float] | None) -> dict[str, Table]:
+    """The measures of such counts in places of such areas."""
+    if areas is None or not any(area > 0 for area in areas):
         return {"count": counts}
-    areas = np.array([float(f"{area:.6g}") for area in areas_km2(geometry)])
-    if not (areas > 0).any():
-        return {"count": counts}
-    return {"density": counts / np.where(areas > 0, areas, np.nan)[:, None], "count": counts}
+    known = np.array([area if area > 0 else np.nan for area in areas])
+    return {"density": counts / known[:, None], "count": counts}
 
 
 def class_bounds(tables: Iterable[Table]) -> list[float]:

@@ -321,19 +321,19 @@ def encode_outlines(geometry: NDArray[np.object_]) -> dict[str, Any] | None:
         "top": plane.top,
         "size": [plane.width, plane.height],
         "data": deflated(_varints(_stream(topology, anchors))),
-        "km2": [_significant(area) for area in areas_km2(geometry)],
+        "km2": areas_km2(geometry),
         "tolerance_m": round(tolerance * plane.metres + plane.metres / 2, 2),
     }
 
 
 def areas_km2(geometry: NDArray[np.object_]) -> list[float]:
-    """Area of each zone on the ellipsoid; 0 for points and for zones without a shape."""
+    """Area of each zone on the ellipsoid, to six digits; 0 for points and zones without a shape."""
     globe = pyproj.Geod(ellps="WGS84")
     return [
-        0.0
-        if shape is None or shapely.get_dimensions(shape) < 2
-        else abs(globe.geometry_area_perimeter(shapely.orient_polygons(shape))[0]) / 1e6
-        for shape in geometry
+        _significant(abs(globe.geometry_area_perimeter(shape)[0]) / 1e6) if flat else 0.0
+        for shape, flat in zip(
+            shapely.orient_polygons(geometry), shapely.get_dimensions(geometry) == 2, strict=True
+        )
     ]
 
 

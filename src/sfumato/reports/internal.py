@@ -192,6 +192,7 @@ _SIZES = 10
 def build_internal_page(evaluation: InternalEvaluation, language: str = "en") -> str:
     """The page of an evaluation. The same evaluation gives the same bytes."""
     shapes = evaluation.geometry
+    outlines = None if shapes is None else encode_outlines(shapes)
     towers = shapes is not None and bool((shapely.get_dimensions(shapes) <= 0).all())
     words = load_words(language, ["towers" if towers else "zones"])
     truth = evaluation.truth
@@ -202,16 +203,14 @@ def build_internal_page(evaluation: InternalEvaluation, language: str = "en") ->
             "ids": list(evaluation.zone_ids),
             "names": list(evaluation.zone_names),
             "districts": list(evaluation.districts or [""] * len(evaluation.zone_ids)),
-            "outlines": None
-            if evaluation.geometry is None
-            else encode_outlines(evaluation.geometry),
+            "outlines": outlines,
         },
         "clock": encode_clock(evaluation.edges, evaluation.edges[1:], evaluation.tz),
         "counting": evaluation.counting,
         "truth": encode_numbers(truth, truth, truth),
         "sizes": [_short(size) for size in edges],
         "bar": evaluation.quality_bar,
-        "bounds": shown_bounds([per_area(truth, evaluation.geometry)]),
+        "bounds": shown_bounds([per_area(truth, (outlines or {}).get("km2"))]),
         "contenders": [_contender(one, evaluation, sizes) for one in evaluation.contenders],
         "attacks": [
             {

@@ -96,10 +96,8 @@ def _closure(name: str, text: str) -> str:
     return f"const module_{name} = (() => {{\n{body}return {{ {', '.join(names)} }};\n}})();"
 
 
-_INERT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}) | {
-    0x2028: "\\u2028",
-    0x2029: "\\u2029",
-}
+_UNSAFE = "<>&\u2028\u2029"
+"""What ends a script element or a line of it."""
 
 
 class _ByKey(jinja2.Environment):
@@ -152,7 +150,9 @@ def inert_json(data: object) -> str:
     text = json.dumps(
         data, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
     )
-    return text.translate(_INERT)
+    for sign in _UNSAFE:
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
 
 
 def _hash(text: str) -> str:
@@ -253,7 +253,9 @@ def encode_releases(releases: Sequence[Release], words: Words) -> dict[str, Any]
                 [round(float(end), 2) if np.isfinite(end) else None for end in ends]
                 for ends in release.total_interval.T
             ]
-    bounds = shown_bounds([measured(r) for r in releases])
+    held = (maps[entry["map"]]["outlines"] or {} for entry in entries)
+    tables = [measured(r, map.get("km2")) for r, map in zip(releases, held, strict=True)]
+    bounds = shown_bounds(tables)
     return {"maps": maps, "releases": entries, "bounds": bounds}
 
 
