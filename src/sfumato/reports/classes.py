@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.published.release import Release
-from sfumato.reports.encode import areas_km2, deflated, step_for
+from sfumato.reports.encode import areas_km2, deflated
+from sfumato.reports.steps import step_for
 
 Table = NDArray[np.float64]
 
@@ -38,21 +39,37 @@ def measured(release: Release) -> dict[str, Table]:
     Counts are rounded as the page rounds them and areas as it holds them, so that a count that
     lies on a bound falls into the same class in a figure.
     """
+    return per_area(_rounded(release, release.values), release.geometry)
+
+
+def sampled(release: Release) -> dict[str, Table]:
+    """The cells of `measured` that bounds are read from: the same bounds, and no tables."""
+    values = release.values
+    cells = np.arange(0, values.size, max(1, values.size // _SAMPLE))
+    places = cells // max(values.shape[1], 1)
+    return per_area(_rounded(release, values.ravel()[cells]), release.geometry, places)
+
+
+def _rounded(release: Release, values: Table) -> Table:
     per = round(1 / step_for(release.values, release.lower, release.upper))
-    counts = release.values * per
+    counts = values * per
     np.rint(counts, out=counts)
     counts /= per
-    return per_area(counts, release.geometry)
+    return counts
 
 
-def per_area(counts: Table, geometry: NDArray[np.object_] | None) -> dict[str, Table]:
-    """The measures of such counts."""
+def per_area(
+    counts: Table, geometry: NDArray[np.object_] | None, places: NDArray[np.int64] | None = None
+) -> dict[str, Table]:
+    """The measures of such counts: of all places, or each of the place that is given."""
     if geometry is None:
         return {"count": counts}
     areas = np.array([float(f"{area:.6g}") for area in areas_km2(geometry)])
     if not (areas > 0).any():
         return {"count": counts}
-    return {"density": counts / np.where(areas > 0, areas, np.nan)[:, None], "count": counts}
+    known = np.where(areas > 0, areas, np.nan)
+    each = known[:, None] if places is None else known[places]
+    return {"density": counts / each, "count": counts}
 
 
 def class_bounds(tables: Iterable[Table]) -> list[float]:
