@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import InputError
-from sfumato.reports.encode import decode_numbers, encode_numbers, step_for
+from sfumato.reports.encode import decode_numbers, encode_numbers
+from sfumato.reports.steps import step_for
 
 
 def same(decoded: np.ndarray, table: np.ndarray, step: float) -> None:

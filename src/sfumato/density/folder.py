@@ -42,7 +42,7 @@ from sfumato.io.write import (
 )
 from sfumato.model.counts import Counting, SampleBound
 from sfumato.model.places import Places
-from sfumato.model.tiles import tiles
+from sfumato.model.tiles import give_back, tiles
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.accounting import guarantee
 from sfumato.privacy.events import event_to_json
@@ -89,7 +89,7 @@ def _measured(claim: Claim, plan: Plan, density: Density) -> list[Measured]:
             Measured(
                 label=label,
                 event=event_to_json(event),
-                cells=cells[label] if table is None else int(table.values.size),
+                cells=cells[label],
                 units_per_count=1 if table is None else table.units_per_count,
                 variance=None if table is None else table.variance,
                 sd=None if table is None else table.sd,
@@ -275,7 +275,9 @@ def write_release(
     fitness: Fitness | None = None,
 ) -> None:
     """All files of a release."""
+    give_back(density.values.shape)
     extra = write_tables(folder, density, facts.grid, finish)
+    give_back(density.values.shape)
     counts, posterior, coverage = (
         written_counts(density, finish),
         density.posterior,
@@ -287,7 +289,9 @@ def write_release(
     ).model_copy(update={"about": finish.about})
     del density  # tables that are written; what follows needs room, and reads what it needs
     write_posterior(folder, counts, posterior, coverage)
+    shape = counts.shape
     del counts, posterior
+    give_back(shape)
     write_places(folder / f"{released.kind}.geojson", released, extra=extra)
     write_places_parquet(folder / f"{released.kind}.parquet", released, extra=extra)
     if kept is not None:

@@ -21,8 +21,17 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse import csr_array
 
-from sfumato.density.draws import Draws, each, mean_of, room_for, sums_of, variance_of
-from sfumato.model.tiles import tiles
+from sfumato.density.draws import (
+    Draws,
+    each,
+    mean_in,
+    mean_of,
+    room_for,
+    sums_of,
+    variance_in,
+    variance_of,
+)
+from sfumato.model.tiles import beside, is_large, tiles
 from sfumato.published.estimate import Estimate, count_quantiles, smooth_quantile
 from sfumato.published.posterior import MOST_FIELDS, packed
 
@@ -55,6 +64,8 @@ _ROUNDS = 12
 _DENSE, _PASSES = 1_000, 4
 """Slots above which only the strongest axes are looked for, and passes over the draws for that. The
 eigenbasis of a year's 8,760 hours took 78 of 208 CPU-seconds and 2.4 GiB."""
+_FEW_PASSES = 2
+"""Of large tables."""
 _ENOUGH = 0.995
 """Share of the draws' power beyond which no further field is kept."""
 
@@ -122,7 +133,7 @@ class Posterior:
     """Draws x places x slots of expectations, and the variance of chance for each cell."""
 
     draws: Draws
-    chance: Table
+    chance: NDArray[np.floating[Any]]
     piece: Vector
     """Size in which the counts of a place come: 1 for whole visits, less for shares."""
     sharing: csr_array | None = None
@@ -147,29 +158,26 @@ class Posterior:
     @property
     def sd(self) -> Table:
         """Standard deviation of a count's error."""
-        return self._sd(self.mean)
-
-    def _sd(self, mean: Table) -> Table:
-        found = variance_of(self.draws, mean)
+        found = variance_of(self.draws, self.mean)
         found += self.chance
         return np.sqrt(found, out=found)
 
     def quantiles(self, *levels: float) -> tuple[Table, ...]:
         """Of every cell, one table for each level."""
-        return self._quantiles(self.mean, levels)
+        return self.with_quantiles(*levels)[1:]
 
     def with_quantiles(self, *levels: float) -> tuple[Table, ...]:
-        """The mean, and the quantiles, in one go over the draws less."""
-        mean = self.mean
-        return mean, *self._quantiles(mean, levels)
-
-    def _quantiles(self, mean: Table, levels: tuple[float, ...]) -> tuple[Table, ...]:
-        sd = self._sd(mean)
-        piece = np.broadcast_to(self.piece[:, None], mean.shape)
-        found = tuple(np.empty(mean.shape) for _ in levels)
-        for rows in tiles(mean.shape):
-            some = count_quantiles(mean[rows], np.square(sd[rows]), piece[rows], levels)
-            for table, part in zip(found, some, strict=True):
+        """The mean, and the quantiles."""
+        shape = self.chance.shape
+        piece = np.broadcast_to(self.piece[:, None], shape)
+        found = tuple(np.empty(shape) for _ in (0.0, *levels))
+        for rows in tiles(shape):
+            mean = mean_in(self.draws, rows)
+            sd = variance_in(self.draws, rows, mean)
+            sd += self.chance[rows]
+            np.sqrt(sd, out=sd)
+            some = count_quantiles(mean, np.square(sd), piece[rows], levels)
+            for table, part in zip(found, (mean, *some), strict=True):
                 table[rows] = part
         return found
 
@@ -182,7 +190,7 @@ class Posterior:
         """A sum of cells, each with a weight (all, with weight one, unless told)."""
         if cells is None:
             sums = self._sums
-            chance = float(self.chance.sum())
+            chance = float(self.chance.sum(dtype=np.float64))
         else:
             sums = np.array([float(one.ravel() @ cells.ravel()) for one in each(self.draws)])
             chance = float((np.square(cells) * self.chance).sum())
@@ -205,12 +213,11 @@ class Posterior:
         pairs = self.draws.shape[0] // 2
         table = np.asarray(counts, dtype=np.float64)
         rest = room_for(pairs, (table.shape[0], table.shape[1]))
-        for pair in range(pairs):
-            rest[pair] = (self.draws[pair] - self.draws[pair + pairs]) / np.float32(2)
-        every = sums_of(rest)
+        sums = _sums_of_halves(self.draws)
+        every = np.array([one.every for one in sums])
         level = every / max(float(table.sum()), 1e-9)
         like = np.sqrt(np.maximum(table.mean(axis=0), 1e-3 * max(float(table.mean()), 1e-9)))
-        places, slots = _margins(rest, table, level, like.astype(np.float32))
+        places, slots = _margins(self.draws, rest, sums, table, level, like.astype(np.float32))
         places, slots = self._together(places, slots, table)
         # A level is skewed, so the two of a pair do not lie quite opposite: the total keeps its
         # whole variance.
@@ -219,20 +226,19 @@ class Posterior:
         rhythms = _axes(rest)
         low = rhythms.astype(np.float32)
         strengths = np.empty((pairs, table.shape[0], low.shape[1]), dtype=np.float32)
-        left, mean = np.zeros(table.shape), self.mean
-        for pair, one in enumerate(each(rest)):
-            strengths[pair] = one @ low
-            above, below = self.draws[pair], self.draws[pair + pairs]
-            for rows in tiles(table.shape):
-                left[rows] += np.square(one[rows] - strengths[pair][rows] @ low.T)
-                both = (above[rows] + below[rows]) / 2 - mean[rows]
-                left[rows] += np.square(both) / np.square(like)
-        del mean
         # Zones that share a tower share the chance of its visits: their sum has more than theirs.
         shared = 1.0 + _SPLIT * (1.0 / np.clip(self.piece, 0.05, 1.0) - 1.0)
-        chance = left
+        chance = np.empty(table.shape, dtype=beside(table.shape))
         for rows in tiles(table.shape):
-            far = left[rows] / pairs * np.square(like)
+            mean = mean_in(self.draws, rows)
+            left = np.zeros(mean.shape)
+            for pair, one in enumerate(each(rest)):
+                strengths[pair][rows] = one[rows] @ low
+                above, below = self.draws[pair], self.draws[pair + pairs]
+                left += np.square(one[rows] - strengths[pair][rows] @ low.T)
+                both = (above[rows] + below[rows]) / 2 - mean
+                left += np.square(both) / np.square(like)
+            far = left / pairs * np.square(like)
             chance[rows] = shared[rows][:, None] * self.chance[rows] + far
         return packed(
             level, places, slots, strengths, rhythms * like[:, None], chance, self.piece, coverage
@@ -291,15 +297,47 @@ def _drawn(variance: Vector, totals: Vector) -> Vector:
     return found
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sums:
+    """Of one table: all of it, places and slots."""
+
+    every: float
+    places: Vector
+    slots: Vector
+
+
+def _half(draws: Draws, pair: int, rows: slice) -> NDArray[np.float32]:
+    """Half the difference of a pair."""
+    above, below = draws[pair][rows], draws[pair + draws.shape[0] // 2][rows]
+    return np.asarray((above - below) / np.float32(2))
+
+
+def _sums_of_halves(draws: Draws) -> list[_Sums]:
+    found = []
+    for pair in range(draws.shape[0] // 2):
+        every, places, slots = 0.0, np.empty(draws.shape[1]), np.zeros(draws.shape[2])
+        for rows in tiles(draws.shape[1:]):
+            one = _half(draws, pair, rows)
+            every += float(one.sum(dtype=np.float64))
+            places[rows] = one.sum(axis=1, dtype=np.float64)
+            slots += one.sum(axis=0, dtype=np.float64)
+        found.append(_Sums(every, places, slots))
+    return found
+
+
 def _margins(
-    apart: Draws, counts: Table, level: Vector, like: NDArray[np.float32]
+    draws: Draws,
+    rest: Draws,
+    sums: list[_Sums],
+    counts: Table,
+    level: Vector,
+    like: NDArray[np.float32],
 ) -> tuple[Table, Table]:
-    """Place and slot factors with which the totals of both come out; what is left then, in units of
-    `like`, takes the place of what was given."""
+    """Place and slot factors with which the totals of both come out for half the difference of each
+    pair; what is left then goes to `rest`, in units of `like`."""
     by_place, by_slot = counts.sum(axis=1), counts.sum(axis=0)
-    totals = [(one.sum(axis=1, dtype=float), one.sum(axis=0, dtype=float)) for one in each(apart)]
-    rows = np.array([row for row, _ in totals]) - level[:, None] * by_place
-    columns = np.array([column for _, column in totals]) - level[:, None] * by_slot
+    rows = np.array([one.places for one in sums]) - level[:, None] * by_place
+    columns = np.array([one.slots for one in sums]) - level[:, None] * by_slot
     each_place, each_slot = np.maximum(by_place, 1e-9), np.maximum(by_slot, 1e-9)
     places, slots = np.zeros(rows.shape), np.zeros(columns.shape)
     for _ in range(_ROUNDS):
@@ -307,11 +345,13 @@ def _margins(
         slots = (columns - places @ counts) / each_slot
     # Kept in half precision: a place that nobody is in must not need more than that can hold.
     places, slots = np.clip(places, -1e4, 1e4), np.clip(slots, -1e4, 1e4)
-    for pair, one in enumerate(each(apart)):
+    left = np.empty(counts.shape, dtype=np.float32)
+    for pair in range(level.size):
         for rows in tiles(counts.shape):
             factor = level[pair] + places[pair][rows][:, None] + slots[pair][None, :]
-            one[rows] = (one[rows] - counts[rows] * factor).astype(np.float32) / like
-        apart[pair] = one
+            one = _half(draws, pair, rows)
+            left[rows] = (one - counts[rows] * factor).astype(np.float32) / like
+        rest[pair] = left
     return places, slots
 
 
@@ -345,7 +385,7 @@ def _strongest(rest: Draws) -> tuple[Vector, Table]:
     """
     rng = np.random.default_rng(_SEED)
     axes = np.linalg.qr(rng.standard_normal((rest.shape[2], 2 * MOST_FIELDS)))[0]
-    for _ in range(_PASSES):
+    for _ in range(_FEW_PASSES if is_large(rest.shape[1:]) else _PASSES):
         low = axes.astype(np.float32)
         moved = np.zeros(axes.shape)
         for one in each(rest):

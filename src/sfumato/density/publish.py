@@ -411,6 +411,8 @@ def publish_request(
         tell("measuring and refining", -1.0)
         with threadpool_limits(1):  # one order of summation on every machine: the same bytes
             density = scheme.run(source, Wall(reservation, reservation.key), facts)
+        if isinstance(source, LocalSource):
+            source.close()  # nothing is asked of the rows any more, and what follows needs room
         if density.tainted:
             raise SfumatoError("Noise from a test seed is never published.")
         tell("writing tables and page", -1.0)

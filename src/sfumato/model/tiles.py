@@ -9,6 +9,8 @@ operations in the same order, and the same bits.
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from itertools import pairwise
 from typing import Any
 
@@ -30,6 +32,21 @@ def tiles(shape: tuple[int, ...]) -> list[slice]:
     parts = min(-(-4 * shape[0] * shape[1] // WHOLE), shape[0]) if is_large(shape) else 1
     edges = [shape[0] * k // parts for k in range(parts + 1)]
     return [slice(low, high) for low, high in pairwise(edges)]
+
+
+def give_back(shape: tuple[int, ...]) -> None:
+    """What allocators hold in reserve goes back to the system, where such tables are large.
+
+    After a year of hours in 989 places was read from Parquet, Arrow held 0.4 GiB that nobody used,
+    and the C library 0.06 GiB of tiles.
+    """
+    if not is_large(shape):
+        return
+    from pyarrow import default_memory_pool  # loaded already, where its pool holds anything
+
+    default_memory_pool().release_unused()
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
+        trim(0)  # glibc's; other libraries have no such reserve
 
 
 def beside(shape: tuple[int, ...]) -> type[np.floating[Any]]:

@@ -33,6 +33,7 @@ from pydantic import ValidationError
 from sfumato.errors import InputError, UsageError
 from sfumato.io.write import make_folder
 from sfumato.model.folded import folded_period
+from sfumato.model.tiles import give_back
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.lines import (
     CITY_TABLE,
@@ -255,7 +256,10 @@ def _from_table(folder: Folder, manifest: Manifest, path: Path) -> Numbers:
         if name not in names:
             return None
         values = pc.cast(column(name), pa.float64()).to_numpy().reshape(-1, slots)
-        return np.ascontiguousarray(values, dtype=np.float64)
+        found = np.ascontiguousarray(values, dtype=np.float64)
+        del values
+        give_back(found.shape)
+        return found
 
     values = layer("count")
     assert values is not None

@@ -21,6 +21,7 @@ import pyarrow as pa
 import shapely
 from numpy.typing import NDArray
 
+from sfumato.model.tiles import tiles
 from sfumato.published import asking, usual
 from sfumato.published.answers import (
     Comparison,
@@ -77,7 +78,9 @@ class Questions:
         error = self.estimation_error
         if error is None:
             return None
-        found: NDArray[np.bool_] = error > UNCERTAIN * np.abs(_release(self).values)
+        values, found = _release(self).values, np.empty(error.shape, dtype=bool)
+        for rows in tiles(error.shape):
+            np.greater(error[rows], UNCERTAIN * np.abs(values[rows]), out=found[rows])
         return found
 
     def compare(

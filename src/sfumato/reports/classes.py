@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.published.release import Release
-from sfumato.reports.encode import areas_km2, deflated, step_for
+from sfumato.reports.encode import areas_km2, deflated
+from sfumato.reports.steps import step_for
 
 Table = NDArray[np.float64]
 
@@ -38,21 +39,40 @@ def measured(release: Release, areas: Sequence[float] | None = None) -> dict[str
     Counts are rounded as the page rounds them and areas as it holds them (`areas`, where the page
     is made already), so that a count that lies on a bound falls into the same class in a figure.
     """
+    return per_area(_rounded(release, release.values), _areas(release, areas))
+
+
+def sampled(release: Release, areas: Sequence[float] | None = None) -> dict[str, Table]:
+    """The cells of `measured` that bounds are read from: the same bounds, and no tables."""
+    values = release.values
+    cells = np.arange(0, values.size, max(1, values.size // _SAMPLE))
+    places = cells // max(values.shape[1], 1)
+    return per_area(_rounded(release, values.ravel()[cells]), _areas(release, areas), places)
+
+
+def _rounded(release: Release, values: Table) -> Table:
     per = round(1 / step_for(release.values, release.lower, release.upper))
-    counts = release.values * per
+    counts = values * per
     np.rint(counts, out=counts)
     counts /= per
+    return counts
+
+
+def _areas(release: Release, areas: Sequence[float] | None) -> Sequence[float] | None:
     if areas is None and release.geometry is not None:
-        areas = areas_km2(release.geometry)
-    return per_area(counts, areas)
+        return areas_km2(release.geometry)
+    return areas
 
 
-def per_area(counts: Table, areas: Sequence[float] | None) -> dict[str, Table]:
-    """The measures of such counts in places of such areas."""
+def per_area(
+    counts: Table, areas: Sequence[float] | None, places: NDArray[np.int64] | None = None
+) -> dict[str, Table]:
+    """The measures of such counts: of all places, or each of the place that is given."""
     if areas is None or not any(area > 0 for area in areas):
         return {"count": counts}
     known = np.array([area if area > 0 else np.nan for area in areas])
-    return {"density": counts / known[:, None], "count": counts}
+    each = known[:, None] if places is None else known[places]
+    return {"density": counts / each, "count": counts}
 
 
 def class_bounds(tables: Iterable[Table]) -> list[float]:

@@ -43,32 +43,21 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError
 from sfumato.model.tiles import tiles
+from sfumato.reports.steps import kind_for, step_for
 
 Table = NDArray[np.float64]
-Integers = NDArray[np.int64]
-STEPS = (1.0, 0.1, 0.01)
+Integers = NDArray[np.integer[Any]]
 _LARGEST = 1 << 30
 
 
-def step_for(count: Table, lower: Table | None = None, upper: Table | None = None) -> float:
-    """The coarsest step a tenth of the usual half interval, without intervals a tenth of the usual
-    count, or 1 where all counts are whole."""
-    known = count if np.isfinite(count).all() else count[np.isfinite(count)]
-    if known.size == 0 or (known == np.round(known)).all():
-        return 1.0
-    widths = np.empty(0)
-    if lower is not None and upper is not None:
-        widths = (upper - lower)[np.isfinite(upper - lower)] / 2
-    usual = float(np.median(widths)) if widths.size else float(np.abs(known).mean())
-    for step in STEPS:
-        if step <= usual / 10:
-            return step
-    return STEPS[-1]
-
-
-def quantise(values: Table, step: float, other: Table | None = None) -> tuple[Integers, Integers]:
+def quantise(
+    values: Table,
+    step: float,
+    other: Table | None = None,
+    kind: type[np.signedinteger[Any]] = np.int64,
+) -> tuple[Integers, Integers]:
     """Values (or others where they are missing) in steps, and flat positions of missing ones."""
-    whole = np.empty(values.shape, np.int64)
+    whole = np.empty(values.shape, kind)
     missing = np.flatnonzero(~np.isfinite(values))
     for rows in tiles(values.shape):
         filled = values[rows]
@@ -92,21 +81,22 @@ def encode_numbers(
 ) -> dict[str, Any]:
     """The tables as base64 text with what is needed to read them."""
     step = step_for(count, lower, upper)
-    whole, missing = quantise(count, step)
+    kind = kind_for(step, count, lower, upper, median)
+    whole, missing = quantise(count, step, kind=kind)
     plain: dict[str, Any] = {"step": step, "shape": list(count.shape)}
     plain |= {"count": layer(whole), "missing": missing.tolist()}
     if median is not None:  # absent otherwise: pages without one are as they always were
-        middle = quantise(median, step)[0]
+        middle = quantise(median, step, kind=kind)[0]
         middle -= whole
         plain["median"] = layer(middle)
         del middle
     if lower is None or upper is None:
         return plain | {"floor": False, "up": None, "low": None, "no_interval": []}
     no_interval = np.flatnonzero(~(np.isfinite(lower) & np.isfinite(upper)))
-    up, _ = quantise(upper, step, count)
+    up, _ = quantise(upper, step, count, kind)
     up -= whole
     above = layer(up)
-    low, _ = quantise(lower, step, count)
+    low, _ = quantise(lower, step, count, kind)
     floor = bool(low.min(initial=0) >= 0)
     for rows in tiles(low.shape):
         low[rows] -= predicted_low(whole[rows], up[rows], floor)
@@ -166,7 +156,8 @@ def layer(whole: Integers) -> dict[str, Any]:
 def _planes(whole: Integers, delta: bool, level: int | None = None) -> dict[str, Any]:
     zigzag = np.empty(whole.shape, "<u4")
     for rows in tiles(whole.shape):
-        residual = np.diff(whole[rows], axis=1, prepend=0) if delta else whole[rows]
+        residual = whole[rows].astype(np.int64)
+        residual = np.diff(residual, axis=1, prepend=0) if delta else residual
         zigzag[rows] = (residual << 1) ^ (residual >> 63)
     width = max(1, (int(zigzag.max(initial=0)).bit_length() + 7) // 8)
     planes = zigzag.view(np.uint8).reshape(-1, 4)[:, :width].T

@@ -38,8 +38,9 @@ from markupsafe import Markup
 from sfumato.errors import UsageError
 from sfumato.io.write import write_bytes
 from sfumato.model.source import Progress
+from sfumato.model.tiles import give_back
 from sfumato.published.release import Release, as_release
-from sfumato.reports.classes import encode_bits, measured, shown_bounds
+from sfumato.reports.classes import encode_bits, sampled, shown_bounds
 from sfumato.reports.encode import encode_numbers, encode_outlines
 from sfumato.reports.privacy_label import (
     Words,
@@ -246,15 +247,17 @@ def encode_releases(releases: Sequence[Release], words: Words) -> dict[str, Any]
         faded = release.uncertain
         if faded is not None:
             entries[-1]["uncertain"] = encode_bits(faded)
+        give_back(release.values.shape)
         if release.posterior is not None:
             entries[-1]["sums"] = encode_factors(release.posterior)
+            give_back(release.values.shape)
         if release.total_interval is not None:
             entries[-1]["city_ends"] = [
                 [round(float(end), 2) if np.isfinite(end) else None for end in ends]
                 for ends in release.total_interval.T
             ]
     held = (maps[entry["map"]]["outlines"] or {} for entry in entries)
-    tables = [measured(r, map.get("km2")) for r, map in zip(releases, held, strict=True)]
+    tables = [sampled(r, map.get("km2")) for r, map in zip(releases, held, strict=True)]
     bounds = shown_bounds(tables)
     return {"maps": maps, "releases": entries, "bounds": bounds}
 
@@ -306,7 +309,7 @@ def report(
 
         if progress is not None:
             progress("drawing figures", -1.0)
-        bounds = shown_bounds([measured(r) for r in found])  # those of the page
+        bounds = shown_bounds([sampled(r) for r in found])  # those of the page
         for release in found:
             home = Path(figures)
             target = home if len(found) == 1 else home / release.folder.absolute().name

@@ -44,7 +44,7 @@ def encode_factors(found: Factors) -> dict[str, Any]:
     strengths = found.strengths.reshape(zones, pairs, fields) * size
     power = np.square(strengths).sum(axis=2).mean(axis=1)
     step, steps = _scaled(np.sqrt(12 * _LOSS * power / max(fields, 1)))
-    codes = np.empty(found.chance.shape, np.int64)
+    codes = np.empty(found.chance.shape, np.uint8)
     for rows in tiles(codes.shape):
         log = np.log(np.maximum(found.chance[rows], 1e-30))
         code = np.clip(1 + np.rint((log - _CHANCE_LEAST) / _CHANCE_STEP), 1, 255)

@@ -69,7 +69,7 @@ def test_a_place_whose_people_were_weighted_down_is_named() -> None:
     bounded = expected.copy()
     bounded[7] *= 0.6
     seen = bounded + RNG.normal(0, 5.0, expected.shape)
-    found = find_distortion(seen, expected, 5.0, np.full(40, 0.01), leak=0.5)
+    found = find_distortion(seen, lambda rows: expected[rows], 5.0, np.full(40, 0.01), leak=0.5)
     assert found.places[7] == pytest.approx(-0.4, abs=0.05)
     ids = np.array([f"z{k}" for k in range(40)])
     starts = [datetime(2024, 3, 4) + timedelta(hours=k) for k in range(48)]
@@ -81,6 +81,8 @@ def test_noise_alone_is_not_called_a_distortion() -> None:
     expected = table_of()
     for _ in range(5):
         seen = expected + RNG.normal(0, 20.0, expected.shape)
-        found = find_distortion(seen, expected, 20.0, np.full(40, 0.01), leak=0.5)
+        found = find_distortion(
+            seen, lambda rows: expected[rows], 20.0, np.full(40, 0.01), leak=0.5
+        )
         assert found.remarks(np.arange(40).astype(str), [datetime(2024, 3, 4)] * 48) == ()
         assert found.left < 0.02

@@ -11,9 +11,9 @@ import pytest
 
 from sfumato.city import CityPlan, build_city, generate_events
 from sfumato.density.bayes import Bayes
-from sfumato.density.bayes.inference import Frame
+from sfumato.density.bayes.frame import Frame
 from sfumato.density.bayes.ladder import Activity
-from sfumato.density.bayes.measured import Kept, Margins, Measured
+from sfumato.density.bayes.measured import Kept, Margins
 from sfumato.density.bayes.memory import Memory, Week, matching, mean_margins, shared_level
 from sfumato.density.bayes.scheme import measure, read
 from sfumato.density.scheme import PublicFacts
@@ -185,7 +185,7 @@ class Town:
 
     def measured(self, week: int, seed: int) -> Kept:
         facts = self.facts(week)
-        found, _ = measure(self.weeks[week], Wall.seeded(seed), facts)
+        found, _, _ = measure(self.weeks[week], Wall.seeded(seed), facts)
         return Kept(f"week {week}", f"{week}", found, facts)
 
     def truth(self, week: int) -> np.ndarray:
@@ -226,10 +226,8 @@ def _elsewhere(kept: Kept) -> Kept:
     old = kept.measured
     at = np.roll(np.arange(old.margins.places.size), 17)
     moved = replace(old.margins, places=old.margins.places[at])
-    return replace(
-        kept,
-        measured=Measured(moved, old.weights[at], old.matrix[at], old.matrix_sd, old.matrix_limit),
-    )
+    rows = replace(old, place_weights=old.place_weights[at], steps=old.steps[at])
+    return replace(kept, measured=replace(rows, margins=moved))
 
 
 def test_measurements_of_other_places_are_refused(town: Town) -> None:

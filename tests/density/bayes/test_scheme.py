@@ -156,7 +156,7 @@ def test_exactly_the_planned_measurements_are_taken_in_their_order(small: Small)
     planned, limits = Bayes().plan(facts).events, set()
     for seed, users in ((1, USERS), (2, USERS), (3, USERS // 10)):
         told, tab = replace(facts, expected_users=users), Tab()
-        measured, taken = measure(small.source, Wall.seeded(seed, tab), told)
+        measured, taken, _ = measure(small.source, Wall.seeded(seed, tab), told)
         assert [one.label for one in taken] == [LADDER, PLACES, SLOTS, MATRIX]
         assert tab.charged == Bayes().plan(told).events
         assert (tab.charged == planned) == (users == USERS)
@@ -164,7 +164,7 @@ def test_exactly_the_planned_measurements_are_taken_in_their_order(small: Small)
     empty = LocalSource(read_events(NOBODY), small.city.towers, small.grid)
     for busy in (empty, Busy(small.source)):
         tab = Tab()
-        measured, _ = measure(busy, Wall.seeded(1, tab), facts)
+        measured, _, _ = measure(busy, Wall.seeded(1, tab), facts)
         assert tab.charged == planned
         limits.add(measured.matrix_limit)
     assert len(limits) > 2  # the ladder was heard

@@ -22,7 +22,7 @@ def test_listening_changes_nothing(stage: Stage) -> None:
 def test_the_frame_holds_one_matrix_with_and_without_its_noise(stage: Stage) -> None:
     facts = stage.facts(0.3, 2e-6)
     wall = BoxKeepingWall.seeded(5)
-    measured, _ = measure(stage.source, wall, facts)
+    measured, _, _ = measure(stage.source, wall, facts)
     frame = frame_of(measured, wall, facts)
     noise = frame.noisy - frame.clean
     assert abs(noise.std() / frame.sigma - 1) < 0.05

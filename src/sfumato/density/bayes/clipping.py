@@ -11,7 +11,7 @@ here reads the data: norms come from noisy margins, so all of it is public or po
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from sfumato.density.bayes.ladder import Activity
 from sfumato.model.rounding import percent
+from sfumato.model.tiles import tiles
 
 CONCENTRATION = 0.55
 """Norm of a user's totals per place over their number of visits: most are at home or work."""
@@ -128,16 +129,30 @@ class Distortion:
 
 
 def find_distortion(
-    matrix: Table, expected: Table, sigma: float, places_sd: Vector, leak: float
+    matrix: Table,
+    expected_of: Callable[[slice], Table],
+    sigma: float,
+    places_sd: Vector,
+    leak: float,
 ) -> Distortion:
     """Compare rows and columns of the noisy matrix with what the margins expect of them.
 
-    `places_sd` is the relative standard deviation of each place total.
+    `expected_of` gives that for some of the places; `places_sd` is the relative standard deviation
+    of each place total.
     """
+    squares, products = ([np.zeros(size) for size in matrix.shape] for _ in range(2))
+    for rows in tiles(matrix.shape):
+        expected = expected_of(rows)
+        for found, table in (
+            (squares, np.square(expected)),
+            (products, matrix[rows] * expected),
+        ):
+            found[0][rows] = table.sum(axis=1)
+            found[1] += table.sum(axis=0)
     ratios, sures, spreads = [], [], []
     for axis in (1, 0):
-        power = np.maximum(np.square(expected).sum(axis=axis), 1e-300)
-        ratio = (matrix * expected).sum(axis=axis) / power - 1.0
+        power = np.maximum(squares[1 - axis], 1e-300)
+        ratio = products[1 - axis] / power - 1.0
         error = sigma / np.sqrt(power)
         if axis == 1:
             error = np.hypot(error, places_sd)

@@ -13,13 +13,14 @@ its places: in made cities with a match of 1.5 % of all people, these came out t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.density.bayes.clipping import Weighting
 from sfumato.density.bayes.crowds import Crowd, estimate_again, find_crowds
+from sfumato.model.tiles import beside, tiles
 
 if TYPE_CHECKING:
     from sfumato.density.bayes.ground import Ground
@@ -64,7 +65,7 @@ class SetApart:
 
 
 def set_apart(
-    ground: Ground, matrix: Table, unit: Table, sigma: float, weighting: Weighting
+    ground: Ground, matrix: Table, unit: NDArray[Any], sigma: float, weighting: Weighting
 ) -> SetApart:
     """Find crowds, and take them out of the matrix and of the margins.
 
@@ -78,7 +79,9 @@ def set_apart(
     Returns:
         The crowds, and ground and matrix without them; the very ones given where there is none.
     """
-    field = unit * ground.field
+    field = np.empty(matrix.shape, dtype=beside(matrix.shape))
+    for rows in tiles(matrix.shape):
+        field[rows] = unit[rows] * ground.field_of(rows)
     crowds = find_crowds(matrix - field, sigma, field, unit, ground.centres, ground.calendar)
     none = np.zeros(0, dtype=np.int64)
     draws = np.zeros((ground.place_draws.shape[0], 0))

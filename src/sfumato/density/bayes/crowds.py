@@ -93,7 +93,7 @@ class Crowd:
         return np.ix_(self.places, self.slots)
 
 
-def low_rank(rest: Table, sigma: float) -> tuple[Table, float]:
+def low_rank(rest: Table, sigma: float) -> tuple[NDArray[Any], float]:
     """The part of a residual that many places share, and the level of noise around it.
 
     Singular values above the edge of the noise, shrunk optimally (Gavish & Donoho 2017), of a
@@ -107,9 +107,10 @@ def low_rank(rest: Table, sigma: float) -> tuple[Table, float]:
         The low-rank part, and the standard deviation of the rest of the matrix.
     """
     n, m = rest.shape
-    found, level = np.zeros(rest.shape), sigma
+    kind = beside(rest.shape)
+    found, level = np.zeros(rest.shape, dtype=kind), sigma
     for _ in range(_ROUNDS):
-        cut = np.empty(rest.shape)
+        cut = np.empty(rest.shape, dtype=kind)
         for rows in tiles(rest.shape):
             away = np.clip(rest[rows] - found[rows], -_PULL * level, _PULL * level)
             np.add(found[rows], away, out=cut[rows])
@@ -272,10 +273,11 @@ class _Scan:
         """The window furthest above its threshold: its score and where it is."""
         best: tuple[float, tuple[int, int, int, int]] | None = None
         above = 1.0
-        units = np.empty(left.shape)
+        units = np.empty(left.shape, dtype=beside(left.shape))
         for rows in tiles(left.shape):
             units[rows] = (left[rows] - _RHYTHM * expected[rows]) / self._scale.of(rows)
-        for k, nearest in self._sums.items():
+        for k, near in self._sums.items():
+            nearest = near.astype(units.dtype, copy=False)
             for r in self._runs:
                 score = np.empty((left.shape[0], left.shape[1] - r + 1), dtype=beside(left.shape))
                 for rows in tiles(left.shape):

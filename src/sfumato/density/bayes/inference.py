@@ -18,41 +18,31 @@ way: a draw of the level, of the totals of places and of slots, of every layer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.density.bayes.clipping import (
-    Distortion,
-    Weighting,
-    expected_weighting,
-    find_distortion,
-    margin_leak,
-    typical_square,
-)
+from sfumato.density.bayes.clipping import Distortion, find_distortion
 from sfumato.density.bayes.crowd_counts import set_apart
+from sfumato.density.bayes.frame import Frame, frame_of, thinnest_again
 from sfumato.density.bayes.ground import PAIRS, Ground, of_few
 from sfumato.density.bayes.measured import Measured
 from sfumato.density.bayes.rhythms import rhythm_axes
-from sfumato.density.draws import Draws, mean_of, room_for
+from sfumato.density.draws import Draws, Readable, mean_in, room_for
 from sfumato.density.posterior import Posterior, Taken
 from sfumato.density.refine.margins import rake
 from sfumato.density.refine.spatial import Filtered, SpatialFilter
 from sfumato.density.refine.special_hours import NIGHT_END, OWN, pool_nights, temper_crowds
-from sfumato.density.refine.temporal import components, effective_noise, wiener
-from sfumato.model.tiles import beside, tiles
+from sfumato.density.refine.temporal import Spectrum, components, effective_noise, wiener
+from sfumato.model.tiles import beside, is_large, tiles
 from sfumato.model.time_grid import HourCalendar
 
 if TYPE_CHECKING:
     from sfumato.density.bayes.memory import Memory
 
-_LEVEL_SPREAD, _LEAST_LEVEL = 0.3, 0.2
-"""How far the weight that the bound leaves may lie from what was expected of it, and its least
-value. With a few hundred people the least-squares level can come out near zero, and everything is
-divided by it (docs/decisions/bayes.md, "Weak signals")."""
 _SIZE = 0.8
 """Strength of a place's own rhythm grows with this power of its size. A half would be the same
 relative strength everywhere; stations and centres differ more from the city than homes do."""
@@ -66,33 +56,16 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Frame:
-    """A noisy table: counts times `scale`, with noise of standard deviation `sd` everywhere."""
-
-    matrix: Table
-    scale: Table
-    sd: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Layers:
     """What was found in a table of leftovers, in counts, with the variance and draws of its error
     and the variance of chance among it."""
 
-    mean: Table
-    variance: Table
-    errors: Draws
+    mean: NDArray[np.floating[Any]]
+    variance: NDArray[np.floating[Any]]
+    errors: Readable
     white: NDArray[np.floating[Any]]
     seen: float
     """Share of a cell's own chance that was taken from its noisy number."""
-
-
-def frame_of(ground: Ground, measured: Measured) -> tuple[Frame, Weighting]:
-    """The matrix on its scale: weights, what the bound leaves of a visit, and the level of that."""
-    weighting = cell_weighting(ground, measured)
-    scale = measured.weights * weighting.of_visits
-    scale *= _level(measured.matrix, scale, ground, measured.matrix_sd)
-    return Frame(measured.matrix, scale, measured.matrix_sd), weighting
 
 
 def infer(
@@ -110,21 +83,33 @@ def infer(
     apart = set_apart(ground, frame.matrix, frame.scale, frame.sd, weighting)
     if apart.cells[0].size:
         ground = apart.ground
-        frame, weighting = frame_of(ground, replace(measured, matrix=apart.matrix))
+        frame, weighting = frame_of(ground, measured, apart.matrix)
+    apart = replace(apart, matrix=_NOTHING)
+    thinnest: Callable[[NDArray[np.bool_]], Vector] = weighting.thinnest
+    if is_large(frame.scale.shape):  # of use where crowds are found, which is hardly ever
+        thinnest = thinnest_again(ground, measured)
     distortion = find_distortion(
-        frame.matrix, frame.scale * ground.field, frame.sd, ground.spread, weighting.leak
+        frame.matrix,
+        lambda rows: frame.scale[rows] * ground.field_of(rows),
+        frame.sd,
+        ground.spread,
+        weighting.leak,
     )
+    del weighting
     size = (ground.places / ground.places.mean()) ** _SIZE
     places = SpatialFilter(ground.centres, size / np.sqrt(np.square(size).mean()))
     found = _found(frame, ground, places, rng, rich, memory)
-    shape, parts = frame.scale.shape, tiles(frame.scale.shape)
-    del frame
-    centre, table = found.mean, np.empty(shape)  # counts, from here on: the layers are used up
+    shape = (frame.scale.shape[0], frame.scale.shape[1])
+    parts, kind = tiles(shape), beside(shape)
+    frame = replace(frame, matrix=_NOTHING, scale=_NOTHING)
+    # Counts, from here on: the layers are used up.
+    centre, table, least = found.mean, np.empty(shape, dtype=kind), np.empty(shape, dtype=kind)
     for rows in parts:
         field = ground.field_of(rows)
         centre[rows] += field
+        least[rows] = _LEAST_SHARE * field
         # Kept positive: raking and shares are of a positive table.
-        np.maximum(centre[rows], _LEAST_SHARE * field, out=table[rows])
+        np.maximum(centre[rows], least[rows], out=table[rows])
     _to_level(table, ground.places)
     crowds = temper_crowds(
         table,
@@ -132,33 +117,37 @@ def infer(
         (ground.places, ground.places * ground.spread),
         (ground.slots, np.full(ground.slots.size, ground.slots_sd)),
         ground.calendar,
-        weighting.thinnest,
+        thinnest,
     )
     tempered = None
     if crowds.found.any():
         tempered = crowds.table / np.maximum(table, 1e-300)
     found = replace(found, mean=_NOTHING, variance=_NOTHING)
-    del weighting
-    draws = room_for(2 * PAIRS, (shape[0], shape[1]))
+    draws = room_for(2 * PAIRS, shape)
     one = table  # every draw is made in the same place: a fresh table costs more than its numbers
-    for k in range(2 * PAIRS):
-        error = found.errors[k % PAIRS]
+    # Two of a pair share their error, and follow each other where no random numbers are asked for.
+    order = sorted(range(2 * PAIRS), key=lambda k: k % PAIRS)
+    pair, error = -1, _NOTHING.astype(np.float32)
+    for k in order if tempered is None else range(2 * PAIRS):
+        if k % PAIRS != pair:
+            pair = k % PAIRS
+            error = found.errors[pair]
         for rows in parts:
             (np.add if k < PAIRS else np.subtract)(centre[rows], error[rows], out=one[rows])
-            np.maximum(one[rows], _LEAST_SHARE * ground.field_of(rows), out=one[rows])
+            np.maximum(one[rows], least[rows], out=one[rows])
         _to_level(one, ground.places)
         if tempered is not None:
             one *= tempered
             one[crowds.found] += (crowds.sd * rng.standard_normal(shape))[crowds.found]
-            np.maximum(one, _LEAST_SHARE * ground.field, out=one)
+            np.maximum(one, least, out=one)
         rake(one, ground.place_draws[k], ground.slot_draws[k], out=one)
         if pooled:
             pool_nights(one, ground.calendar, out=one)
-        drawn = one.astype(np.float32)
+        drawn = one.astype(np.float32, copy=apart.cells[0].size > 0)
         drawn[apart.cells] += apart.draws[k]
         draws[k] = drawn
-    del table, one, centre
-    chance = _unseen(ground, mean_of(draws), found, pooled)
+    del table, one, centre, least
+    chance = _unseen(ground, draws, found, pooled)
     posterior = Posterior(draws, chance, ground.dilution, ground.area, _taken(ground, measured))
     return posterior, distortion
 
@@ -171,16 +160,15 @@ def _found(
     rich: bool,
     memory: Memory | None,
 ) -> Layers:
-    """The layers of what the margins do not explain; with other weeks, of these and of this one."""
+    """The layers of what the margins do not explain; with other weeks, of these and of this one.
+    The frame's own table is used up."""
     if memory is None:
-        rest, power = np.empty(frame.matrix.shape), 0.0
-        for rows in tiles(rest.shape):
+        power = 0.0
+        for rows in tiles(frame.matrix.shape):
             expected = frame.scale[rows] * ground.field_of(rows)
-            np.subtract(frame.matrix[rows], expected, out=rest[rows])
+            frame.matrix[rows] -= expected
             power += float(np.square(expected).sum())
-        common = Frame(rest, frame.scale, frame.sd)
-        del rest
-        return _layers(common, ground, places, rng, rich, power / frame.matrix.shape[0])
+        return _layers(frame, ground, places, rng, rich, power / frame.matrix.shape[0])
     field = ground.field
     common, change = memory.split(frame, field)
     power = float(np.square(common.scale * field).sum()) / field.shape[0]
@@ -217,35 +205,35 @@ def _layers(
     envelope = np.sqrt(ground.slots / ground.slots.mean())
     fields, basis = _rhythms(rest, sigma, places, ground.calendar, envelope, power)
     _take_off(rest, rest @ basis, basis)
-    noise = max(sigma, effective_noise(rest, rest.shape[1] - basis.shape[1]))
     free = rest.shape[1] - basis.shape[1]
-    left, values, right = components(rest, noise, free)
+    # Without vectors values of a small table come out a last bit different: two decompositions.
+    parts = Spectrum(rest) if is_large(rest.shape) else None
+    noise = max(sigma, effective_noise(rest, free, parts))
+    left, values, right = components(rest, noise, free, parts)
+    del parts
     chosen = _chosen(sigma, free, rest.shape[0])
     fields += [places.apply(left[:, k] * values[k], chosen) for k in range(values.size)]
     _take_off(rest, left * values, right)
     removed = np.column_stack((basis, right))
-    layers, variance = np.zeros(rest.shape), np.zeros(rest.shape)
+    kind = beside(rest.shape)
+    layers, variance = np.zeros(rest.shape, dtype=kind), np.zeros(rest.shape, dtype=kind)
     if fields:
-        layers = np.column_stack([field.mean for field in fields]) @ removed.T
-        variance = np.column_stack([field.variance for field in fields]) @ np.square(removed).T
-    drawn, more = _errors_of(fields, removed, rng, rest.shape), None
-    errors, white = room_for(PAIRS, (rest.shape[0], rest.shape[1])), 0.0
+        means = np.column_stack([field.mean for field in fields])
+        variances = np.column_stack([field.variance for field in fields])
+        for rows in tiles(rest.shape):
+            layers[rows] = means[rows] @ removed.T
+            variance[rows] = variances[rows] @ np.square(removed).T
+    drawn, white = _Errors(fields, removed, rng, scale), 0.0
+    errors: Readable = drawn
     if rich:
         smoothed = wiener(
             rest, sigma**2, ground.calendar, removed, places.apply, _chance(frame, ground, power)
         )
         layers += smoothed.mean
         variance += smoothed.variance
-        more, white = smoothed.errors(rng, PAIRS), float(smoothed.mixture[-1])
+        errors, white = drawn.with_more(smoothed.errors(rng, PAIRS)), float(smoothed.mixture[-1])
         del smoothed
-    low = scale.astype(np.float32)
-    for pair in range(PAIRS):
-        one = drawn(pair)
-        if more is not None:
-            one += next(more).astype(np.float32)
-        one /= low
-        errors[pair] = one
-    unseen = np.zeros(rest.shape, dtype=beside(rest.shape))
+    unseen = np.zeros(rest.shape, dtype=kind)
     for rows in tiles(rest.shape):
         square = np.square(scale[rows])
         layers[rows] /= scale[rows]
@@ -274,80 +262,59 @@ def _chance(frame: Frame, ground: Ground, power: float | None) -> float:
 
 def _both(common: Layers, change: Layers) -> Layers:
     """What weeks share and what this one differs by: errors of the two are independent."""
+    errors = room_for(PAIRS, (common.mean.shape[0], common.mean.shape[1]))
     for pair in range(PAIRS):
-        common.errors[pair] = common.errors[pair] + change.errors[pair]
+        errors[pair] = common.errors[pair] + change.errors[pair]
     return Layers(
         common.mean + change.mean,
         common.variance + change.variance,
-        common.errors,
+        errors,
         common.white + change.white,
         min(common.seen, change.seen),
     )
 
 
-def cell_weighting(ground: Ground, measured: Measured) -> Weighting:
-    """What the limit of the matrix is expected to do in each released cell."""
-    area, activity, shape = ground.area, ground.activity, measured.weights.shape
-    squares, share = area.power(2).T, ground.slots / ground.slots.sum()
-    # In spans of slots, where there are many: there are more counted places than released ones.
-    spans = tiles((shape[1], area.shape[1]))
+class _Errors:
+    """Draws of what is not known of the fields, in counts, by their number: each is worked out when
+    it is asked for, in the place of the one before."""
 
-    def norms(some: slice) -> Table:
-        found: Table = np.sqrt(np.asarray(squares @ np.square(measured.weights[:, some])))
+    def __init__(
+        self,
+        fields: list[Filtered],
+        basis: Table,
+        rng: np.random.Generator,
+        scale: NDArray[np.floating[Any]],
+    ) -> None:
+        self.shape: tuple[int, ...] = (PAIRS, *scale.shape)
+        drawn = [field.errors(rng, PAIRS).astype(np.float32) for field in fields]
+        self._each = np.stack(drawn, axis=2) if drawn else None  # places x pairs x fields
+        self._axes, self._one = basis.T.astype(np.float32), np.zeros(scale.shape, np.float32)
+        self._scale = scale.astype(np.float32, copy=False)
+
+    def __getitem__(self, pair: int, /) -> NDArray[np.float32]:
+        if self._each is not None:
+            np.matmul(self._each[:, pair], self._axes, out=self._one)
+            self._one /= self._scale
+        return self._one
+
+    def with_more(self, more: Iterator[Table]) -> Draws:
+        """With others on top, which come in their order and are kept."""
+        found = room_for(PAIRS, (self.shape[1], self.shape[2]))
+        for pair, other in enumerate(more):
+            if self._each is None:
+                self._one[:] = 0.0
+            else:
+                np.matmul(self._each[:, pair], self._axes, out=self._one)
+            self._one += other.astype(np.float32)
+            self._one /= self._scale
+            found[pair] = self._one
         return found
 
-    def rough(some: slice) -> Table:
-        visits: Table = ground.counted[:, None] * share[None, some]
-        return visits
 
-    typical = typical_square((norms(some), rough(some)) for some in spans)
-    gathered = np.maximum(np.asarray(area @ ground.counted), 1e-9)[:, None]
-
-    def released(weight: Table) -> tuple[Table, float]:
-        found: Table = np.asarray(area @ (ground.counted[:, None] * weight)) / gathered
-        mean = float(weight.mean())
-        return np.where(found > 0, found, mean), mean
-
-    kind, means = beside(shape), []
-    of_visits, of_people = np.empty(shape, dtype=kind), np.empty(shape, dtype=kind)
-    for some in spans:
-        counted = expected_weighting(norms(some), typical, measured.matrix_limit, activity)
-        of_visits[:, some], mean = released(counted.of_visits)
-        of_people[:, some], _ = released(counted.of_people)
-        means.append(mean * ((some.stop - some.start) / shape[1]))
-    leak = margin_leak(ground.place_limit, activity, sum(means))
-    return Weighting(of_visits, of_people, leak)
-
-
-def _errors_of(
-    fields: list[Filtered], basis: Table, rng: np.random.Generator, shape: tuple[int, ...]
-) -> Callable[[int], NDArray[np.float32]]:
-    """Draws of what is not known of the fields, places x slots, by their number."""
-    if not fields:
-        return lambda _pair: np.zeros(shape, dtype=np.float32)
-    each = np.stack([field.errors(rng, PAIRS) for field in fields], axis=2).astype(np.float32)
-    low = basis.T.astype(np.float32)
-    return lambda pair: each[:, pair] @ low
-
-
-def _to_level(table: Table, places: Vector) -> None:
+def _to_level(table: NDArray[np.floating[Any]], places: Vector) -> None:
     """Scale the table itself to the sum of the places."""
     total = sum(float(table[rows].sum()) for rows in tiles(table.shape))
     table *= float(places.sum()) / total
-
-
-def _level(matrix: Table, scale: Table, ground: Ground, sigma: float) -> float:
-    """How much of the expected matrix is there: about one, and so far as noise lets it be seen.
-
-    The posterior mean under a normal prior around one; never near zero or below, whatever the
-    noise says of a handful of people.
-    """
-    power, seen, weight = 0.0, 0.0, float(np.square(_LEVEL_SPREAD / sigma))
-    for rows in tiles(matrix.shape):
-        prior = scale[rows] * ground.field_of(rows)
-        power += float(np.square(prior).sum())
-        seen += float((matrix[rows] * prior).sum())
-    return max((1.0 + weight * seen) / (1.0 + weight * power), _LEAST_LEVEL)
 
 
 def _chosen(sigma: float, axes: int, places: int) -> float:
@@ -385,16 +352,17 @@ def _rhythms(
     return fields, axes.basis
 
 
-def _unseen(ground: Ground, table: Table, found: Layers, pooled: bool) -> Table:
-    """Variance of chance (independent visits) that no layer can know, less what was seen of it; it
-    takes the place of the table.
+def _unseen(ground: Ground, draws: Draws, found: Layers, pooled: bool) -> NDArray[np.floating[Any]]:
+    """Variance of chance (independent visits) that no layer can know, less what was seen of it.
 
     Where small hours were pooled over days, each of them was seen only as far as it kept its own
     map.
     """
     night = ground.calendar.hour < NIGHT_END
-    for rows in tiles(table.shape):
-        chance = table[rows] * ground.dilution[rows][:, None]
+    shape = draws.shape[1:]
+    table = np.empty(shape, dtype=beside(shape))
+    for rows in tiles(shape):
+        chance = mean_in(draws, rows) * ground.dilution[rows][:, None]
         result = np.maximum(chance - found.white[rows], 0.0) * (1 - found.seen) ** 2
         if pooled:
             result[:, night] = chance[:, night] * (1 - OWN * found.seen) ** 2
@@ -402,7 +370,9 @@ def _unseen(ground: Ground, table: Table, found: Layers, pooled: bool) -> Table:
     return table
 
 
-def _deviation(ground: Ground, table: Table, found: Layers) -> Table:
+def _deviation(
+    ground: Ground, table: NDArray[np.floating[Any]], found: Layers
+) -> NDArray[np.floating[Any]]:
     """Rough standard deviation of the error of each cell, in counts, before there are draws; it
     takes the place of the layers' variance."""
     for rows in tiles(table.shape):

@@ -25,6 +25,7 @@ from sfumato.density.scheme import Parameter, PublicFacts
 from sfumato.errors import SfumatoError
 from sfumato.geography.overlay import Layout, Overlay
 from sfumato.model.counts import Counting
+from sfumato.model.tiles import tiles
 from sfumato.model.time_grid import TimeGrid
 
 Table = NDArray[np.float64]
@@ -61,12 +62,24 @@ class Measured:
     """The margins, and the matrix that was weighted by what they say."""
 
     margins: Margins
-    weights: Table
-    """b, released x slots: made from the margins, before the matrix was measured."""
-    matrix: Table
-    """b o (A x) of bounded people, noisy."""
+    place_weights: Vector
+    """b, released x slots, is weights of places …"""
+    slot_weights: Vector
+    """… times weights of slots: made from the margins, before the matrix was measured."""
+    steps: NDArray[Any]
+    """b o (A x) of bounded people, noisy, in whole steps of the lattice that is kept."""
     matrix_sd: float
     matrix_limit: float
+
+    @property
+    def matrix(self) -> Table:
+        """The noisy matrix itself: a table of the caller's own."""
+        return np.asarray(self.steps * (np.float64(self.matrix_sd) / FINENESS))
+
+    def weights(self, rows: slice = slice(None), slots: slice = slice(None)) -> Table:
+        """b, of some places and slots."""
+        found: Table = np.outer(self.place_weights[rows], self.slot_weights[slots])
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,21 +109,23 @@ def whole_steps(values: Table, sd: float | Table) -> NDArray[Any]:
     return whole
 
 
-def separable(weights: Table) -> Table:
-    """Weights of a place times weights of a slot, in single precision: kept as two short lists.
+def separable(weights: Table) -> tuple[Vector, Vector]:
+    """Weights of places and weights of slots, in single precision: kept as two short lists.
 
-    A product of two such numbers is exact, and so is the quotient that gives them back.
+    The first column, and the first row over its first entry. A product of two such numbers is
+    exact.
     """
-    places, slots = (part.astype(np.float64) for part in _factors(weights))
-    found: Table = np.outer(places, slots)
-    assert np.allclose(found, weights, rtol=1e-5), "weights of places times weights of slots"
-    return found
+    places = weights[:, 0].astype(np.float32).astype(np.float64)
+    slots = (weights[0] / weights[0, 0]).astype(np.float32).astype(np.float64)
+    for rows in tiles(weights.shape):
+        alike = np.allclose(np.outer(places[rows], slots), weights[rows], rtol=1e-5)
+        assert alike, "weights of places times weights of slots"
+    return places, slots
 
 
 def keep(measured: Measured, facts: PublicFacts) -> dict[str, NDArray[Any]]:
     """The arrays of the file: measurements and public settings, and nothing else."""
     margins = measured.margins
-    places, slots = _factors(measured.weights)
     found: dict[str, NDArray[Any]] = {
         "ladder_steps": np.array(margins.steps, dtype=np.int64),
         "ladder_sd": margins.ladder_sd,
@@ -123,9 +138,9 @@ def keep(measured: Measured, facts: PublicFacts) -> dict[str, NDArray[Any]]:
         "slots": whole_steps(margins.slots, margins.slots_sd),
         "matrix_limit": np.array(measured.matrix_limit),
         "matrix_sd": np.array(measured.matrix_sd),
-        "place_weights": places,
-        "slot_weights": slots,
-        "matrix": whole_steps(measured.matrix, measured.matrix_sd),
+        "place_weights": measured.place_weights.astype(np.float32),
+        "slot_weights": measured.slot_weights.astype(np.float32),
+        "matrix": measured.steps,
         "centres": centres(facts),
         "epsilon": np.array(facts.epsilon),
         "delta": np.array(facts.delta),
@@ -155,7 +170,6 @@ def kept(
         ladder, ladder_sd = _steps(arrays, "ladder")
         places, places_sd, place_limit = _total(arrays, "places", "place_limit")
         slots, slots_sd, slot_limit = _total(arrays, "slots", "slot_limit")
-        matrix, matrix_sd, limit = _total(arrays, "matrix", "matrix_limit")
         margins = Margins(
             tuple(int(step) for step in arrays["ladder_steps"]),
             ladder,
@@ -167,10 +181,13 @@ def kept(
             slots_sd,
             slot_limit,
         )
-        weights = np.outer(
-            arrays["place_weights"].astype(np.float64), arrays["slot_weights"].astype(np.float64)
-        )
-        measured = Measured(margins, weights, matrix, matrix_sd, limit)
+        matrix = arrays["matrix"]
+        if matrix.dtype.kind not in "iuf":
+            raise ValueError("a matrix is of numbers")
+        weights = [arrays[f"{name}_weights"].astype(np.float64) for name in ("place", "slot")]
+        matrix_sd = float(arrays["matrix_sd"])
+        limit = float(arrays["matrix_limit"])
+        measured = Measured(margins, weights[0], weights[1], matrix, matrix_sd, limit)
         layout = Layout(arrays["centres"], np.ones(ids.size))
         overlay = _overlay(arrays, margins.places.size, ids)
         facts = PublicFacts(
@@ -189,15 +206,16 @@ def kept(
         raise ValueError("the arrays are not those of a release") from error
     shape = (ids.size, grid.slots)
     fits = (
-        matrix.shape == weights.shape == shape
+        matrix.shape == shape
+        and (*weights[0].shape, *weights[1].shape) == shape
         and margins.slots.shape == (grid.slots,)
         and margins.places.shape == (facts.places,)
         and margins.ladder.shape == margins.ladder_sd.shape == (len(margins.steps),)
     )
-    numbers = (margins.ladder, margins.places, margins.slots, matrix, weights)
+    numbers = (margins.ladder, margins.places, margins.slots, matrix, *weights)
     sds = (*margins.ladder_sd, margins.places_sd, margins.slots_sd, matrix_sd)
     finite = all(np.isfinite(one).all() for one in numbers) and np.isfinite(sds).all()
-    if not (fits and finite and min(sds) > 0 and weights.min() > 0):
+    if not (fits and finite and min(sds) > 0 and min(map(np.min, weights)) > 0):
         raise ValueError("the arrays do not fit each other")
     return measured, facts
 
@@ -210,12 +228,6 @@ def centres(facts: PublicFacts) -> NDArray[np.float64]:
 
 def _whole(values: Table, step: float | Table) -> NDArray[np.int64]:
     return np.asarray(np.rint(values / step), dtype=np.int64)
-
-
-def _factors(weights: Table) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The first column, and the first row over its first entry."""
-    places = weights[:, 0].astype(np.float32)
-    return places, (weights[0] / weights[0, 0]).astype(np.float32)
 
 
 def _steps(arrays: Arrays, name: str) -> tuple[Table, Vector]:

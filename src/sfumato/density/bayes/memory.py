@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from sfumato.density.bayes.frame import Frame
 from sfumato.density.bayes.ground import PAIRS, Ground
-from sfumato.density.bayes.inference import Frame
 from sfumato.density.bayes.ladder import Activity
 from sfumato.density.bayes.measured import Margins
 from sfumato.model.time_grid import HourCalendar

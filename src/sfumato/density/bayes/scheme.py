@@ -25,14 +25,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 
 from sfumato.density.bayes.clipping import Distortion
+from sfumato.density.bayes.frame import frame_of
 from sfumato.density.bayes.ground import Ground, matrix_weights, prepare
-from sfumato.density.bayes.inference import frame_of, infer
+from sfumato.density.bayes.inference import infer
 from sfumato.density.bayes.ladder import Activity, ladder_steps, read_ladder
 from sfumato.density.bayes.measured import (
     Margins,
@@ -41,6 +44,7 @@ from sfumato.density.bayes.measured import (
     grained,
     keep,
     separable,
+    whole_steps,
 )
 from sfumato.density.bayes.memory import (
     OTHER_CITY,
@@ -71,6 +75,7 @@ from sfumato.density.scheme import (
 from sfumato.model.counts import WEIGHT_UNITS, Counting, WeightBound
 from sfumato.model.ladder import LADDER_UNITS, ladder_gains, step_sums
 from sfumato.model.source import Source
+from sfumato.model.tiles import give_back, is_large, tiles
 from sfumato.model.time_grid import HourCalendar
 from sfumato.privacy.accounting import gaussian_mu
 from sfumato.privacy.calibration import Calibration, GaussianPart, calibrate_gaussians
@@ -152,17 +157,31 @@ class Bayes:
         return Plan(self.name, planned, sd, lines, _bound_in_words(settings))
 
     def run(self, source: Source, wall: Wall, facts: PublicFacts) -> Density:
-        measured, taken = measure(source, wall, facts)
-        held = [measured]
-        del measured  # handed on without a name here: let go when it was read
-        return reread(held.pop(), facts, taken)
+        measured, taken, start = measure(source, wall, facts)
+        return reread(measured, facts, taken, start)
 
 
-def reread(measured: Measured, facts: PublicFacts, taken: tuple[Measurement, ...] = ()) -> Density:
-    """The published table, from what was measured and public facts alone. Post-processing."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Start:
+    """Where a reading starts: other weeks, and the ground of their mean and of this week."""
+
+    weeks: tuple[Week, ...]
+    usual: Ground
+    ground: Ground
+
+
+def reread(
+    measured: Measured,
+    facts: PublicFacts,
+    taken: tuple[Measurement, ...] = (),
+    start: Start | None = None,
+) -> Density:
+    """The published table, from what was measured and public facts alone. Post-processing.
+
+    `start` is that of its margins, where somebody has worked it out.
+    """
     kept = keep(measured, facts)
-    found, distortion = read(measured, facts)
-    del measured  # of a year of hours every table counts
+    found, distortion = read(measured, facts, start)
     ids = facts.released_ids
     values, lower, upper, median = rounded(
         *found.with_quantiles(0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2, 0.5), in_place=True
@@ -182,8 +201,9 @@ def states_intervals(facts: PublicFacts) -> bool:
 
 def measure(
     source: Source, wall: Wall, facts: PublicFacts
-) -> tuple[Measured, tuple[Measurement, ...]]:
-    """Take the planned measurements through the wall, in their order."""
+) -> tuple[Measured, tuple[Measurement, ...], Start]:
+    """Take the planned measurements through the wall, in their order; and where a reading of the
+    margins starts, which the weights of the matrix follow."""
     settings = settings_for(facts)
     events = _events(facts, settings)
     taken: list[Measurement] = []
@@ -209,13 +229,22 @@ def measure(
         *_of_light_users(places, limits.places),
         *_of_light_users(slots, limits.slots),
     )
-    ground = ground_of(margins, facts)
-    weights = separable(matrix_weights(ground))
-    norms = event_norms(ground.area, weights, MAP_UNITS)
+    start = _start(margins, facts)
+    ground = start.ground
+    of_places, of_slots = separable(matrix_weights(ground))
+    give_back((facts.released_ids.size, facts.grid.slots))
+    norms = event_norms(ground.area, np.outer(of_places, of_slots), MAP_UNITS)
+    # Of a year of hours every table counts: that of the weights is made anew after the count.
     counts = source.weighted(limits.matrix, counting, norms)
+    weights = np.outer(of_places, of_slots)
     box = apply_weighted_map(counts, ground.area, weights, norms, MAP_UNITS, "weighted matrix")
-    found = Measured(margins, weights, *_of_light_users(take(MATRIX, box), limits.matrix))
-    return found, tuple(taken)
+    del weights, norms, counts
+    held = take(MATRIX, box)
+    del box
+    found = Measured(margins, of_places, of_slots, *_steps_of_light_users(held, limits.matrix))
+    if is_large(held.values.shape):  # its whole steps are all that is read of it
+        taken[-1] = replace(held, values=np.empty(0, dtype=np.int64))
+    return found, tuple(taken), start
 
 
 def _of_light_users(
@@ -228,17 +257,32 @@ def _of_light_users(
     return grained(measured.estimate() / most, sd), sd, effective(bound)
 
 
-def read(measured: Measured, facts: PublicFacts) -> tuple[Posterior, Distortion]:
+def _steps_of_light_users(
+    measured: Measurement, bound: WeightBound
+) -> tuple[NDArray[Any], float, float]:
+    """The same in whole steps of that lattice, tile by tile."""
+    most = bound.whole / WEIGHT_UNITS
+    sd = measured.sd / most
+    units = np.float64(measured.units_per_count)
+    steps = [
+        whole_steps(measured.values[rows] / units / most, sd)
+        for rows in tiles(measured.values.shape)
+    ]
+    return np.concatenate(steps), sd, effective(bound)
+
+
+def read(
+    measured: Measured, facts: PublicFacts, start: Start | None = None
+) -> tuple[Posterior, Distortion]:
     """The posterior of the density behind the measurements. Post-processing."""
     settings = settings_for(facts)
-    weeks = _weeks(measured.margins, facts)
-    usual, ground = _grounds(measured.margins, facts, weeks)
+    start = start or _start(measured.margins, facts)
     return infer(
-        ground,
+        start.ground,
         measured,
         rich=settings.rich,
         pooled=settings.pooled,
-        memory=Memory(weeks, usual.field) if weeks else None,
+        memory=Memory(start.weeks, start.usual.field) if start.weeks else None,
     )
 
 
@@ -282,9 +326,14 @@ def _grounds(
     return usual, this_week(usual, margins, mean) if weeks else usual
 
 
+def _start(margins: Margins, facts: PublicFacts) -> Start:
+    weeks = _weeks(margins, facts)
+    return Start(weeks, *_grounds(margins, facts, weeks))
+
+
 def ground_of(margins: Margins, facts: PublicFacts) -> Ground:
-    """Where a reading of these margins starts from."""
-    return _grounds(margins, facts, _weeks(margins, facts))[1]
+    """The ground of this week that a reading of these margins starts from."""
+    return _start(margins, facts).ground
 
 
 def _weeks(margins: Margins, facts: PublicFacts) -> tuple[Week, ...]:

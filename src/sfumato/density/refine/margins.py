@@ -11,10 +11,13 @@ themselves are cleaned is in `refine.levels`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
+from sfumato.model.tiles import tiles
 
 Table = NDArray[np.float64]
 
@@ -28,16 +31,25 @@ def ratios(target: Table, current: Table, largest: float = 4.0) -> Table:
 
 
 def rake(
-    table: Table, rows: Table, columns: Table, rounds: int = 2, out: Table | None = None
-) -> Table:
-    """Columns first, then rows, `rounds` times; `out` may be the table itself."""
+    table: NDArray[Any], rows: Table, columns: Table, rounds: int = 2, out: Table | None = None
+) -> NDArray[Any]:
+    """Columns first, then rows, `rounds` times; `out` may be the table itself.
+
+    Rows of a tile are scaled, and summed for the next round, while they are at hand.
+    """
     result = np.empty_like(table) if out is None else out
-    current = table
-    for _ in range(rounds):
-        np.multiply(current, ratios(columns, current.sum(axis=0))[None, :], out=result)
-        current = result
-        result *= ratios(rows, result.sum(axis=1))[:, None]
-    return current
+    parts = tiles(table.shape)
+    sums = sum((table[some].sum(axis=0) for some in parts[1:]), table[parts[0]].sum(axis=0))
+    for turn in range(rounds):
+        current = result if turn else table
+        by_column = ratios(columns, sums).astype(table.dtype)[None, :]
+        sums = np.zeros(table.shape[1])
+        for some in parts:
+            part = np.multiply(current[some], by_column, out=result[some])
+            part *= ratios(rows[some], part.sum(axis=1)).astype(table.dtype)[:, None]
+            if turn + 1 < rounds:
+                sums += part.sum(axis=0)
+    return result if rounds else table
 
 
 def project_to_simplex(

@@ -27,11 +27,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.model.tiles import tiles
+from sfumato.model.tiles import is_large, tiles
 from sfumato.model.time_grid import HourCalendar
 
 Table = NDArray[np.float64]
@@ -48,6 +49,8 @@ def pool_nights(
 
     `out` may be the table itself, whose other slots then stay where they are.
     """
+    if is_large(table.shape):
+        return _pool_tiles(table, calendar, own, np.empty_like(table) if out is None else out)
     totals = table.sum(axis=0)
     night = np.flatnonzero(calendar.hour < NIGHT_END)
     kinds = np.column_stack((calendar.hour, calendar.weekend))[night]
@@ -66,6 +69,34 @@ def pool_nights(
     for slots, maps in mixed:
         result[:, slots] = maps
     return result
+
+
+def _pool_tiles(table: Table, calendar: HourCalendar, own: float, out: Table) -> Table:
+    """The same tile by tile, as products: the pools of a place are its row times slots x kinds, and
+    what they give to the night slots is that times kinds x slots."""
+    night = np.flatnonzero(calendar.hour < NIGHT_END)
+    stamps = np.column_stack((calendar.hour, calendar.weekend)).astype(np.float64)
+    kinds, which = np.unique(stamps[night], axis=0, return_inverse=True)
+    apart = np.abs(stamps[:, :1] - kinds[:, 0])
+    near = np.minimum(apart, 24.0 - apart) <= 1.0 + 1e-9
+    member = (near & (stamps[:, 1:] == kinds[:, 1])).astype(table.dtype)
+    parts = tiles(table.shape)
+    pools = np.concatenate([table[rows] @ member for rows in parts])
+    totals = sum((table[rows][:, night].sum(axis=0) for rows in parts), np.zeros(night.size))
+    mass = pools.sum(axis=0, dtype=np.float64)
+    given = np.zeros((kinds.shape[0], night.size), dtype=table.dtype)
+    mixed = mass[which.ravel()] > 0
+    given[which.ravel(), np.arange(night.size)] = np.where(
+        mixed, (1 - own) * totals / np.maximum(mass[which.ravel()], 1e-300), 0.0
+    )
+    kept = np.where(mixed, own, 1.0).astype(table.dtype)
+    for rows in parts:
+        maps = table[rows][:, night] * kept
+        maps += pools[rows] @ given
+        if out is not table:
+            out[rows] = table[rows]
+        out[rows, night] = maps
+    return out
 
 
 FALL = (0.0, 4.0)
@@ -198,8 +229,8 @@ def ordinary(table: Table, calendar: HourCalendar, totals: Vector | None = None)
 
 
 def temper_crowds(
-    table: Table,
-    sd: Table,
+    table: NDArray[Any],
+    sd: NDArray[Any],
     places: tuple[Vector, Vector],
     slots: tuple[Vector, Vector],
     calendar: HourCalendar,

@@ -29,12 +29,13 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.density.refine.spatial import Filtered
-from sfumato.model.tiles import is_large
+from sfumato.model.tiles import beside, is_large, tiles
 from sfumato.model.time_grid import HourCalendar
 
 WAVES = 4
@@ -99,12 +100,17 @@ class Spectrum:
     here lies at the level of the noise or above.
     """
 
-    def __init__(self, table: Matrix) -> None:
-        self._table: Matrix | None = None
+    def __init__(self, table: NDArray[Any]) -> None:
+        self._table: NDArray[Any] | None = None
         if not is_large(table.shape) or table.shape[0] > table.shape[1]:
             self.left, self.values, self._right = np.linalg.svd(table, full_matrices=False)
             return
-        power, left = np.linalg.eigh(table @ table.T)
+        # In double precision whatever the table is kept in: values are roots of these.
+        products, rows = np.zeros((table.shape[0], table.shape[0])), table.shape[0]
+        for some in tiles((table.shape[1], rows)):
+            part = table[:, some].astype(np.float64, copy=False)
+            products += part @ part.T
+        power, left = np.linalg.eigh(products)
         self.values = np.sqrt(np.maximum(power[::-1], 0.0))
         self.left, self._table = left[:, ::-1], table
 
@@ -114,30 +120,36 @@ class Spectrum:
             found: Matrix = self._right[which]
             return found
         some = np.maximum(self.values[which], 1e-300)[:, None]
-        found = self.left[:, which].T @ self._table
+        found = np.asarray(self.left[:, which].T.astype(self._table.dtype) @ self._table, float)
         found /= some
         return found
 
 
-def effective_noise(matrix: Matrix, columns: int | None = None) -> float:
+def effective_noise(
+    matrix: Matrix, columns: int | None = None, parts: Spectrum | None = None
+) -> float:
     """Standard deviation of everything in the matrix that has no low rank.
 
-    `columns` is the number of dimensions left where some were projected out before.
+    `columns` is the number of dimensions left where some were projected out before; `parts` its
+    spectrum, where it is known.
     """
     rows, width = matrix.shape
     alive = min(rows, columns or width)
     if alive < 1:
         return 0.0
-    large = is_large(matrix.shape)
-    values = (Spectrum(matrix).values if large else np.linalg.svd(matrix, compute_uv=False))[:alive]
-    return float(np.median(values)) / middle_of_noise(rows, columns or width)
+    values = np.linalg.svd(matrix, compute_uv=False) if parts is None else parts.values
+    return float(np.median(values[:alive])) / middle_of_noise(rows, columns or width)
 
 
 def components(
-    matrix: Matrix, sigma: float, columns: int | None = None, most: int = 40
+    matrix: Matrix,
+    sigma: float,
+    columns: int | None = None,
+    parts: Spectrum | None = None,
+    most: int = 40,
 ) -> tuple[Matrix, Matrix, Matrix]:
     """Left vectors, noisy values and right vectors of what rises above the noise."""
-    parts = Spectrum(matrix)
+    parts = parts or Spectrum(matrix)
     edge = _MARGIN * noise_edge(matrix.shape[0], columns or matrix.shape[1], sigma)
     rank = min(int((parts.values > edge).sum()), most)
     right = parts.right(slice(rank)).T
@@ -172,8 +184,8 @@ FieldFilter = Callable[[NDArray[np.float64], float], Filtered]
 class Smoothed:
     """Posterior mean and variance (rows x slots), and the mixture found."""
 
-    mean: Matrix
-    variance: Matrix
+    mean: NDArray[Any]
+    variance: NDArray[Any]
     mixture: NDArray[np.float64]
     errors: Callable[[np.random.Generator, int], Iterator[Matrix]]
     """Draws (rows x slots) of the posterior around its mean, one after the other: each is to be
@@ -226,7 +238,8 @@ def wiener(
         each = rows.shape[0] * len(commonest)
         moments = sum((rows[:, span].T @ rows[:, span] for span in commonest), 0.0 * shapes[0])
         mixture = _mixture(moments / max(each, 1), shapes, noise_variance, chance, each)
-    mean, variance = np.empty(rows.shape), np.empty(rows.shape)
+    kind = beside(rows.shape)
+    mean, variance = np.empty(rows.shape, dtype=kind), np.empty(rows.shape, dtype=kind)
     drawn, found = [], []
     for span in spans:
         part = _wiener(

@@ -39,8 +39,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sfumato.density.bayes import scheme as recipe
+from sfumato.density.bayes.frame import cell_weighting
 from sfumato.density.bayes.ground import Ground
-from sfumato.density.bayes.inference import cell_weighting
 from sfumato.density.bayes.measured import Measured
 from sfumato.density.refine.margins import project_to_simplex, rake
 from sfumato.density.scheme import Density, PublicFacts
@@ -238,8 +238,8 @@ class Oracle:
         self, source: Source, wall: BoxKeepingWall, facts: PublicFacts
     ) -> tuple[Density, Table]:
         """One draw of `bayes`, and the oracle on the same noise."""
-        measured, taken = recipe.measure(source, wall, facts)
-        density = recipe.reread(measured, facts, taken)
+        measured, taken, start = recipe.measure(source, wall, facts)
+        density = recipe.reread(measured, facts, taken, start)
         return density, self.read(frame_of(measured, wall, facts))
 
     def read(self, frame: Frame) -> Table:
@@ -270,7 +270,7 @@ def frame_of(measured: Measured, wall: BoxKeepingWall, facts: PublicFacts) -> Fr
     factor = wall.taken[recipe.MATRIX].sd / measured.matrix_sd
     return Frame(
         ground=ground,
-        scale=measured.weights * cell_weighting(ground, measured).of_visits,
+        scale=measured.weights() * cell_weighting(ground, measured).of_visits,
         noisy=measured.matrix,
         clean=box.values / np.float64(box.units_per_count) / factor,
         sigma=measured.matrix_sd,
