@@ -46,12 +46,13 @@ class Meter:
     """CPU seconds of this process and everything below it, of what has ended as well.
 
     Spark ends Python workers that were idle for a minute, and their parent ignores it: the system
-    then adds their time to nobody's. So all processes are looked at every second, and what was
-    seen of each is kept. Reading it as a tree would take the time of workers that ended off
-    whatever runs meanwhile.
+    then adds their time to nobody's. So all processes are looked at every so many seconds, and
+    what was seen of each is kept. Reading it as a tree would take the time of workers that ended
+    off whatever runs meanwhile.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, every: float = 1.0) -> None:
+        self._every = every
         self._seen: dict[tuple[int, str], float] = {}
         self._lock = threading.Lock()
         threading.Thread(target=self._watch, daemon=True).start()
@@ -59,7 +60,7 @@ class Meter:
     def _watch(self) -> None:
         while True:
             self.seconds()
-            time.sleep(1.0)
+            time.sleep(self._every)
 
     def seconds(self) -> float:
         with self._lock:

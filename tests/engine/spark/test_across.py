@@ -215,9 +215,12 @@ def flowdb(home: Path) -> str:
     return "admin3"
 
 
-@pytest.mark.parametrize(("pipeline", "laid_out"), [("multimno", lakehouse), ("flowkit", flowdb)])
-def test_what_a_pipeline_holds_is_counted_on_spark_and_again_here(
-    tmp_path: Path, pipeline: str, laid_out: Callable[[Path], str]
+@pytest.mark.parametrize(
+    ("pipeline", "laid_out", "first", "then"),
+    [("multimno", lakehouse, "spark", "local"), ("flowkit", flowdb, "local", "spark")],
+)
+def test_what_a_pipeline_holds_is_counted_on_one_engine_and_again_on_the_other(
+    tmp_path: Path, pipeline: str, laid_out: Callable[[Path], str], first: str, then: str
 ) -> None:
     zoning = laid_out(tmp_path)
     ledger = sfumato.Ledger(tmp_path / "ledger.sqlite")
@@ -230,9 +233,10 @@ def test_what_a_pipeline_holds_is_counted_on_spark_and_again_here(
         "ledger": ledger, "keep_key": True, "out": tmp_path / "day",
     }  # fmt: skip
     told: list[Any] = []
-    made = sfumato.release(tmp_path, engine="spark", internal=told.append, **settings)
+    made = sfumato.release(tmp_path, engine=first, internal=told.append, **settings)
     assert told[0].kept == ROWS
     assert made.how == "new"
+    settings |= {"engine": then}
     assert sfumato.release(tmp_path, **settings).how == "already"
     settings |= {"out": tmp_path / "again", "name": "day"}
     assert sfumato.release(tmp_path, **settings).how == "repeated"
