@@ -3,10 +3,11 @@
     python -m benchmarks.spark            # 27 million rows: about half an hour on two cores
     python -m benchmarks.spark --large    # 2.7 and 135 million rows as well
     python -m benchmarks.spark --skew     # one id with a third of all rows
+    python -m benchmarks.spark --again --only week --runs 3    # only these, thrice in turn
 
 The week is that of `benchmarks.counting`. All figures of Spark come from one session, which first
 does everything once on one part in two hundred of the rows (Java compiles, workers import). CPU
-time is user and system time of the whole tree of processes (driver, Java, Python workers), memory
+time is user and system time of all processes (driver, Java, Python workers, ended ones too), memory
 the peak of the driver's own process over the whole run, Java apart. Shuffle figures are Spark's
 own, from its event log. Writes docs/benchmarks/spark.md and spark.json.
 """
@@ -29,7 +30,7 @@ import duckdb
 import numpy as np
 import platformdirs
 from benchmarks import _spark_sql as spark_sql
-from benchmarks._spark_figures import Figure, memory_gib, report, spark_metrics, tree_cpu
+from benchmarks._spark_figures import Figure, Meter, memory_gib, report, spark_metrics, today
 from benchmarks.counting import FOLDER, GRID, KEY, SAMPLE, WEIGHT
 
 from sfumato.engine.local import LocalSource
@@ -149,15 +150,15 @@ def one_machine(what: str, file: str, folder: Path) -> Figure:
     towers = read_towers(folder / "week" / "towers.csv")
     ask = ASKED[what.removesuffix(": local")]
     _sum(ask(LocalSource(read_events(path_of(folder, "warm")), towers, GRID)))
-    cpu, wall = tree_cpu(os.getpid()), time.perf_counter()
+    cpu, wall = time.process_time(), time.perf_counter()
     checksum = _sum(ask(LocalSource(read_events(path_of(folder, file)), towers, GRID)))
-    spent = tree_cpu(os.getpid()) - cpu, time.perf_counter() - wall
-    return Figure(what, file, *spent, memory_gib("VmHWM"), 0.0, 0.0, 0.0, checksum)
+    spent = time.process_time() - cpu, time.perf_counter() - wall
+    return Figure(what, file, *spent, memory_gib("VmHWM"), 0.0, 0.0, 0.0, checksum, today())
 
 
 def on_spark(runs: list[tuple[str, str]], folder: Path) -> Iterator[Figure]:
     """All runs in one session, one after the other."""
-    towers = read_towers(folder / "week" / "towers.csv")
+    towers, meter = read_towers(folder / "week" / "towers.csv"), Meter()
     with tempfile.TemporaryDirectory() as logs:
         settings = {
             "spark.driver.memory": "4g",
@@ -171,14 +172,15 @@ def on_spark(runs: list[tuple[str, str]], folder: Path) -> Iterator[Figure]:
             for what in dict.fromkeys(what for what, _ in runs):
                 WORK[what](session, path_of(folder, "warm"), towers)
             for what, file in runs:
-                begin, cpu, wall = time.time(), tree_cpu(os.getpid()), time.perf_counter()
+                begin, cpu, wall = time.time(), meter.seconds(), time.perf_counter()
                 checksum = WORK[what](session, path_of(folder, file), towers)
-                spent = tree_cpu(os.getpid()) - cpu, time.perf_counter() - wall
+                spent = meter.seconds() - cpu, time.perf_counter() - wall
                 found.append((begin, time.time(), what, file, *spent, checksum))
                 print(f"{what} / {file}: {spent[0]:.1f} s", file=sys.stderr, flush=True)
         for begin, end, what, file, cpu, wall, checksum in found:
             metrics = spark_metrics(Path(logs), begin, end)
-            yield Figure(what, file, cpu, wall, memory_gib("VmHWM"), *metrics, checksum)
+            memory = memory_gib("VmHWM")
+            yield Figure(what, file, cpu, wall, memory, *metrics, checksum, today())
 
 
 def child(work: str, runs: list[tuple[str, str]]) -> Iterator[Figure]:
@@ -198,6 +200,8 @@ def main() -> None:
         "--only", default="", help="figures of this file or with this in their name"
     )
     parser.add_argument("--resume", action="store_true", help="keep what the last run measured")
+    parser.add_argument("--again", action="store_true", help="keep what is not measured now")
+    parser.add_argument("--runs", type=int, default=1, help="of each on Spark, in turn")
     parser.add_argument("--child", nargs=2, metavar=("WORK", "RUNS"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     cache = platformdirs.user_cache_dir("sfumato")
@@ -218,15 +222,17 @@ def main() -> None:
         runs += [(what, "skewed") for what in WORK if what.startswith("skew")]
     kept = FOLDER / "spark.json"
     figures: list[Figure] = []
-    if options.resume and kept.exists():
+    runs = [run for run in dict.fromkeys(runs) if options.only in run[0] or options.only == run[1]]
+    if (options.resume or options.again) and kept.exists():
         figures = [Figure(**each) for each in json.loads(kept.read_text())]
+    if options.again:
+        figures = [each for each in figures if (each.what, each.file) not in runs]
     have = {(figure.what, figure.file) for figure in figures}
-    runs = [run for run in dict.fromkeys(runs) if run not in have]
-    runs = [run for run in runs if options.only in run[0] or options.only == run[1]]
+    runs = [run for run in runs if run not in have]
     for file in ("warm", *(file for _, file in runs)):
         prepare(folder, file)
     here = [run for run in runs if run[0].endswith(": local")]
-    groups = [("spark", [run for run in runs if run not in here])]
+    groups = [("spark", [run for run in runs if run not in here] * options.runs)]
     groups += [("local", [run]) for run in here]
     for work, some in groups:
         figures += child(work, some) if some else ()

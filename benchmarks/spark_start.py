@@ -3,9 +3,10 @@
     python -m benchmarks.spark_start
 
 Each release is a command of its own, with a ledger of its own, on a made city. CPU-seconds are
-those of the command and of everything that it started (Java, Spark's Python workers), finished
-or orphaned. *Quick start off*: the same command where `SPARK_CONF_DIR` names an empty folder,
-which sfumato takes for a Spark that somebody has set up, and leaves as it is.
+those of the command and of everything that it started (Java, Spark's Python workers), ended or
+orphaned, up to the tenth of a second before the end of each. *Quick start off*: the same command
+where `SPARK_CONF_DIR` names an empty folder, which sfumato takes for a Spark that somebody has set
+up, and leaves as it is.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ import ctypes
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
+
+from benchmarks._spark_figures import Meter
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "spark_start.md"
 CITIES = {"small": 2_000, "0.6 million records": 46_000, "1.9 million records": 140_000}
 ENGINES = ("quick start off", "quick start", "one machine")
 RUNS = 3
-_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: orphans of Java come to us, and their CPU time with them
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: orphans of Java come to us and are seen
 
 
 def sfumato(*arguments: str, **environment: str) -> None:
@@ -39,7 +42,7 @@ def sfumato(*arguments: str, **environment: str) -> None:
     )
 
 
-def cpu_of(folder: Path, city: str, engine: str, number: int) -> float:
+def cpu_of(folder: Path, city: str, engine: str, number: int, meter: Meter) -> float:
     """CPU-seconds of one release and of all processes below it."""
     data, home = folder / city.replace(" ", "-"), folder / f"{city}-{engine}-{number}"
     home.mkdir()
@@ -50,7 +53,7 @@ def cpu_of(folder: Path, city: str, engine: str, number: int) -> float:
     if engine != "one machine":
         where = ("--engine", "spark", "--master", "local[2]")
     settings = {"SPARK_CONF_DIR": str(home)} if engine == "quick start off" else {}
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = meter.seconds() - time.process_time()
     sfumato(
         *("release", str(data / "events.parquet"), "--towers", str(data / "towers.csv")),
         *("--zones", str(data / "zones.geojson"), "--out", str(home / "week"), "--ledger", ledger),
@@ -62,8 +65,7 @@ def cpu_of(folder: Path, city: str, engine: str, number: int) -> float:
     with suppress(ChildProcessError):
         while True:
             os.wait()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return meter.seconds() - time.process_time() - before
 
 
 def page(found: dict[str, dict[str, list[float]]]) -> str:
@@ -95,6 +97,7 @@ users of so small files are grouped by one task where there were two.
 
 def main() -> None:
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    meter = Meter(every=0.1)
     found: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         for city, users in CITIES.items():
@@ -104,7 +107,7 @@ def main() -> None:
             found[city] = {engine: [] for engine in ENGINES}
             for number in range(RUNS if city == "small" else 1):
                 for engine in ENGINES:
-                    cpu = cpu_of(Path(scratch), city, engine, number)
+                    cpu = cpu_of(Path(scratch), city, engine, number, meter)
                     found[city][engine].append(cpu)
                     print(f"{city}, {engine}: {cpu:.1f}", file=sys.stderr, flush=True)
             PAGE.write_text(page(found))

@@ -241,7 +241,8 @@ def _tell(made: Release, ledger: str) -> None:
         typer.echo(note)
     if made.manifest.total is not None:
         typer.echo(f"All counts together: {made.manifest.total.words()}.")
-    typer.echo(f"Charged to {ledger}.")
+    paid = "Charged to" if made.how in ("new", "resumed") else "Charged then, to"
+    typer.echo(f"{paid} {ledger}.")
     typer.echo(
         f"This release: epsilon {rounded_up(privacy.epsilon, 4)} at delta "
         f"{rounded_up(privacy.delta)}."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import shapely
 from tests.engine.spark.test_release import Shop
 
 import sfumato
@@ -29,6 +31,7 @@ pytestmark = [
 ]
 KEY = bytes(range(32))
 SECONDS = 1_704_067_200
+ROWS = 60
 HEAD = b"user,time,tower\n"
 
 
@@ -68,7 +71,7 @@ INPUTS = {
     "decimals": typed(pa.array([1, 2, None], pa.decimal128(12, 0)), STAMPS, TOWERS),
     "numbers of seconds": typed(pa.array([1, 2, 3]), EPOCHS, TOWERS),
     "odd numbers of seconds": typed(
-        pa.array([1, 2, 3]), pa.array([float("nan"), -0.0, SECONDS + 0.5]), TOWERS
+        pa.array([1, 2, 3]), pa.array([SECONDS + 0.5, float("nan"), -0.0]), TOWERS
     ),
     "milliseconds": typed(pa.array([1, 2, 3]), STAMPS.cast(pa.timestamp("ms", "UTC")), TOWERS),
     "clocks": typed(pa.array([1, 2, 3]), STAMPS.cast(pa.timestamp("us")), TOWERS),
@@ -113,6 +116,7 @@ def test_each_engine_knows_the_others_name_of_the_input(
             (tmp_path / "more.csv").unlink()
         counts = [town.opened(one.exact(Counting.VISITS)).values for one in (local, cluster)]
         assert counts[0].tobytes() == counts[1].tobytes()
+        assert counts[0].any() == (kind != "nothing")
     finally:
         cluster.close()
 
@@ -163,34 +167,76 @@ def test_other_rows_are_refused_on_the_other_engine_too(
         sfumato.release(shop.home / "events.parquet", **where, **shop.settings)
 
 
-def test_a_lakehouse_is_counted_on_spark_and_again_here(tmp_path: Path) -> None:
+def lakehouse(home: Path) -> str:
     """multimno's events by days in folders, its grid by origins in folders, as it writes them."""
     north, east = 28890, 37600
     tiles = np.array([(e << 16) + n for n in range(20) for e in range(20)], np.int32)
-    put(tmp_path / f"silver/setup/grid/origin={(east << 32) + north}/quadkey=1202", grid_id=tiles)
+    put(home / f"silver/setup/grid/origin={(east << 32) + north}/quadkey=1202", grid_id=tiles)
     cells = {"cell_id": ["t0", "t1"], "latitude": [48.8565, 48.8664], "longitude": [2.3485, 2.3607]}
-    put(tmp_path / "silver/mno_network/year=2024/month=1/day=1", **cells)
+    put(home / "silver/mno_network/year=2024/month=1/day=1", **cells)
     day = "silver/cleaning/mno_events/year=2024/month=1/day=1/user_id_modulo=0"
-    rows = 60
     put(
-        tmp_path / day,
-        user_id=pa.array([b"%d" % (k % 20) for k in range(rows)], pa.binary()),
-        timestamp=pa.array([SECONDS * 10**6 + k * 10**9 for k in range(rows)], pa.timestamp("us")),
-        cell_id=[f"t{k % 2}" for k in range(rows)],
+        home / day,
+        user_id=pa.array([b"%d" % (k % 20) for k in range(ROWS)], pa.binary()),
+        timestamp=pa.array([SECONDS * 10**6 + k * 10**9 for k in range(ROWS)], pa.timestamp("us")),
+        cell_id=[f"t{k % 2}" for k in range(ROWS)],
     )
+    return "INSPIRE_1km"
+
+
+def flowdb(home: Path) -> str:
+    """An export of FlowKit's tables, events in two of them."""
+    moments = pa.array(
+        [SECONDS * 10**6 + k * 10**9 for k in range(ROWS)], pa.timestamp("us", "UTC")
+    )
+    events = {
+        "msisdn": pa.array([b"%d" % (k % 20) for k in range(ROWS)], pa.binary()),
+        "datetime": moments,
+        "location_id": pa.array([f"t{k % 2}" for k in range(ROWS)]),
+    }
+    half = ROWS // 2
+    put(home / "events/calls.parquet", **{name: each[:half] for name, each in events.items()})
+    put(home / "events/sms.parquet", **{name: each[half:] for name, each in events.items()})
+    put(
+        home / "infrastructure/cells.parquet",
+        id=["t0", "t1"],
+        version=pa.array([0, 0], pa.int32()),
+        date_of_first_service=pa.array([date(2015, 1, 1)] * 2, pa.date32()),
+        date_of_last_service=pa.nulls(2, pa.date32()),
+        geom_point=shapely.to_wkb(shapely.points([2.35, 2.45], [48.85, 48.85])).tolist(),
+    )
+    put(
+        home / "geography/geoms.parquet",
+        short_name=["west", "east"],
+        long_name=["West", "East"],
+        spatial_resolution=pa.array([3, 3], pa.int32()),
+        geom=[shapely.to_wkb(shapely.box(x, 48.8, x + 0.1, 48.9)) for x in (2.3, 2.4)],
+    )
+    return "admin3"
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "laid_out", "first", "then"),
+    [("multimno", lakehouse, "spark", "local"), ("flowkit", flowdb, "local", "spark")],
+)
+def test_what_a_pipeline_holds_is_counted_on_one_engine_and_again_on_the_other(
+    tmp_path: Path, pipeline: str, laid_out: Callable[[Path], str], first: str, then: str
+) -> None:
+    zoning = laid_out(tmp_path)
     ledger = sfumato.Ledger(tmp_path / "ledger.sqlite")
     ledger.initialise()
     ledger.add_dataset("city", Cap(epsilon=1, delta=1e-5))
     settings: dict[str, Any] = {
-        "pipeline": "multimno", "zoning": "INSPIRE_1km", "start": "2024-01-01",
+        "pipeline": pipeline, "zoning": zoning, "start": "2024-01-01",
         "end": "2024-01-02", "slot": "6h", "tz": "UTC", "dataset": "city", "epsilon": 0.5,
         "delta": 1e-6, "expected_users": 1000, "scheme": "gaussian", "anyway": True,
         "ledger": ledger, "keep_key": True, "out": tmp_path / "day",
     }  # fmt: skip
     told: list[Any] = []
-    made = sfumato.release(tmp_path, engine="spark", internal=told.append, **settings)
-    assert told[0].kept == rows
+    made = sfumato.release(tmp_path, engine=first, internal=told.append, **settings)
+    assert told[0].kept == ROWS
     assert made.how == "new"
+    settings |= {"engine": then}
     assert sfumato.release(tmp_path, **settings).how == "already"
     settings |= {"out": tmp_path / "again", "name": "day"}
     assert sfumato.release(tmp_path, **settings).how == "repeated"
@@ -198,6 +244,8 @@ def test_a_lakehouse_is_counted_on_spark_and_again_here(tmp_path: Path) -> None:
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
 
 
-def put(folder: Path, **columns: Any) -> None:
-    folder.mkdir(parents=True)
-    pq.write_table(pa.table(columns), folder / "part-0.parquet")
+def put(path: Path, **columns: Any) -> None:
+    """One table: a file where the name says so, else a folder of one."""
+    file = path if path.suffix else path / "part-0.parquet"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), file)

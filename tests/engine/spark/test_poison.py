@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ import shapely
 
 from sfumato.engine.local import LocalSource
 from sfumato.engine.spark import files
+from sfumato.engine.spark import source as engine
+from sfumato.engine.spark.session import unmeasured
 from sfumato.engine.spark.source import SparkSource, open_source
 from sfumato.errors import InputError, UsageError
 from sfumato.io.events import read_events
@@ -254,6 +258,47 @@ def test_folders_name_towers_of_text_files_too(town: Any, tmp_path: Path) -> Non
         pq.write_table(table, folder / "b.parquet")
     values = counted(town, tmp_path, town.towers(2))
     assert np.asarray(values).sum(axis=1).tolist() == [2, 4]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_one_long_record_has_every_batch_measured(
+    town: Any, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Short ones need it not, in sessions of ours alone; settings are left as they were."""
+    limit, seen = "spark.sql.execution.arrow.maxBytesPerBatch", []
+
+    @contextmanager
+    def watched(session: Any) -> Iterator[None]:
+        with unmeasured(session):
+            seen.append(session.conf.get(limit, None))
+            yield
+
+    def measured(*ids: str) -> bool:
+        lines = [f"{name},2024-01-01T05:00Z,t0" for name in ids]
+        file = tmp_path / f"a.{kind}"
+        file.write_text("\n".join(["user,time,tower", *lines]))
+        if kind == "parquet":
+            rows = {
+                "user": ids,
+                "time": ["2024-01-01T05:00Z"] * len(ids),
+                "tower": ["t0"] * len(ids),
+            }
+            pq.write_table(pa.table(rows), file)
+        seen.clear()
+        assert counted(town, file, town.towers(1)).sum() == len(ids)
+        assert spark.conf.get(limit, None) is None
+        return not any(seen)
+
+    monkeypatch.setattr(engine, "unmeasured", watched)
+    assert not measured("a", "b")
+    assert measured("a", "b" * 3000)
+    monkeypatch.setattr(engine, "SHORT_ROW", 1 << 20)
+    assert not measured("a", "b" * 3000)
+    spark.conf.set("spark.sfumato.session", "")  # somebody else's
+    try:
+        assert measured("a", "b")
+    finally:
+        spark.conf.set("spark.sfumato.session", "own")
 
 
 @pytest.mark.usefixtures("spark")

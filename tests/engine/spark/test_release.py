@@ -144,6 +144,7 @@ def test_the_command_counts_on_the_active_session(shop: Shop, spark: Any) -> Non
     assert done.exit_code == 0, done.output
     again = shop.run("release", events, "--out", out, "--engine", "spark", *shop.flags())
     assert "nothing was done or charged" in again.output
+    assert "Charged then, to" in again.output
     refused = shop.run("release", events, "--out", out, "--master", "local[2]", *shop.flags())
     assert isinstance(refused.exception, UsageError)
     with pytest.raises(UsageError, match="no engine"):

@@ -8,7 +8,17 @@ import pytest
 
 from sfumato.engine.spark.files import LITTLE, is_little
 from sfumato.engine.spark.session import settings_for
-from sfumato.engine.spark.source import CROWDED, MOST_TASKS, ROWS_PER_TASK, excess, tasks_for
+from sfumato.engine.spark.source import (
+    CROWDED,
+    MOST_PARCELLED,
+    MOST_TASKS,
+    ROWS_PER_TASK,
+    SHORT_ROW,
+    are_short,
+    excess,
+    tasks_for,
+)
+from sfumato.engine.spark.survey import Survey
 
 
 def test_many_rows_are_not_one_busy_user() -> None:
@@ -26,6 +36,18 @@ def test_tasks_follow_the_rows_until_there_are_very_many() -> None:
     asked = [0, ROWS_PER_TASK * 3, ROWS_PER_TASK * 3 + 1, 70_000_000_000]
     assert [tasks_for(rows, ROWS_PER_TASK) for rows in asked] == [2, 3, 4, MOST_TASKS]
     assert tasks_for(100, ROWS_PER_TASK, 1) == 1
+
+
+def test_batches_are_measured_where_one_could_be_large() -> None:
+    def short(rows: int, longest: int) -> bool:
+        return are_short(Survey({"": (rows, 0, 0, 0, 0)}, longest), ROWS_PER_TASK, CROWDED)
+
+    assert short(0, 0)
+    assert short(1_000, SHORT_ROW)
+    assert not short(1_000, SHORT_ROW + 1)
+    assert short(30_000_000_000, 60)
+    assert not short(30_000_000, MOST_PARCELLED // (ROWS_PER_TASK + CROWDED))
+    assert not short(1 << 40, 0), "tasks have grown"
 
 
 def test_little_is_told_by_the_files_of_this_machine(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -61,7 +61,7 @@ from sfumato.engine.spark.files import (
 from sfumato.engine.spark.parcels import SCHEMA as PARCELS
 from sfumato.engine.spark.parcels import Addresses, parcels
 from sfumato.engine.spark.rows import TALLIES, Recipe, Scan, judged, log_of, scans_of
-from sfumato.engine.spark.session import guarded, open_session, without_records
+from sfumato.engine.spark.session import guarded, open_session, unmeasured, without_records
 from sfumato.errors import UsageError
 from sfumato.io.events import resolved
 from sfumato.io.formats import Damaged, ReadOptions
@@ -82,6 +82,11 @@ CROWDED = 4 * ROWS_PER_TASK
 before rows are sent to their user."""
 SAMPLE = 1 << 20
 """Rows by which the size of the largest user is found."""
+SHORT_ROW = 1 << 11
+"""Bytes of a row's texts: 2^15 rows, a batch of ours, then stay below 64 MiB, Spark's own limit."""
+MOST_PARCELLED = 1 << 30
+"""Bytes that the largest task may get at once, half of what a column of Arrow holds. Most get a
+tenth of it: it is reached where a user has nearly as many rows as make him crowded."""
 _BUCKETS = 4096
 _NO_KEY = bytes(32)
 
@@ -136,7 +141,7 @@ class SparkSource(Compiled):
         total = np.zeros(TALLIES, np.int64)
         users = self._users()
         if users is not None:
-            with without_records(self._label):
+            with self._running():
                 noted = users.where("tally IS NOT NULL").select("tally").toArrow().column(0)
             for tally in noted.to_pylist():
                 total += np.frombuffer(tally, np.int64)
@@ -186,7 +191,7 @@ class SparkSource(Compiled):
         def work(batches: Any) -> Any:
             return passes.counted(batches, question, user)
 
-        with without_records(self._label):
+        with self._running():
             long = users.mapInArrow(guarded(work), passes.SUMS_SCHEMA)
             summed = long.groupBy("cell").sum("n").toArrow()
         cells, sums = (summed.column(k).to_numpy() for k in (0, 1))
@@ -232,9 +237,18 @@ class SparkSource(Compiled):
             self._survey = self._scanned(_NO_KEY)
         if self._blocks is None and self._scans:
             self._tell("reading events")
-            with without_records(self._label):
+            with self._running():
                 self._blocks = _kept(self._exchanged(self._survey.rows))
         return self._blocks
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """While Spark works on the rows that the survey saw."""
+        with ExitStack() as stack:
+            stack.enter_context(without_records(self._label))
+            if self._survey is not None and are_short(self._survey, self._per_task, self._crowded):
+                stack.enter_context(unmeasured(self._scans[0].frame.sparkSession))
+            yield
 
     def _recipes(self) -> Iterator[tuple[Scan, Recipe]]:
         for scan in self._scans:
@@ -308,6 +322,12 @@ def _together(frames: list[Any]) -> Any:
 def tasks_for(rows: int, per_task: int, least: int = 2) -> int:
     """How many tasks group the users; no answer depends on it."""
     return min(max(least, -(-rows // per_task)), MOST_TASKS)
+
+
+def are_short(found: survey.Survey, per_task: int, crowded: int) -> bool:
+    """Whether no batch can be large, be it of rows or of all parcels that a task gets."""
+    parcelled = min(found.rows, max(per_task, found.rows // MOST_TASKS) + crowded)
+    return found.longest <= SHORT_ROW and parcelled * (found.longest + 16) <= MOST_PARCELLED
 
 
 def excess(sizes: list[int], fraction: float) -> int:

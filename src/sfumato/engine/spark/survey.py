@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.engine.spark.files import NUMBER
+from sfumato.engine.spark.files import NUMBER, is_text
 from sfumato.engine.spark.rows import Part, Scan
 from sfumato.engine.spark.session import without_records
 from sfumato.io.tables import quoted
@@ -41,6 +41,8 @@ class Survey:
     """What the scan found: (rows, four sums) of all parts that are read alike. Internal."""
 
     sums: dict[str, Sums]
+    longest: int = 0
+    """Bytes of the longest row's texts: how many rows fit a batch. No answer depends on it."""
 
     def __repr__(self) -> str:
         return "<internal survey>"
@@ -60,16 +62,18 @@ def seeds_of(key: bytes) -> tuple[int, int]:
 def survey(scans: Sequence[Scan], key: bytes) -> Survey:
     """Scan everything once."""
     totals: dict[str, Sums] = {}
+    longest = 0
     for scan in scans:
-        for number, sums in _summed(scan, seeds_of(key)).items():
+        for number, (long, *sums) in _summed(scan, seeds_of(key)).items():
+            longest = max(longest, long)
             how = how_read(scan, scan.parts[number])
             before = totals.get(how, (0,) * len(sums))
             totals[how] = tuple(a + b for a, b in zip(before, sums, strict=True))
-    return Survey(totals)
+    return Survey(totals, longest)
 
 
 def _summed(scan: Scan, seeds: tuple[int, int]) -> dict[int, Sums]:
-    """Rows and sums of hashes, by the number of the part."""
+    """Longest row, rows and sums of hashes, by the number of the part."""
     sums = [
         part
         for name in ("h1", "h2")
@@ -81,18 +85,27 @@ def _summed(scan: Scan, seeds: tuple[int, int]) -> dict[int, Sums]:
     with without_records(scan.one.label):
         from pyspark.sql.functions import expr
 
-        hashes = [f"{_hash(scan, s)} AS {n}" for s, n in zip(seeds, ("h1", "h2"), strict=True)]
+        given = [_bytes(scan), *(_hash(scan, seed) for seed in seeds)]
+        hashes = [f"{e} AS {n}" for e, n in zip(given, ("long", "h1", "h2"), strict=True)]
         # Sums of all rows stay in registers; by a number, even by one, each row is looked up.
         rows = scan.frame.selectExpr(*([f"{NUMBER} AS file"] if scan.by_file else []), *hashes)
-        given = [expr(text) for text in ("count(1) AS n", *sums)]
-        found = rows.groupBy("file").agg(*given) if scan.by_file else rows.agg(*given)
+        asked = [expr(text) for text in ("max(long) AS longest", "count(1) AS n", *sums)]
+        found = rows.groupBy("file").agg(*asked) if scan.by_file else rows.agg(*asked)
         table = found.toArrow().to_pydict()
-    columns = [table[name] for name in ("n", *_SUMS)]
+    columns = [table[name] for name in ("longest", "n", *_SUMS)]
     return {
         int(file): tuple(int(value) for value in values)
         for file, *values in zip(table.get("file", [0]), *columns, strict=True)
-        if values[0]
+        if values[1]
     }
+
+
+def _bytes(scan: Scan) -> str:
+    """Of a row's texts; all other types are narrow."""
+    if scan.is_lines:
+        return "octet_length(value)"
+    texts = [n for n in scan.stored if is_text(scan.types[n]) or scan.types[n] == "binary"]
+    return " + ".join(["0", *(f"coalesce(octet_length({quoted(n, '`')}), 0)" for n in texts)])
 
 
 def _hash(scan: Scan, seed: int) -> str:
