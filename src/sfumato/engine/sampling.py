@@ -140,9 +140,9 @@ def first_of(ranked: Array, count: Int, limit: Int, steps: Array, close: Array) 
     steps[:] = 0
     for n in range(np.uintp(count)):
         steps[np.uintp(ranked[n] >> STEP_BITS)] += 1
-    step, kept = np.int64(0), np.int64(0)
-    while kept + steps[np.uintp(step)] <= limit:
-        kept += steps[np.uintp(step)]
+    step, below = np.int64(0), np.int64(0)
+    while below + steps[np.uintp(step)] <= limit:
+        below += steps[np.uintp(step)]
         step += 1
     kept, within = np.uintp(0), np.uintp(0)
     for n in range(np.uintp(count)):
@@ -155,7 +155,7 @@ def first_of(ranked: Array, count: Int, limit: Int, steps: Array, close: Array) 
     if within > np.uintp(STEPS):  # thousands of slots
         close[: np.int64(within)].sort()
     for n in range(np.uintp(1), within):
-        value, at = close[n], n
+        value, at = close[n], np.uintp(n)
         while at > 0 and close[at - np.uintp(1)] > value:
             close[at] = close[at - np.uintp(1)]
             at -= np.uintp(1)
@@ -346,11 +346,12 @@ def hash_seeds(
                 if number == 0:
                     for k in range(rest):
                         blocks[64 * lane + k] = prefix[whole + k]
-                low, high = max(before, np.int64(0)), min(before + 64, length)
-                while low + 8 <= high:
-                    put_word(blocks, to + low, word_at(data, text + low))
-                    low += 8
-                for at in range(low, high):
+                done: Int = max(before, np.int64(0))
+                until: Int = min(before + 64, length)
+                while done + 8 <= until:
+                    put_word(blocks, to + done, word_at(data, text + done))
+                    done += 8
+                for at in range(done, until):
                     blocks[np.uintp(to + at)] = data[np.uintp(text + at)]
                 if 0 <= length - before < 64:
                     blocks[to + length] = 0x80
