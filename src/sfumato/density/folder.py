@@ -89,7 +89,8 @@ def _measured(claim: Claim, plan: Plan, density: Density) -> list[Measured]:
             Measured(
                 label=label,
                 event=event_to_json(event),
-                cells=cells[label],
+                # Of a large table the numbers are let go as soon as they were read.
+                cells=int(table.values.size) if table and table.values.size else cells[label],
                 units_per_count=1 if table is None else table.units_per_count,
                 variance=None if table is None else table.variance,
                 sd=None if table is None else table.sd,
