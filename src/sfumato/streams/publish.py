@@ -31,6 +31,7 @@ from sfumato.privacy.ledger import Ledger
 from sfumato.published.about import about, csv_form
 from sfumato.published.release import one_or_many
 from sfumato.streams.facts import StreamFacts, grid_columns, unit_in_slots
+from sfumato.streams.fitness import require_fit
 from sfumato.streams.input import Options, Unfit, ndjson_feed
 from sfumato.streams.kafka import Topic, TopicFeed, client_settings, is_topic
 from sfumato.streams.live import StreamRequest
@@ -85,6 +86,7 @@ def stream(
     contact: str | None = None,
     follow: bool = False,
     resume: bool = False,
+    anyway: bool = False,
     name: str | None = None,
     column: Mapping[str, str] | None = None,
     format: str | None = None,
@@ -144,6 +146,7 @@ def stream(
         contact: Mail or web address for questions.
         follow: `events` is a folder that fills.
         resume: Go on with a stream begun before.
+        anyway: Publish it although public facts say that it would be of no use.
         name: Name of the stream; default: that of the folder.
         column: Which column is what: `{"user": "imsi", "time": "ts"}`.
         format: Format of the events where their names do not tell: csv, gpx, tdrive, …
@@ -166,6 +169,7 @@ def stream(
     Raises:
         UsageError: What is asked for does not go together.
         InputError: A file cannot be read.
+        Unfit: It would be of no use, and `anyway` does not ask for it. Nothing was spent.
         BudgetRefused: It would pass the cap of the data set.
 
     Example:
@@ -286,6 +290,8 @@ def stream(
             remedy="Give it a finished history, or choose another `scheme`.",
         )
     book.require_dataset(dataset)
+    if not anyway and begun is None:  # what was begun is paid for, and goes on
+        require_fit(chosen, facts, grid)
     if begin is not None:
         begin(facts)
     run = Runner(book, request, places, reading, resume, watch, internal)
