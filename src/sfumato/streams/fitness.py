@@ -39,6 +39,8 @@ _WEEK = 7
 _FEWEST, _MOST_EPSILON = 4, 5.0
 """Cells and epsilon up to which changes are suggested, as for releases."""
 _MORE = (1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
+_CLEARLY = 1.3
+"""How many times the least signal a change must have that is suggested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def _working(signal: float, facts: StreamFacts, grid: str | None) -> list[str]:
     """The smallest changes that would be of use: coarser cells, more epsilon."""
     from sfumato.density.suggest import coarser_grids  # it loads what releases are made of
 
-    lacks = 1.02 * LEAST / signal  # the signal is rounded
+    lacks = _CLEARLY * LEAST / signal
     fewer = [
         f'`grid="{text}"`'
         for text, times in coarser_grids(grid or "")

@@ -70,7 +70,7 @@ _UNUSUAL = 0.03
 """How often a day is unlike others: eleven public holidays a year."""
 HOLIDAY = 10.0
 """Factor of a holiday before its first vector: its level is known to a quarter."""
-_NIGHTS, _NIGHT, _HOURS = 2.0, 0.13, 0.09
+_NIGHTS, _NIGHT, _NIGHT_LONG = 2.0, 0.13, 0.09
 """By how much more variances of changing totals are multiplied around 3 h, when that is, and how
 long, as shares of a day: totals of nights lie furthest from those of days, and those of free
 nights from those of others."""
@@ -87,10 +87,12 @@ def width(k: int, length: int) -> int:
     return max(1, {1: length // 4, 2: length // 12}.get(k, 1))
 
 
-def teeth(day: int, k: int, length: int) -> list[int]:
-    """The slots of a day at which its vectors end: k, evenly apart, other ones every day."""
-    shift = length / k * math.modf(_GOLDEN * day)[0]
-    return [int(shift + j * length / k) for j in range(k)]
+def teeth(day: int, k: int, length: int, first: int = 0) -> list[int]:
+    """The slots of a day at which its vectors end: k, evenly apart, other ones every day; all from
+    the slot `first` on."""
+    apart = (length - first) / k
+    shift = apart * math.modf(_GOLDEN * day)[0]
+    return [first + int(shift + j * apart) for j in range(k)]
 
 
 def standing_out(sums: Values, noises: Values, far: float) -> int:
@@ -125,7 +127,9 @@ class Times:
     def nights(self) -> Values:
         """By how much more totals are unlike what other hours show."""
         away = np.abs(self.phase - _NIGHT)
-        return np.asarray(_NIGHTS * np.exp(-0.5 * np.square(np.minimum(away, 1 - away) / _HOURS)))
+        return np.asarray(
+            _NIGHTS * np.exp(-0.5 * np.square(np.minimum(away, 1 - away) / _NIGHT_LONG))
+        )
 
     def chosen(self, which: NDArray[np.bool_]) -> Times:
         return Times(self.at[which], self.phase[which], self.free[which], self.factor[which])

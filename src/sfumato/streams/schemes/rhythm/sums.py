@@ -101,7 +101,7 @@ class LiveTotal:
         """How likely each of the first day's sums is of no feed yet, by the days after."""
         sums, noise = self._rows[:, 4], self._rows[:, 5]
         first = np.floor(self._rows[:, 0] + 1e-9) == int(self._facts.calendar.day[0])
-        if not first.any() or first.all():
+        if self._facts.begins or not first.any() or first.all():
             return np.zeros(len(sums))
         after = max(float(sums[~first].mean()), 0.0)
         spread = noise + float(noise[~first].mean()) / int((~first).sum()) + (_VARIES * after) ** 2
@@ -125,7 +125,7 @@ class LiveTotal:
         chance that it has not begun, any number up to everybody."""
         sums, noise = self._rows[:, 4], self._rows[:, 5]
         later = self._rows[-1, 0] >= int(self._facts.calendar.day[0]) + 1
-        if later or not math.isfinite(self._people):
+        if self._facts.begins or later or not math.isfinite(self._people):
             return 0.0
         nobody = math.log(_LATER) - 0.5 * float((np.square(sums) / noise).sum())
         totals = np.linspace(0.0, self._people, _TOTALS)[:, None]
