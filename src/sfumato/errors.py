@@ -101,7 +101,7 @@ class UsageError(SfumatoError):
 
 
 class Unfit(SfumatoError):
-    """A forecast from public facts says that a release would be of no use. Nothing was spent."""
+    """Public facts say that a release or a stream would be of no use. Nothing was spent."""
 
 
 class BudgetRefused(SfumatoError):

@@ -41,10 +41,14 @@ def known(counts: Counts, epsilon: float = 1.0) -> StreamFacts:
 
 
 def published(
-    counts: Counts, scheme: Comb | None = None, stops: tuple[int, ...] = (), epsilon: float = 1.0
+    counts: Counts,
+    scheme: Comb | None = None,
+    stops: tuple[int, ...] = (),
+    epsilon: float = 1.0,
+    begins: int = 0,
 ) -> list[Publication]:
     """All slots; after some of them the publisher is put away as bytes and taken up again."""
-    facts, made = known(counts, epsilon), scheme or Comb()
+    facts, made = replace(known(counts, epsilon), begins=begins), scheme or Comb()
     meter = Meter(made.plan(facts).accounts, facts)
     publisher, out = made.publisher(facts), []
     for slot, row in enumerate(counts):
@@ -288,3 +292,35 @@ def test_a_stream_that_was_put_away_by_an_earlier_version_goes_on() -> None:
     again.restore(earlier)
     made = again.publish(SLOTS, boxed(counts[SLOTS], facts), Wall.seeded(3, meter), meter)
     assert abs(made.values.sum() / counts[SLOTS].sum() - 1) < 0.3
+
+
+@pytest.mark.privacy
+@pytest.mark.parametrize("vectors", [1, 3])
+def test_a_feed_that_is_said_to_begin_at_noon_is_measured_from_noon_on(
+    vectors: int, facts: Facts
+) -> None:
+    """No vector reaches back before it, and the first day loses no more than other days."""
+    given = facts("user-day", days=2, per_day=12, cells=4, people=60, columns=2)
+    given = replace(given, begins=6)
+    loss, *others = stream_rows(Comb(vectors=vectors), given, seed=7)
+    assert not [row for row in others if row.violated]
+    assert 0.9 < loss.measured / loss.claim.value <= 1 + 1e-9
+    assert min(teeth(0, vectors, 12, 6)) == 6
+    counts = city()
+    counts[: SLOTS // 2] = 0
+    made = published(counts, begins=SLOTS // 2)
+    assert not any(one.fresh for one in made[: SLOTS // 2])
+    assert made[SLOTS // 2].fresh
+    assert made[SLOTS // 2].values.sum() > 0.5 * counts[SLOTS // 2].sum()
+
+
+def test_what_is_taken_for_empty_between_full_cells_may_hold_somebody() -> None:
+    """Half a person in the mean: nobody is no interval of it."""
+    one = np.ones(1)
+    shared = (np.zeros((1, 1)), np.zeros((1, 1)), one, np.array([0.0, 1.0]), np.zeros((2, 1)))
+    rest = (np.array([0.0, 1.0]), np.array([[0.97, 0.03]]), np.zeros(2), np.ones(5), True)
+    bare, open_ = summaries(*shared, *rest, 0.0), summaries(*shared, *rest, 0.5)
+    assert bare[4][0] == 0
+    assert open_[4][0] == 2
+    for k in (0, 1, 2, 3):  # mean, variance, median and lower end stay
+        assert bare[k][0] == open_[k][0]

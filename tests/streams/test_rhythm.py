@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
+from sfumato.audits.streams import stream_rows
 from sfumato.streams.facts import StreamFacts, due
 from sfumato.streams.registry import default_name, stream_scheme
 from sfumato.streams.replay import run_scheme
@@ -25,6 +27,7 @@ from sfumato.streams.schemes.rhythm.gaussian_process import (
 )
 from sfumato.streams.schemes.rhythm.levels import log_density, median_counts, spatial_prior
 from sfumato.streams.schemes.rhythm.scheme import samples
+from sfumato.streams.schemes.rhythm.sums import LiveTotal
 
 Facts = Callable[..., StreamFacts]
 Counts = NDArray[np.int64]
@@ -186,3 +189,34 @@ def test_a_feed_that_begins_later_in_its_first_day_is_not_learned_from_before(fa
     late[:7] = 0
     scheme, last = stream_scheme("rhythm"), 2 * 12
     assert error(scheme, known, late, last) < 1.1 * error(scheme, known, counts, last)
+
+
+@pytest.mark.privacy
+@pytest.mark.parametrize("unit", ["user-day", "w-event:5"])
+def test_a_feed_that_is_said_to_begin_at_noon_is_measured_from_noon_on(
+    unit: str, facts: Facts
+) -> None:
+    known = replace(facts(unit, days=3, cells=4, per_day=12, people=60, columns=2), begins=6)
+    for k in (1, 3):
+        measured = [slot for slot in range(36) if due(known, slot, k)]
+        assert measured[0] == 6
+        assert (
+            max(sum(first <= s < first + known.window for s in measured) for first in (0, 12)) <= k
+        )
+    loss, *others = stream_rows(stream_scheme("rhythm"), known, seed=7)
+    assert not [row for row in others if row.violated]
+    assert loss.measured <= loss.claim.value * (1 + 1e-9)
+
+
+def test_snapshots_of_a_feed_that_had_not_begun_are_forgotten(facts: Facts) -> None:
+    """Noise hides at first that nobody was there; the sums of the days after tell."""
+    known = facts("user-day", days=4, cells=400, per_day=12, people=600, columns=20)
+    total = LiveTotal(known, 64)
+    assert total.learn(0, 40.0, 150.0**2).tolist() == [True]
+    assert total.at(3).upper > 400  # it may yet begin
+    total.learn(16, 480.0, 150.0**2)
+    assert total.learn(32, 520.0, 150.0**2).tolist() in ([False, True, True], [True, True])
+    assert total.at(33).value > 400
+    said = LiveTotal(replace(known, begins=1), 64)
+    for slot, found in ((1, 40.0), (16, 480.0), (32, 520.0)):
+        assert said.learn(slot, found, 150.0**2).all()

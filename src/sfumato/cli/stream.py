@@ -161,6 +161,14 @@ def stream(
         bool,
         typer.Option("--resume", help="Go on with a stream begun before.", rich_help_panel=OUTPUT),
     ] = False,
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway",
+            help="Publish although public facts say that it would be of no use.",
+            rich_help_panel=PRIVACY,
+        ),
+    ] = False,
     name: ReleaseName = None,
     column: Columns = None,
     format: Format = None,

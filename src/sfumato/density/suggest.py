@@ -197,23 +197,29 @@ def _fewer_zones(case: Case, cells: str | None) -> list[_Step]:
 
 
 def _coarser_cells(case: Case, cells: str) -> list[_Step]:
-    found: list[tuple[str, float]] = []
-    if square := _CELL.fullmatch(cells):
-        metres = float(square[1]) * (1000 if square[2] == "km" else 1)
-        for times in (1.5, 2, 3, 4, 6):
-            side = metres * times
-            text = f"{side / 1000:g}km" if side >= 1000 else f"{side:g}m"
-            found.append((text + (square[3] or ""), times**2))
-    elif index := _INDEXED.fullmatch(cells):
-        fewer = _FEWER_CELLS[index[1]]
-        levels = range(1, min(int(index[2]), 3))
-        found = [(f"{index[1]}:{int(index[2]) - up}", fewer**up) for up in levels]
     steps = []
-    for text, factor in found:
+    for text, factor in coarser_grids(cells):
         count = round(case.released / factor)
         if count >= _FEWEST_ZONES:
             steps.append(_Step({"grid": text}, factor, case.with_released(count)))
     return steps
+
+
+def coarser_grids(cells: str) -> list[tuple[str, float]]:
+    """Coarser grids than this one, and how many times fewer cells each has."""
+    if square := _CELL.fullmatch(cells):
+        metres = float(square[1]) * (1000 if square[2] == "km" else 1)
+        found = []
+        for times in (1.5, 2, 3, 4, 6):
+            side = metres * times
+            text = f"{side / 1000:g}km" if side >= 1000 else f"{side:g}m"
+            found.append((text + (square[3] or ""), times**2))
+        return found
+    if index := _INDEXED.fullmatch(cells):
+        fewer = _FEWER_CELLS[index[1]]
+        levels = range(1, min(int(index[2]), 3))
+        return [(f"{index[1]}:{int(index[2]) - up}", fewer**up) for up in levels]
+    return []
 
 
 def _more_epsilon(case: Case) -> list[_Step]:

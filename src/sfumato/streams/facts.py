@@ -95,6 +95,8 @@ class StreamFacts:
     """Of each published earlier day the distances between its successive slots, oldest first."""
     past: Vectors | None = None
     """Vectors that earlier streams measured and published."""
+    begins: int = 0
+    """Slot of the first day from which on there is a feed, as its operator says publicly."""
 
     def __post_init__(self) -> None:
         if self.cells < 1:
@@ -215,9 +217,11 @@ def coprime_from(least: int, length: int) -> int:
 
 
 def due(facts: StreamFacts, slot: int, k: int) -> bool:
-    """Whether this slot is measured."""
-    length = facts.calendar.longest_day
+    """Whether this slot is measured: none before the feed begins, then at once."""
+    length, since = facts.calendar.longest_day, slot - facts.begins
     if facts.unit.kind is UnitKind.USER_DAY:
+        if facts.begins and facts.same_window(0, slot):
+            return since in {j * (length - facts.begins) // k for j in range(k)}
         # 0.38 is near the golden section, which spreads successive days evenly over the clock.
         shift = int(facts.calendar.day[slot]) * coprime_from(math.ceil(0.38 * length), length)
         phases = {(shift + j * length // k) % length for j in range(k)}
@@ -225,7 +229,7 @@ def due(facts: StreamFacts, slot: int, k: int) -> bool:
     every = math.ceil(facts.window / k)
     if every > 1:
         every = coprime_from(every, length)
-    return slot % every == 0
+    return since >= 0 and since % every == 0
 
 
 def unit_in_slots(unit: Unit, grid: TimeGrid) -> Unit:

@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -31,6 +31,7 @@ from sfumato.privacy.ledger import Ledger
 from sfumato.published.about import about, csv_form
 from sfumato.published.release import one_or_many
 from sfumato.streams.facts import StreamFacts, grid_columns, unit_in_slots
+from sfumato.streams.fitness import require_fit
 from sfumato.streams.input import Options, Unfit, ndjson_feed
 from sfumato.streams.kafka import Topic, TopicFeed, client_settings, is_topic
 from sfumato.streams.live import StreamRequest
@@ -53,7 +54,7 @@ def stream(
     out: str | os.PathLike[str],
     dataset: str,
     epsilon: float,
-    start: date | str,
+    start: date | datetime | str,
     tz: str,
     end: date | str | None = None,
     slot: str = "1h",
@@ -85,6 +86,7 @@ def stream(
     contact: str | None = None,
     follow: bool = False,
     resume: bool = False,
+    anyway: bool = False,
     name: str | None = None,
     column: Mapping[str, str] | None = None,
     format: str | None = None,
@@ -108,7 +110,8 @@ def stream(
         out: Folder to write to.
         dataset: Whose people these are, as the ledger knows them.
         epsilon: Privacy loss of one unit.
-        start: First day, such as 2007-09-10.
+        start: First day, such as 2007-09-10; or when the feed begins on it, as its operator says
+            publicly: 2007-09-10T13:00. Slots of that day before are zeros, and cost nothing.
         tz: Time zone of days and slots.
         end: First day that is no longer part of it; none: endless.
         slot: Length of a time slot: 15min, 1h.
@@ -144,6 +147,7 @@ def stream(
         contact: Mail or web address for questions.
         follow: `events` is a folder that fills.
         resume: Go on with a stream begun before.
+        anyway: Publish it although public facts say that it would be of no use.
         name: Name of the stream; default: that of the folder.
         column: Which column is what: `{"user": "imsi", "time": "ts"}`.
         format: Format of the events where their names do not tell: csv, gpx, tdrive, …
@@ -166,6 +170,7 @@ def stream(
     Raises:
         UsageError: What is asked for does not go together.
         InputError: A file cannot be read.
+        Unfit: It would be of no use, and `anyway` does not ask for it. Nothing was spent.
         BudgetRefused: It would pass the cap of the data set.
 
     Example:
@@ -194,7 +199,7 @@ def stream(
             f"{clock!r} is not a clock of these events.",
             remedy="The `clock` is machine, feed for a pipe, or broker for a topic.",
         )
-    first = day_of(start)
+    first, opens = _beginning(start)
     last = first + timedelta(days=_ENDLESS_DAYS) if end is None else day_of(end)
     slots = TimeGrid.between(first, last, slot, tz)
     said = PlaceOptions(
@@ -231,6 +236,7 @@ def stream(
         unit_in_slots(Unit.parse(unit), slots),
         expected_users,
         grid_columns(measured),
+        begins=_slot_of_beginning(slots, first, opens),
     )
     reading = Options(
         counted.kind is PlaceKind.ZONES,
@@ -271,6 +277,7 @@ def stream(
             *_read_as(reading, places, slots, topic, split),
             *beside.named,
             *((("holidays", " ".join(map(str, free_days))),) if free_days else ()),
+            *((("feed begins", f"{first}T{opens:%H:%M}"),) if facts.begins else ()),
         ),
         place_kind=counted.kind.value,
         released=places.released,
@@ -286,6 +293,8 @@ def stream(
             remedy="Give it a finished history, or choose another `scheme`.",
         )
     book.require_dataset(dataset)
+    if not anyway and begun is None:  # what was begun is paid for, and goes on
+        require_fit(chosen, facts, grid)
     if begin is not None:
         begin(facts)
     run = Runner(book, request, places, reading, resume, watch, internal)
@@ -304,6 +313,38 @@ def stream(
             raise InputError("this is not a folder.", file=str(events))
         return run.followed(folder=Path(str(events)))
     return run.replayed(events, progress)
+
+
+def _beginning(start: date | str) -> tuple[date, time]:
+    """The first day, and when the feed begins on it."""
+    if isinstance(start, str) and "T" in start:
+        try:
+            start = datetime.fromisoformat(start)
+        except ValueError:
+            raise UsageError(
+                f"{start!r} is no time of a day.", remedy="Write 2007-09-10T13:00."
+            ) from None
+    if not isinstance(start, datetime):
+        return day_of(start), time()
+    if start.tzinfo is not None:
+        raise UsageError(
+            "When the feed begins is said by the clock of `tz`, without an offset.",
+            remedy="Write 2007-09-10T13:00.",
+        )
+    return day_of(start.date()), start.time()
+
+
+def _slot_of_beginning(grid: TimeGrid, day: date, opens: time) -> int:
+    """The first slot of the first day that begins no earlier than the feed."""
+    for slot in range(grid.slots):
+        begins = grid.start(slot)
+        if begins.date() != day:
+            break
+        if begins.time() >= opens:
+            return slot
+    raise UsageError(
+        "No slot of the first day begins after the feed does.", remedy="Start a day later."
+    )
 
 
 def _binary(events: Any) -> BinaryIO:

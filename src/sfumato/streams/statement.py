@@ -32,6 +32,7 @@ from sfumato.published.manifest import (
 from sfumato.published.statement import adds_up, noise, statement
 from sfumato.published.tables import readme
 from sfumato.streams.facts import StreamFacts
+from sfumato.streams.fitness import fitness
 from sfumato.streams.output import Consistency, final_names
 from sfumato.streams.parameters import in_force
 from sfumato.streams.scheme import Account, StreamPlan
@@ -229,6 +230,8 @@ def _caveats(asked: StreamRequest) -> list[str]:
             )
         )
         found += border_lines(asked.border)
+    forecast = fitness(asked.scheme.name, asked.facts)
+    found += [] if forecast is None else forecast.caveats
     if asked.consistency is not Consistency.NONE:
         found.append("Numbers were made whole and non-negative after the noise was added.")
     return found

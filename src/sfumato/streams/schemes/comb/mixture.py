@@ -51,6 +51,7 @@ def summaries(
     more: Values,
     wider: Values,
     surer: bool = False,
+    empty: float = 0.0,
 ) -> tuple[Values, Values, Values, Values, Values]:
     """Mean, variance, median, 5 % and 95 % of every cell's count.
 
@@ -65,13 +66,14 @@ def summaries(
         more: What each level counts more in the median.
         wider: By what variances are multiplied, for means up to each of `BINS` and above.
         surer: Whether counts may be surer than chance.
+        empty: How many people a cell that is taken for empty may have after all, in the mean.
     """
     cells, vectors = seen.shape
     size = levels.shape[0]
     means, variances = np.zeros(cells), np.zeros(cells)
     ends = np.zeros((3, cells))
     mean, variance, share = np.zeros(size), np.zeros(size), np.zeros(size)
-    lift, wide = np.zeros(size), np.zeros(size)
+    lift, wide, doubt = np.zeros(size), np.zeros(size), np.zeros(size)
     for c in range(cells):
         used, cut = 0, False
         total, first, second, lifted = 0.0, 0.0, 0.0, 0.0
@@ -87,6 +89,10 @@ def summaries(
             if value < max(least, _NEAR * sd):
                 cut = True
                 wide[used] = max(_not_negative(value, sd), least)
+            doubt[used] = spread[k]
+            if levels[k] == 0.0 and empty > 0.0:
+                cut = True
+                wide[used] = doubt[used] = empty
             value = max(value, least)
             mean[used], variance[used], share[used] = value, spread[k], chance[c, k]
             lift[used] = 1 + more[k]
@@ -112,9 +118,10 @@ def summaries(
             continue
         share[:used] /= total
         lift[:used] *= total / lifted
-        of_each = (share[:used], factor * variance[:used], lift[:used], surer)
-        low, half, high = _quantiles(mean[:used], *of_each)
+        chances, lifts = share[:used], lift[:used]
+        low, half, high = _quantiles(mean[:used], chances, factor * variance[:used], lifts, surer)
         if cut and middle < _FEW:
+            of_each = (chances, factor * doubt[:used], lifts, surer)
             low, _, high = _quantiles(wide[:used], *of_each)
         ends[1, c] = half
         ends[0, c] = min(low, half)

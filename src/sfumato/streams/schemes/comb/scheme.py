@@ -90,8 +90,7 @@ _HALF_LIFE = 1 / 12
 _FACTORS = (0.7, 1.4)
 """How far counts are scaled to the city's total."""
 _UNWEIGHED = 2  # vectors from which habits cannot be weighed yet
-_AT, _PHASE, _FREE, _FACTOR, _VARIANCE, _USED = range(6)
-"""Columns of what is remembered of each vector."""
+_AT, _PHASE, _FREE, _FACTOR, _VARIANCE, _USED = range(6)  # columns of what is remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +203,8 @@ class _Comb(Repeating):
                 self._choose(bool(self.facts.calendar.free[slot]))
             steady = self._adapts and self._city is not None and self._city.complete
             self._wide = 1 if steady else None
-        if slot == 0 and self._looks:
-            self._look(box, wall)
+        if slot == self.facts.begins and self._looks:
+            self._look(slot, box, wall)
         taken = self._gathered(slot, phase, box)
         if taken is None:
             return self._estimate(slot, fresh=False)
@@ -219,10 +218,11 @@ class _Comb(Repeating):
         self._learn(slot, found, slots, noise.variance / slots**2)
         return self._estimate(slot, fresh=True)
 
-    def _look(self, box: Private[Counts], wall: Wall) -> None:
+    def _look(self, slot: int, box: Private[Counts], wall: Wall) -> None:
         """Buy the first slot for a small share: its sum tells whether everybody is there."""
         noise = noise_of(self.facts, self._kind, 1, design.LOOK)
-        self._learn(0, noise.measure(wall, box, "vector@0/look", touched=2), 1, noise.variance)
+        found = noise.measure(wall, box, f"vector@{slot}/look", touched=2)
+        self._learn(slot, found, 1, noise.variance)
         self._looked = True
         if self._city is not None and self._city.complete:
             self._k, self._wide = max(self._k // 3, 1), 1
@@ -244,15 +244,15 @@ class _Comb(Repeating):
         length = facts.calendar.longest_day
         wide = self._wide or width(self._k, length)
         turn = 0 if self._waits else int(facts.calendar.day[slot])
-        ahead = [at for at in teeth(turn, self._k, length) if at >= phase]
-        if not ahead or phase <= ahead[0] - wide:
+        first = facts.begins if facts.same_window(0, slot) else 0
+        ahead = [at for at in teeth(turn, self._k, length, first) if at >= phase]
+        if not ahead or phase < first or phase <= ahead[0] - wide:
             return None
-        values = box.map(lambda counts: counts.values, "slot")
-        what = "sum over a window"
+        values, what = box.map(lambda counts: counts.values, "slot"), "sum over a window"
         self._sum = values if self._sum is None else self._sum.map_with(values, np.add, what)
         if phase < ahead[0]:
             return None
-        slots = min(wide, ahead[0] + 1)
+        slots = min(wide, ahead[0] + 1 - first)
         l1, l2 = float(facts.l1 * slots), facts.l2 * slots
 
         def whole(summed: NDArray[np.int64], counts: Counts) -> Counts:

@@ -32,6 +32,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
@@ -215,7 +216,9 @@ class _Rhythm(Repeating):
         self._times = Times(times.day[keep], times.phase[keep], times.free[keep], times.length)
         self._seen = np.concatenate((self._seen, noisy[None]))[keep]
         if self._total is not None:
-            self._total.learn(slot, float(noisy.sum()), self._noise.variance * noisy.size)
+            self._forget(
+                self._total.learn(slot, float(noisy.sum()), self._noise.variance * noisy.size)
+            )
         count, variance = self._seen.shape[0], self._noise.variance
         mean = self._seen.mean(axis=0)
         facts = self.facts
@@ -234,6 +237,12 @@ class _Rhythm(Repeating):
         process = learned(self._hours, self._kernel, self._times, moments, noise, self._covariance)
         self._covariance = process.covariance
         self._arrange()
+
+    def _forget(self, begun: NDArray[np.bool_]) -> None:
+        """Keep only snapshots of a feed that had begun: those of nobody would be averaged."""
+        times = self._times
+        self._seen = self._seen[begun]
+        self._times = Times(times.day[begun], times.phase[begun], times.free[begun], times.length)
 
     def _arrange(self) -> None:
         """What serves all slots until the next snapshot."""

@@ -21,6 +21,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
 from sfumato.published.estimate import Estimate
@@ -41,12 +42,11 @@ _WIDEST = 6.0
 """Cells, of the widest blur: beyond it lies another town."""
 _FLOOR = 0.05
 """Share of the mean that no cell's part of the rest is below."""
-_WIDER = 1.2
-"""By what variances of sums are multiplied beside: without it 90 % intervals of thin sums held 83
-to 92 % of slots on development data."""
 _LATER, _VARIES = 0.2, 0.3
 """Chance that a feed begins after its first snapshots, and the share by which totals of slots vary
 beside. Where noise is too large to tell at once (`scheme._NOBODY`), later days tell."""
+_TOTALS = 101
+"""Totals between nobody and everybody that a feed which has begun may have, equally likely."""
 
 
 class LiveTotal:
@@ -73,45 +73,66 @@ class LiveTotal:
             np.array([factor]),
         )
 
-    def learn(self, slot: int, total: float, noise: float) -> None:
-        """Take up a snapshot's sum, with the variance of its noise."""
+    def learn(self, slot: int, total: float, noise: float) -> NDArray[np.bool_]:
+        """Take up a snapshot's sum, with the variance of its noise.
+
+        Returns which of all snapshots, this one last, are likelier of people than of no feed yet;
+        the others are forgotten.
+        """
         now = self._now(slot)
         if self._city is not None:
             mean, spread = (float(part[0]) for part in self._city.total(now))
             self._errors.learn_total(total - mean, spread + noise)
         row = [now.at[0], now.phase[0], float(now.free[0]), now.factor[0], total, noise]
         self._rows = np.concatenate((self._rows, np.array([row])))[-self._memory :]
+        begun = self._nobody() <= 0.5
+        self._rows = self._rows[begun]
         holiday = int(now.day[0]) in self._facts.calendar.holidays
         times, self._city = day_factor(*self._seen(), self._people, holiday)
         self._rows[:, 3] = times.factor
+        return begun
 
     def _seen(self) -> tuple[Times, Values, Values]:
         at, phase, free, factor, sums, noise = self._rows.T
-        return Times(at, phase, free > 0, factor), sums, noise * self._begun()
+        # A sum that may be of no feed yet counts the less for it.
+        return Times(at, phase, free > 0, factor), sums, noise / (1 - self._nobody())
 
-    def _begun(self) -> Values:
-        """What variances of the first day's sums are multiplied by: they may be of no feed yet.
-
-        A sum that is likelier of nobody than of a slot of the days after counts the less for it.
-        """
+    def _nobody(self) -> Values:
+        """How likely each of the first day's sums is of no feed yet, by the days after."""
         sums, noise = self._rows[:, 4], self._rows[:, 5]
         first = np.floor(self._rows[:, 0] + 1e-9) == int(self._facts.calendar.day[0])
-        if not first.any() or first.all():
-            return np.ones(len(sums))
+        if self._facts.begins or not first.any() or first.all():
+            return np.zeros(len(sums))
         after = max(float(sums[~first].mean()), 0.0)
         spread = noise + float(noise[~first].mean()) / int((~first).sum()) + (_VARIES * after) ** 2
         nobody = _LATER * np.exp(-0.5 * np.square(sums) / noise) / np.sqrt(noise)
         people = (1 - _LATER) * np.exp(-0.5 * np.square(sums - after) / spread) / np.sqrt(spread)
         chance = nobody / np.maximum(nobody + people, 1e-300)
-        return np.where(first, 1 / np.maximum(1 - chance, 0.02), 1.0)
+        return np.where(first, np.minimum(chance, 0.98), 0.0)
 
     def at(self, slot: int) -> Estimate:
         """The total and its 90 % interval; nobody, up to everybody, before the first snapshot."""
         if self._city is None:
             return Estimate(0.0, 0.0, self._people, COVERAGE)
         now = self._now(slot)
-        low, high = self._city.interval(now, _WIDER * self._errors.wider_total)
-        return Estimate(float(self._city.total(now)[0][0]), low, high, COVERAGE)
+        low, high = self._city.interval(now, self._errors.wider_total)
+        return Estimate(
+            float(self._city.total(now)[0][0]), low, max(high, self._overlooked()), COVERAGE
+        )
+
+    def _overlooked(self) -> float:
+        """As many as may come when the feed begins, while all sums are of the first day: with the
+        chance that it has not begun, any number up to everybody."""
+        sums, noise = self._rows[:, 4], self._rows[:, 5]
+        later = self._rows[-1, 0] >= int(self._facts.calendar.day[0]) + 1
+        if self._facts.begins or later or not math.isfinite(self._people):
+            return 0.0
+        nobody = math.log(_LATER) - 0.5 * float((np.square(sums) / noise).sum())
+        totals = np.linspace(0.0, self._people, _TOTALS)[:, None]
+        logs = -0.5 * (np.square(sums - totals) / noise).sum(axis=1)
+        some = math.log(1 - _LATER) + float(logs.max() + np.log(np.exp(logs - logs.max()).mean()))
+        chance = 1 / (1 + math.exp(min(some - nobody, 50.0)))
+        return self._people * max(1 - (1 - COVERAGE) / 2 / chance, 0.0)
 
     def state(self) -> State:
         return {"sums": self._rows, "sum_errors": self._errors.totals}
