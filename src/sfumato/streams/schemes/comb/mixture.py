@@ -51,6 +51,7 @@ def summaries(
     more: Values,
     wider: Values,
     surer: bool = False,
+    swing: float = 0.0,
 ) -> tuple[Values, Values, Values, Values, Values]:
     """Mean, variance, median, 5 % and 95 % of every cell's count.
 
@@ -65,6 +66,7 @@ def summaries(
         more: What each level counts more in the median.
         wider: By what variances are multiplied, for means up to each of `BINS` and above.
         surer: Whether counts may be surer than chance.
+        swing: Relative variance that all cells have in common, of the city's total.
     """
     cells, vectors = seen.shape
     size = levels.shape[0]
@@ -88,12 +90,13 @@ def summaries(
                 cut = True
                 wide[used] = max(_not_negative(value, sd), least)
             value = max(value, least)
-            mean[used], variance[used], share[used] = value, spread[k], chance[c, k]
+            own = spread[k] + swing * value * value
+            mean[used], variance[used], share[used] = value, own, chance[c, k]
             lift[used] = 1 + more[k]
             lifted += chance[c, k] * lift[used]
             total += chance[c, k]
             first += chance[c, k] * value
-            second += chance[c, k] * (value * value + spread[k])
+            second += chance[c, k] * (value * value + own)
             used += 1
         middle = first / total
         means[c] = middle
@@ -106,7 +109,7 @@ def summaries(
         sd = math.sqrt(variances[c])
         if middle > _MANY:
             # Far from nobody the steps of one no longer matter: a gamma-like skew is enough.
-            skew = sd / max(middle, 1e-9)
+            skew = min(sd / max(middle, 1e-9), 1.0)
             for q, z in enumerate((-1.6449, 0.0, 1.6449)):
                 ends[q, c] = max(round(middle + sd * (z + skew * (z * z - 1) / 3)), 0.0)
             continue

@@ -34,6 +34,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import nbinom
 
 from sfumato.errors import UsageError
 from sfumato.model.counts import Counts
@@ -92,6 +93,8 @@ Those of one day of ten fleets held 57 to 78 % above five people at 1.2, and 84 
 (docs/benchmarks/finished.md): with so few parts nothing shows how much counts vary."""
 _FACTORS = (0.7, 1.4)
 """How far counts are scaled to the city's total."""
+_UNEVEN = 0.5
+"""Relative variance of cells among which a total is spread."""
 Mask = NDArray[np.bool_]
 
 
@@ -286,7 +289,17 @@ class _Smoother(Repeating):
             return found
         whole = Estimate(float(values.sum()), max(total - reach, 0.0), total + reach, _COVERAGE)
         found = replace(found, total=whole)
-        return replace(found, lower=made.lower, upper=made.upper) if self._stated else found
+        if not self._stated:
+            return found
+        lower, upper = made.lower, made.upper
+        scale = total / max(float(made.mean.sum()), 1e-9)
+        if not _FACTORS[0] <= scale <= _FACTORS[1]:
+            # How a total is spread says little of a cell: gamma levels, and the total's own error.
+            share = np.maximum(values, math.sqrt(spread) / values.size)
+            wide = _UNEVEN + spread / max(total, math.sqrt(spread), 1e-9) ** 2
+            ends = nbinom.ppf([[0.05], [0.95]], 1 / wide, 1 / (1 + wide * share))
+            lower, upper = np.minimum(lower, ends[0]), np.maximum(upper, ends[1])
+        return replace(found, lower=lower, upper=upper)
 
     def _adding_up(self, mean: Values, total: float) -> Values:
         """Cells' means, scaled to the total. Where they hold hardly any of it, as in a town whose
@@ -323,7 +336,7 @@ class _Smoother(Repeating):
         for row, (at, inside) in enumerate(zip(self._first, self._inside, strict=True)):
             nodes = self._node[np.flatnonzero(inside) + int(at) - begin]
             shares[row] = np.bincount(nodes, minlength=times.at.size) / nodes.size
-        seen = Seen(times, shares, self._seen, self._noise)
+        seen = Seen(times, shares, self._seen, self._noise, facts.windows == 1)
         people = facts.expected_users
         ceiling = _MORE * (people or 4 * facts.cells)
         laplace = self._kind is NoiseKind.LAPLACE
