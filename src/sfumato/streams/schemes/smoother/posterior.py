@@ -63,7 +63,7 @@ _OFF = (0.5, 1.1)
 _MANY = 20.0
 """People from which on the median is taken as the mean. A negative binomial as wide as few parts
 leave it is skewer than counts are: medians of a crowd of 130,000 had 2 to 3 % more error."""
-_WIDER, _STAY = (1.0, 1.0, 1.3, 1.5, 1.8), 0.8
+_WIDER, _STAY = (1.0, 1.0, 1.3, 1.4, 1.2), 0.8
 """By what variances are multiplied, for means up to 1, 5, 20, 100 and above, and the share of
 people who stay from which on they are not. Means over hours hide how much a fleet varies from slot
 to slot: without it 90 % intervals of ten superposed fleets held 66 to 84 % above 5 people."""
@@ -74,12 +74,13 @@ without it their intervals held 53 to 58 % in seven days of a crowd of 130,000, 
 from 5 to 20 people 82 % at epsilon 0.4."""
 _FORETOLD = (1.0, 4.0)
 """The least and the most by which variances are multiplied for how well slots were foretold."""
-_SWING = 0.25
+_SWING = 0.06
 """Relative variance of the total that cells are at most given."""
 _SUMS, _FIRM = (0.7, 4.0), 6.0
 """The same for sums, and how many sums the laws' own variances count for."""
 _COMPLETE = 0.8
 """How likely everybody must be counted for a total to be taken as one number. One sum gives .91."""
+_Z90 = 1.6449
 _NODES = 720
 """Times that a posterior tells apart; slots of longer or finer histories share them."""
 _ALONE = 1.4
@@ -204,6 +205,10 @@ def window_totals(seen: Seen, people: float) -> tuple[Values, Values, Values]:
     cross = kernel @ seen.shares.T
     shape = seen.shares @ flat
     fits, weights = _live_fits(seen, people)
+    known = _one_number(seen, fits, weights)
+    if known is not None:
+        reach = _Z90 * math.sqrt(known[1])
+        return known[0] * flat, max(known[0] - reach, 0.0) * flat, (known[0] + reach) * flat
     means, variances = [], []
     for one in fits:
         share = one.scale * one.level**2
@@ -234,7 +239,10 @@ def everybody(seen: Seen, people: int | None) -> tuple[float, float] | None:
     then it is one number, and nothing but noise is unknown of it."""
     if people is None:
         return None
-    fits, weights = _live_fits(seen, float(people))
+    return _one_number(seen, *_live_fits(seen, float(people)))
+
+
+def _one_number(seen: Seen, fits: list[Fit], weights: Values) -> tuple[float, float] | None:
     if float(weights[steady_fits(fits)].sum()) <= _COMPLETE:
         return None
     precision = 1 / (seen.noise * seen.values.shape[1])
@@ -296,7 +304,7 @@ class PartCells(Cells):
         )
         self._more = _BUSY_MORE * self._more
         stay = Habits.numbered(self.at_habits).people[1] >= _STAY
-        complete = self._everybody is not None and not weigh
+        complete = self._everybody is not None and not stay
         self._wider = np.array(_COMPLETELY if complete else _STAYING if stay else _WIDER)
         self._kernel = self._habits.relative(seen.times, seen.times)
         self._chances = self._habits.chance(seen.times, seen.times)
