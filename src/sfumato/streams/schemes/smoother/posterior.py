@@ -78,7 +78,7 @@ _FORETOLD = (1.0, 4.0)
 _SWING = 0.06
 """Relative variance of the total that cells are at most given."""
 _SUMS, _FIRM = (0.7, 4.0), 6.0
-"""The same for sums, and how many sums the laws' own variances count for."""
+"""Those of sums, and how many sums the laws' own variances count for."""
 _COMPLETE = 0.8
 """How likely everybody must be counted for a total to be taken as one number. One sum gives .91."""
 _Z90 = 1.6449
