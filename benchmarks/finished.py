@@ -3,11 +3,11 @@
 python -m benchmarks.finished [--data dev] [--draws 5]
 
 One day and seven, of cabs (Cabspotting, 500 m, half hours; needs SFUMATO_DATA), ten fleets of them
-superposed, and made crowds (500 m, 19 hourly slots a day). The constants of `smoother` were settled
-on `dev`: cabs of 19 to 25 May 2008 and crowds of seeds 901 to 904. `held` are the cabs of 2 to 8
-June and crowds of seeds that were not used before (the cabs were judged once before that, with
-other weights of busy cells; see docs/decisions/streams.md). Unit user-day, or user-period, pure
-epsilon.
+superposed, and made crowds (500 m, 19 hourly slots a day); one day of crowds on 1,600 cells, which
+`bayes` can read. The constants of `smoother` were settled
+on `dev`: cabs of 19 May to 1 June 2008 and crowds of seeds 901 to 946. `held` are the cabs of 2 to
+8 June and crowds and fleets of seeds that were not used before (the cabs judged earlier versions;
+see docs/decisions/streams.md). Unit user-day, or user-period, pure epsilon.
 
 `bayes` protects whole periods, so it is compared on one day (where both units are one) and on seven
 days as one unit. It has a delta of 1e-6 that the stream does without, and is told how many slots
@@ -51,23 +51,29 @@ OUT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 OURS = "default"
 SIMPLE = ("zeros", "sample", "mean", "past")
 SEEDS = {"dev": {500: 901, 5_000: 902, 20_000: 903, 130_000: 904}, "held": {}}
-SEEDS["held"] = {people: seed + 7_400 for people, seed in SEEDS["dev"].items()}
-SEEDS["held"] |= {500: 19_901, 5_000: 19_902, 20_000: 9_403, 130_000: 9_404}
-"""Those before judged earlier versions."""
+SEEDS["held"] = {people: seed + 13_000 for people, seed in SEEDS["dev"].items()}
+"""Others, from 8,301, 9,403 and 19,901 on, judged earlier versions."""
+SMALL = {"dev": {4_000: 945, 26_000: 946}, "held": {4_000: 13_945, 26_000: 13_946}}
+SIDE = 40
+"""Crowds on 1,600 cells, which `bayes` can read: one day of them."""
+FLEETS = {"dev": 5, "held": 13_005}
+"""Seeds of the superposition; 7,005 judged earlier versions."""
 DELTA = 1e-6
 MOST_CELLS = 2_000
 """Of `bayes`, whose eigenbases of places take minutes beyond this."""
 
 
 def feeds(which: str) -> Iterator[Feed]:
-    """A week of every kind, one at a time."""
+    """A week of every kind, one at a time; of small maps a day."""
     if "SFUMATO_DATA" in os.environ:
         data = Path(os.environ["SFUMATO_DATA"])
         all_ = cabspotting_city(data / "cabspotting_sf" / "cabspotting_sf_2008.parquet")
         days = all_.counts[:14] if which == "dev" else all_.counts[14:]
         yield Feed("cabs", replace(all_, counts=days[:7]))
-        ten = _superposed(replace(all_, counts=days), 5 if which == "dev" else 7_005)
+        ten = _superposed(replace(all_, counts=days), FLEETS[which])
         yield Feed("ten fleets", ten)
+    for people, seed in SMALL[which].items():
+        yield Feed(f"crowd of {people:,}, {SIDE**2:,} cells", crowd_city(1, people, seed, SIDE))
     for people, seed in SEEDS[which].items():
         yield Feed(f"crowd of {people:,}", crowd_city(7, people, seed))
 
@@ -238,7 +244,8 @@ def page(rows: list[dict[str, object]], which: str, draws: int) -> str:
         "how much smaller the default's error is than that, than `profile`, the finished default "
         "before, and than `bayes` with a delta of 1e-6; `oracle` how much smaller than that of "
         "simple answers the error is of a linear estimator that knows every cell's class of level "
-        "and the true mean and covariance of slots in it (of one day). Where one unit is the whole "
+        "and the true mean and covariance of slots in it (of one day), and beside `bayes` how much "
+        "smaller than that of `bayes`. Where one unit is the whole "
         f"period `bayes` was run on maps of up to {MOST_CELLS:,} cells. Sums are of `count` over "
         "the truth; `held` how often the 90 % interval of a slot's sum holds; `firm` how many of "
         "the sums whose stated sd is below 2 % lie within 5 % of the truth. Asked: times at "
@@ -248,8 +255,8 @@ def page(rows: list[dict[str, object]], which: str, draws: int) -> str:
         "people a cell, `profile` or `rhythm`, which state intervals of sums and none of cells.",
         "",
         "| data | days | unit | ε | scheme | its errors | simple | times | oracle | `profile` | "
-        "`bayes` | sums | held | firm | CPU s |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "`bayes` | oracle beside `bayes` | sums | held | firm | CPU s |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         found: dict[str, list[float]] = row["errors"]  # type: ignore[assignment]
@@ -260,6 +267,7 @@ def page(rows: list[dict[str, object]], which: str, draws: int) -> str:
             times(row, SIMPLE, "oracle"),
             times(row, ("profile",)),
             times(row, ("bayes",)),
+            times(row, ("bayes",), "oracle"),
         )
         firm = f"{row['firm within 5 %'] / row['firm']:.2f}" if row["firm"] else ""  # type: ignore[operator]
         ratios = ["–" if one is None else " / ".join(f"{x:.2f}" for x in one) for one in compared]
@@ -300,7 +308,8 @@ def main() -> None:
             if asked.only not in feed.name:
                 continue
             day = Feed(feed.name, replace(feed.city, counts=feed.city.counts[:1]))
-            for one, unit in ((day, "user-day"), (feed, "user-day"), (feed, "user-period")):
+            week = ((feed, "user-day"), (feed, "user-period")) if len(feed.city.counts) > 1 else ()
+            for one, unit in ((day, "user-day"), *week):
                 for epsilon in map(float, asked.epsilon.split(",")):
                     rows.append(judged(one, unit, epsilon, asked.draws, asked.beside))
                     said = [times(rows[-1], SIMPLE), times(rows[-1], ("bayes",))]

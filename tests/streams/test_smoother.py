@@ -351,3 +351,14 @@ def test_a_town_of_few_records_keeps_its_level(unit: str) -> None:
         sums += float(made.values.sum())
     assert 0.6 < sums / truth.sum() < 1.6
     assert np.mean(held) > 0.7
+
+
+def test_a_feed_that_begins_at_noon_is_nobody_before() -> None:
+    counts = city(5)
+    counts[: SLOTS // 2] = 0
+    made = published(counts, known(5), Smoother(parts=6))
+    truth = counts.sum(axis=1)
+    assert sum(float(one.values.sum()) for one in made[: SLOTS // 2 - 3]) == 0
+    said = [float(one.values.sum()) for one in made[SLOTS // 2 + 2 : SLOTS]]
+    assert sum(said) == pytest.approx(truth[SLOTS // 2 + 2 : SLOTS].sum(), rel=0.25)
+    assert all(float(one.values.sum()) > 0 for one in published(city(5), known(5))[:SLOTS])

@@ -13,7 +13,7 @@ the data it was built with:
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -59,9 +59,12 @@ class City:
         return Calendar.regular(days * slots, slots, self.first_weekday)
 
 
-def crowd_city(days: int, people: int = 130_000, seed: int = 1) -> City:
-    """The synthetic crowd: 8,010 cells of 500 m, 19 hourly readings from 5 h on."""
+def crowd_city(days: int, people: int = 130_000, seed: int = 1, side: int | None = None) -> City:
+    """The synthetic crowd: 8,010 cells of 500 m, or a square of them; 19 hourly readings from 5 h
+    on."""
     plan = CrowdPlan(people=people, days=days, seed=seed)
+    if side is not None:
+        plan = replace(plan, columns=side, rows=side)
     made = generate(plan)
     counts = np.empty((days, plan.slots, plan.cells), dtype=np.int64)
     for day in range(days):

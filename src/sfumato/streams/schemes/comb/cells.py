@@ -54,7 +54,7 @@ from sfumato.streams.schemes.rhythm.shrinkage import weighted_medians
 
 _LEVELS = 36
 """Levels, the first of them 0. They are coarse: each allows a third more or less."""
-_DOWN, _UP = 10, 14
+DOWN, _UP = 10, 14
 """Levels below and above its surroundings that a cell may have."""
 _FLOOR = 0.2
 """Surroundings are taken as at least this share of their mean."""
@@ -302,7 +302,7 @@ class Cells:
         # On a geometric grid a multiple is a shift: one law serves cells of every base.
         step = math.log(self.levels[2] / self.levels[1])
         first = np.rint(np.log(base / self.levels[1]) / step).astype(np.int64)
-        reach = np.arange(-_DOWN, _UP + 1)
+        reach = np.arange(-DOWN, _UP + 1)
         multiples = np.exp(step * reach)
         at = 1 + first[:, None] + reach
         top = self.levels.size - 1

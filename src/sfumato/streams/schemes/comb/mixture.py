@@ -52,6 +52,7 @@ def summaries(
     wider: Values,
     surer: bool = False,
     empty: float = 0.0,
+    swing: float = 0.0,
 ) -> tuple[Values, Values, Values, Values, Values]:
     """Mean, variance, median, 5 % and 95 % of every cell's count.
 
@@ -67,6 +68,7 @@ def summaries(
         wider: By what variances are multiplied, for means up to each of `BINS` and above.
         surer: Whether counts may be surer than chance.
         empty: How many people a cell that is taken for empty may have after all, in the mean.
+        swing: Relative variance that all cells have in common, of the city's total.
     """
     cells, vectors = seen.shape
     size = levels.shape[0]
@@ -89,17 +91,18 @@ def summaries(
             if value < max(least, _NEAR * sd):
                 cut = True
                 wide[used] = max(_not_negative(value, sd), least)
-            doubt[used] = spread[k]
+            value = max(value, least)
+            own = spread[k] + swing * value * value
+            doubt[used] = own
             if levels[k] == 0.0 and empty > 0.0:
                 cut = True
                 wide[used] = doubt[used] = empty
-            value = max(value, least)
-            mean[used], variance[used], share[used] = value, spread[k], chance[c, k]
+            mean[used], variance[used], share[used] = value, own, chance[c, k]
             lift[used] = 1 + more[k]
             lifted += chance[c, k] * lift[used]
             total += chance[c, k]
             first += chance[c, k] * value
-            second += chance[c, k] * (value * value + spread[k])
+            second += chance[c, k] * (value * value + own)
             used += 1
         middle = first / total
         means[c] = middle
@@ -112,7 +115,7 @@ def summaries(
         sd = math.sqrt(variances[c])
         if middle > _MANY:
             # Far from nobody the steps of one no longer matter: a gamma-like skew is enough.
-            skew = sd / max(middle, 1e-9)
+            skew = min(sd / max(middle, 1e-9), 1.0)
             for q, z in enumerate((-1.6449, 0.0, 1.6449)):
                 ends[q, c] = max(round(middle + sd * (z + skew * (z * z - 1) / 3)), 0.0)
             continue

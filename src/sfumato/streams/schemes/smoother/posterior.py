@@ -33,9 +33,9 @@ from numpy.typing import NDArray
 
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.scheme import Values
-from sfumato.streams.schemes.comb.cells import At, Cells, Counted, Habits
+from sfumato.streams.schemes.comb.cells import DOWN, At, Cells, Counted, Habits
 from sfumato.streams.schemes.comb.learned import Learned
-from sfumato.streams.schemes.comb.mixture import summaries
+from sfumato.streams.schemes.comb.mixture import BINS, summaries
 from sfumato.streams.schemes.comb.profiles import (
     CHANCES,
     LEAST,
@@ -63,16 +63,25 @@ _OFF = (0.5, 1.1)
 _MANY = 20.0
 """People from which on the median is taken as the mean. A negative binomial as wide as few parts
 leave it is skewer than counts are: medians of a crowd of 130,000 had 2 to 3 % more error."""
-_WIDER, _STAY = (1.0, 1.0, 1.3, 1.5, 2.0), 0.8
+_WIDER, _STAY = (1.0, 1.0, 1.3, 1.4, 1.2), 0.8
 """By what variances are multiplied, for means up to 1, 5, 20, 100 and above, and the share of
 people who stay from which on they are not. Means over hours hide how much a fleet varies from slot
 to slot: without it 90 % intervals of ten superposed fleets held 66 to 84 % above 5 people."""
-_STAYING = (1.0, 1.0, 1.15, 1.0, 5.0)
+_STAYING = (1.0, 1.0, 1.15, 1.0, 4.0)
 """The same where they stay. The few fullest cells, above 100 people, vary more than habits say:
-without it their intervals held 53 to 58 % in seven days of a crowd of 130,000, and those of cells
-from 5 to 20 people 82 % at epsilon 0.4."""
+without it their intervals held 53 to 58 % in seven days of a crowd of 130,000."""
+_COMPLETELY = (1.0, 1.0, 0.9, 0.7, 2.0)
+"""The same where everybody is always counted and too few parts say whether people stay. With
+`_WIDER` those above 20 people held 98 to 100 % in one window of 130,000."""
+_FORETOLD = (1.0, 4.0)
+"""The least and the most by which variances are multiplied for how well slots were foretold."""
+_SWING = 0.06
+"""Relative variance of the total that cells are at most given."""
+_SUMS, _FIRM = (0.7, 4.0), 6.0
+"""Those of sums, and how many sums the laws' own variances count for."""
 _COMPLETE = 0.8
 """How likely everybody must be counted for a total to be taken as one number. One sum gives .91."""
+_Z90 = 1.6449
 _NODES = 720
 """Times that a posterior tells apart; slots of longer or finer histories share them."""
 _ALONE = 1.4
@@ -96,6 +105,8 @@ class Seen:
     values: Values
     noise: Values
     """Variance of the noise in each mean."""
+    alone: bool = False
+    """Whether the parts tile one window: then no two of them are of like hours."""
 
 
 def timeline(facts: StreamFacts, begin: int, stop: int) -> tuple[Times, NDArray[np.int64]]:
@@ -156,7 +167,18 @@ class Total:
         """Variance of single slots that others do not share."""
         self.mean = np.maximum(mean, 0.0)
         self.variance = np.maximum(weights @ np.array(seconds) - np.square(mean), 0.0)
+        self._wider = _ALONE if seen.alone else self._foretold(seen)
+        self.variance *= self._wider
         self.relative = np.maximum(self.mean / max(self.level, 1e-9), LEAST)
+
+    def _foretold(self, seen: Seen) -> float:
+        """By how much sums were further from what all others say than the laws have it."""
+        slots = np.sum(seen.shares > 0, axis=1)
+        parts = np.flatnonzero(slots == slots.min())
+        own = np.array([np.diag(one.inverse)[parts] for one in self._fits])
+        apart = np.array([one.solved[parts] for one in self._fits]) / own
+        errors = float((self._weights @ np.square(apart) / (self._weights @ (1 / own))).sum())
+        return float(np.clip((errors + _FIRM) / (parts.size + _FIRM), *_SUMS))
 
     def settle(self, level: float, variance: float) -> None:
         """Take the total as one number with that error."""
@@ -169,7 +191,7 @@ class Total:
             share = one.scale * one.level**2
             told = self._cross @ one.inverse @ self._cross.T
             within += weight * (share * self._kernel - share**2 * told + np.outer(level, level))
-        values, axes = np.linalg.eigh((within + within.T) / 2)
+        values, axes = np.linalg.eigh(self._wider * (within + within.T) / 2)
         return np.asarray((axes * np.sqrt(np.maximum(values, 0.0))) @ axes.T)
 
 
@@ -184,6 +206,10 @@ def window_totals(seen: Seen, people: float) -> tuple[Values, Values, Values]:
     cross = kernel @ seen.shares.T
     shape = seen.shares @ flat
     fits, weights = _live_fits(seen, people)
+    known = _one_number(seen, fits, weights)
+    if known is not None:
+        reach = _Z90 * math.sqrt(known[1])
+        return known[0] * flat, max(known[0] - reach, 0.0) * flat, (known[0] + reach) * flat
     means, variances = [], []
     for one in fits:
         share = one.scale * one.level**2
@@ -214,7 +240,10 @@ def everybody(seen: Seen, people: int | None) -> tuple[float, float] | None:
     then it is one number, and nothing but noise is unknown of it."""
     if people is None:
         return None
-    fits, weights = _live_fits(seen, float(people))
+    return _one_number(seen, *_live_fits(seen, float(people)))
+
+
+def _one_number(seen: Seen, fits: list[Fit], weights: Values) -> tuple[float, float] | None:
     if float(weights[steady_fits(fits)].sum()) <= _COMPLETE:
         return None
     precision = 1 / (seen.noise * seen.values.shape[1])
@@ -276,13 +305,57 @@ class PartCells(Cells):
         )
         self._more = _BUSY_MORE * self._more
         stay = Habits.numbered(self.at_habits).people[1] >= _STAY
-        self._wider = np.array(_STAYING if stay else _WIDER)
+        complete = self._everybody is not None and not stay
+        self._wider = np.array(_COMPLETELY if complete else _STAYING if stay else _WIDER)
         self._kernel = self._habits.relative(seen.times, seen.times)
         self._chances = self._habits.chance(seen.times, seen.times)
         some = np.unique(np.linspace(0, seen.times.at.size - 1, 6).astype(np.int64))
         held = sum(float(self.count(int(time)).mean.sum()) for time in some)
         off = float(self.total.mean[some].sum()) / max(held, 1e-9)
         self.levels = self.levels * float(np.clip(off, *_OFF)) ** 0.5
+        self._wider = self._wider * self._foretold()
+
+    def _foretold(self) -> Values:
+        """By how much single slots were further from what all other parts say than they should be.
+
+        Each part that is one slot is foretold from the others, level by level. The squares of
+        errors, less the noise's share, over the variances foretold are a factor for each class of
+        means, drawn to 1 as far as noise hides it.
+        """
+        size = len(BINS) + 1
+        errors, spreads, doubt = np.zeros(size), np.zeros(size), np.zeros(size)
+        slots = np.sum(self._shares > 0, axis=1)
+        for part in np.flatnonzero(slots == slots.min()):
+            noise, seen = float(self._noise[part]), self._seen[:, part]
+            first, second = np.zeros(seen.size), np.zeros(seen.size)
+            for k, (level, inverse) in enumerate(zip(self.levels, self._solves, strict=True)):
+                own = float(inverse[part, part])
+                apart = (self._seen - level * self._profile) @ inverse[:, part] / own
+                mean = np.maximum(seen - apart, 0.0)
+                first += self._chance[:, k] * mean
+                second += self._chance[:, k] * (np.square(mean) + max(1 / own - noise, 0.0))
+            spread = second - np.square(first)
+            which = np.digitize(first, BINS)
+            errors += np.bincount(which, np.square(seen - first) - noise, size)
+            spreads += np.bincount(which, spread, size)
+            # Squares of Laplace noise have five times the square of its variance.
+            unsure = 5 * noise**2 + 4 * noise * spread + 2 * np.square(spread)
+            doubt += np.bincount(which, unsure, size)
+        prior = 2 * np.sqrt(doubt) + 1e-9
+        return np.asarray(np.clip((errors + prior) / (spreads + prior), *_FORETOLD))
+
+    def _posterior(self, logs: Values, base: Values) -> Values:
+        """As in `comb`; but which of the levels that lie far below its surroundings a cell has, the
+        parts tell. Taken as empty, masts of a handful among such of thousands had no interval."""
+        out = super()._posterior(logs, base)
+        step = math.log(self.levels[2] / self.levels[1])
+        lowest = 1 + np.rint(np.log(base / self.levels[1]) / step) - DOWN
+        below = np.arange(self.levels.size) < np.maximum(lowest, 1)[:, None]
+        share = np.where(below, logs, -np.inf)
+        share = np.exp(share - share.max(axis=1, keepdims=True))
+        share *= (out[:, 0] / share.sum(axis=1))[:, None]
+        out[:, 0] = 0.0
+        return np.asarray(out + share)
 
     def _inverses(self, levels: Values, habits: Habits | Learned) -> Values:
         shares, times = self._shares, self._nodes
@@ -334,11 +407,13 @@ class PartCells(Cells):
         weights = np.einsum("kvw,kw->kv", self._solves, shared)
         own = float(self._kernel[time, time])
         spread = np.square(self.levels) * own + self.levels - np.sum(shared * weights, axis=1)
+        # With the city's total all profiles rise and fall.
+        swing = float(self.total.variance[time]) / max(float(self.total.mean[time]), 1e-9) ** 2
         made = Counted(
             *summaries(
                 *(self._seen, self._profile, self._profiles.at(time), self.levels),
                 *(weights, np.maximum(spread, 0.0), self._chance, self._more),
-                *(self._wider, self._everybody is not None),
+                *(self._wider, self._everybody is not None, 0.0, min(swing, _SWING)),
             )
         )
         middle = np.clip(np.rint(made.mean), made.lower, made.upper)
