@@ -297,6 +297,7 @@ def write_release(
     write_places_parquet(folder / f"{released.kind}.parquet", released, extra=extra)
     if kept is not None:
         write_arrays(folder / MEASUREMENTS, kept)
+    del kept
     seal(folder, lambda files: told.model_copy(update={"files": dict(files)}))
 
 

@@ -154,13 +154,14 @@ def layer(whole: Integers) -> dict[str, Any]:
 
 
 def _planes(whole: Integers, delta: bool, level: int | None = None) -> dict[str, Any]:
-    zigzag = np.empty(whole.shape, "<u4")
+    size = 2 if whole.itemsize == 1 else 4  # of a difference of bytes, and of any other
+    zigzag = np.empty(whole.shape, f"<u{size}")
     for rows in tiles(whole.shape):
         residual = whole[rows].astype(np.int64)
         residual = np.diff(residual, axis=1, prepend=0) if delta else residual
         zigzag[rows] = (residual << 1) ^ (residual >> 63)
     width = max(1, (int(zigzag.max(initial=0)).bit_length() + 7) // 8)
-    planes = zigzag.view(np.uint8).reshape(-1, 4)[:, :width].T
+    planes = zigzag.view(np.uint8).reshape(-1, size)[:, :width].T
     return {"delta": delta, "bytes": width, "data": deflated(planes.tobytes(), level)}
 
 
