@@ -126,13 +126,16 @@ def _ratios(figures: list[Figure], questions: Iterable[str]) -> list[str]:
 
 
 def _agreement(figures: list[Figure], questions: Iterable[str]) -> str:
-    """Whether all that answer one question about one file give the same sum."""
-    sums: dict[tuple[str, str], set[int]] = {}
-    several: Counter[tuple[str, str]] = Counter()
+    """Whether all that answer one question about one file give the same sum.
+
+    On one day: the files may have been made anew since.
+    """
+    sums: dict[tuple[str, str, str], set[int]] = {}
+    several: Counter[tuple[str, str, str]] = Counter()
     for figure in figures:
         name = next((q for q in questions if figure.what.startswith(q)), figure.what.split(",")[0])
-        sums.setdefault((name, figure.file), set()).add(figure.checksum)
-        several[name, figure.file] += 1
+        sums.setdefault((name, figure.file, figure.day), set()).add(figure.checksum)
+        several[name, figure.file, figure.day] += 1
     compared = [key for key, number in several.items() if number > 1]
     same = sum(len(sums[key]) == 1 for key in compared)
     return f"{same} of {len(compared)}"
@@ -179,13 +182,15 @@ What a command costs beside this, to start Java and its workers: [start](spark_s
 
 CPU time of the week as a multiple of the best hand-written SQL for the same steps, by the medians
 (asked of it: at most 0.7): {"; ".join(ratios) or "not measured"}.
+Figures of 2026-11-16 are of the code before parcels, and may lack the time of workers that ended
+([why](../decisions/spark.md#how-cpu-time-is-measured)).
 sfumato's figures include its first scan (fingerprint, faults, sizes), which the SQL does not have.
 The baselines (`benchmarks/_spark_sql.py`) reduce rows to distinct visits after one exchange by user
 and go on without another; sampling orders by Spark's own hash instead of the keyed order, which is
 cheaper.
 
-The same question about the same file gave the same sum, on Spark, on one machine and in SQL, in
-{_agreement(figures, questions)} cases.
+The same question about the same file gave the same sum on one day, on Spark, on one machine and in
+SQL, in {_agreement(figures, questions)} cases.
 
 The driver's own process, Java apart, peaked at {driver:.2f} GiB (asked of it: less than 1 GiB).
 """
