@@ -8,11 +8,10 @@
 The week is a synthetic city (2 million users, 1,303 towers, 168 hours), generated once into
 SFUMATO_BENCH_DIR or the user's cache folder. Every figure comes from a process of its own:
 CPU time is user and system time of the work alone (compiled code loaded, file cache warm, memory
-touched before by another process),
-memory is the process's peak resident set. Rounds are paired: every question is divided by the bare
-count of the same file in the same round, and the median of these is shown. *Before* is the table
-that this file wrote on 2026-11-16 (commit 488a6af). Writes docs/benchmarks/counting.md and
-counting.json.
+touched before by another process), memory is the process's peak resident set. Rounds are paired:
+every question is divided by the bare count of the same file in the same round, and the median of
+these is shown. *Before* is the table that this file wrote on 2026-11-16 (commit 488a6af). Writes
+docs/benchmarks/counting.md and counting.json.
 """
 
 from __future__ import annotations
@@ -312,7 +311,7 @@ def report(figures: list[Figure], command: str) -> str:
             f"    {command}",
             "",
             f"{date.today()}, {os.cpu_count()} cores ({platform.machine()}), {versions}. Medians "
-            f"of {rounds} rounds, each beside the bare count of the same round; before every figure "
+            f"of {rounds} rounds, each beside the bare count of the same round; before each figure "
             "another process touched as much memory, which a virtual machine's host hands out "
             "then. `week`: 2 million users, 27.1 million events by groups of users; "
             "`by_time`: the same in order of time; `text`: the same with 32-character ids; "
