@@ -178,10 +178,10 @@ def test_what_does_not_go_together_is_refused(home: Path, tmp_path: Path) -> Non
         with pytest.raises(UsageError, match=problem):
             asked(home, log, {"measure": "visits"}, auditor, **more)
     for wrong, problem in (
-        ([], "Between 1 and"),
+        ([], "`question` is empty"),
         ({"measure": "visits", "want": {"epsilon": 1}}, "no ±"),
         ({"measure": "visits", "clip": 1}, "no ±"),
-        (17, "JSON, a mapping"),
+        (17, "takes a text, a path, a mapping"),
     ):
         with pytest.raises(UsageError, match=problem):
             asked(home, log, wrong, "anyone")
