@@ -135,7 +135,7 @@ def call(seed: int, number: int) -> tuple[str, dict[str, Any], str]:
             value = value.replace(SECRET, "x")  # these are shown, that is what they are for
         if (verb, name) == ("stream", "end") and value is None:
             value = ""  # a stream without an end goes on to this day, which takes long
-        if (verb, value) == ("audit", "bayes"):
+        if verb == "audit" and isinstance(value, str) and value == "bayes":
             value = "gaussian"  # a good audit, which takes long
         given[name] = value
         done.append(name)
