@@ -220,6 +220,8 @@ class TextPages:
         size = int(chunk.total_compressed_size)
         if not 0 < size <= MOST or not 0 < chunk.total_uncompressed_size <= MOST:
             return None
+        if not 0 < 4 * chunk.num_values <= chunk.total_uncompressed_size:  # each has a length
+            return None
         try:
             return self._texts(chunk, kind, optional, size)
         except (_Unexpected, LookupError, TypeError, OSError, RecursionError, pa.ArrowException):
