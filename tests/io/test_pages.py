@@ -199,3 +199,18 @@ def test_a_footer_that_says_other_numbers_of_texts_is_left_to_arrow(
     path = write(tmp_path / "a.parquet", IDS, store_schema=False)
     restate(path, len(IDS), 1, {0: rows})
     assert read(path) == [None]
+
+
+@pytest.mark.parametrize("field", range(3))
+def test_a_header_that_arrow_refuses_is_not_read(tmp_path: Path, field: int) -> None:
+    """Encodings of the values and levels as 64-bit numbers: to Arrow they are missing."""
+    schema = pa.schema([pa.field("id", pa.string(), nullable=False)])
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": IDS}, schema=schema), path, use_dictionary=False)
+    assert read(path) != [None]
+    damaged = bytearray(path.read_bytes())
+    damaged[damaged.index(b"\x15\x00\x15\x06\x15\x06") + 2 * field] = 0x16
+    path.write_bytes(damaged)
+    assert read(path) == [None]
+    with pytest.raises(OSError, match="header"):
+        pq.ParquetFile(path).read()
