@@ -7,8 +7,11 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from shapely import Point
+from tests.io.footers import FILE, restate
 
 from sfumato.engine.local import LocalSource
 from sfumato.io.events import read_events, resolved
@@ -45,3 +48,35 @@ def test_a_file_that_breaks_takes_no_other_with_it(name: str, threads: int, tmp_
     finally:
         source.close()
     assert np.array_equal(counts, [[40, 0], [60, 0]])
+
+
+def counted(folder: Path) -> np.ndarray:
+    events = resolved(read_events(folder), zones=False)
+    source = LocalSource(events, TOWERS, GRID, threads=1)
+    try:
+        return open_private(source.sampled(SampleBound(1), bytes(32))).values
+    finally:
+        source.close()
+
+
+def texts(folder: Path) -> Path:
+    """A Parquet file of texts in many pages."""
+    users = [f"u{user * 7919}" for user in range(1000, 2000)]
+    columns = {"user": users, "time": [TIME] * 1000, "tower": ["y"] * 999 + ["elsewhere"]}
+    path = folder / "2.parquet"
+    pages = {"data_page_size": 100, "write_batch_size": 50, "use_dictionary": False}
+    pq.write_table(pa.table(columns), path, store_schema=False, **pages)
+    return path
+
+
+def test_a_row_group_whose_columns_end_apart_gives_no_rows(tmp_path: Path) -> None:
+    """Also where the ids are whole, and it is the other columns that end before."""
+    (tmp_path / "1-good.csv").write_bytes(lines(range(40), "x"))
+    restate(texts(tmp_path), 1000, 3, {2: 200})
+    assert np.array_equal(counted(tmp_path), [[40, 0], [0, 0]])
+
+
+@pytest.mark.parametrize("rows", [-(1 << 63), -1, 0, 1 << 40, (1 << 63) - 1])
+def test_rows_that_a_footer_promises_are_not_counted_on(tmp_path: Path, rows: int) -> None:
+    restate(texts(tmp_path), 1000, 3, {FILE: rows})
+    assert np.array_equal(counted(tmp_path), [[0, 0], [999, 0]])

@@ -121,3 +121,22 @@ def test_an_id_too_long_for_its_length_is_a_fault_of_the_program() -> None:
     arena.put(column, np.array([-1], np.int32))
     with pytest.raises(AssertionError):
         arena.put(column, np.array([0], np.int32))
+
+
+def test_an_id_that_many_rows_name_is_not_spelled_out_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One person's thousands of rows with an id of a megabyte would not fit into memory."""
+    most, put, sizes = 1 << 20, TextArena.put, []
+
+    def measured(arena: TextArena, users: pa.Array, cells: np.ndarray) -> None:
+        sizes.append(users.nbytes)
+        put(arena, users, cells)
+
+    monkeypatch.setattr(grouping, "FEW", 3_000)
+    monkeypatch.setattr(grouping, "SWOLLEN", most)
+    monkeypatch.setattr(TextArena, "put", measured)
+    rows = [(user, k) for k in range(2_000) for user in (b"x" * 10_000, b"", b"y")]
+    assert by_grouping(rows, UserEncoding.BINARY, size=100)[0] == by_dictionary(rows)
+    assert len(sizes) > 10
+    assert max(sizes) <= 2 * most

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.io.footers import restate
 
 from sfumato.io.pages import _SLACK, TextPages, can_be_read, texts, unpack
 
@@ -188,3 +189,28 @@ def test_texts_stay_within_the_room_that_the_file_stated() -> None:
     room, ends = np.full(8 + _SLACK + 400, 7, np.uint8), np.zeros(101, np.int32)
     assert not texts(page, 0, 400, 100, ends, 0, room[: 8 + _SLACK])
     assert (room[8 + _SLACK :] == 7).all()
+
+
+@pytest.mark.parametrize("rows", [-(1 << 63), -1, 0, 8_999, 9_001, 1 << 40, 1 << 61, (1 << 63) - 1])
+def test_a_footer_that_says_other_numbers_of_texts_is_left_to_arrow(
+    tmp_path: Path, rows: int
+) -> None:
+    """No room is made for texts that cannot be there: each takes four bytes or more."""
+    path = write(tmp_path / "a.parquet", IDS, store_schema=False)
+    restate(path, len(IDS), 1, {0: rows})
+    assert read(path) == [None]
+
+
+@pytest.mark.parametrize("field", range(3))
+def test_a_header_that_arrow_refuses_is_not_read(tmp_path: Path, field: int) -> None:
+    """Encodings of the values and levels as 64-bit numbers: to Arrow they are missing."""
+    schema = pa.schema([pa.field("id", pa.string(), nullable=False)])
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": IDS}, schema=schema), path, use_dictionary=False)
+    assert read(path) != [None]
+    damaged = bytearray(path.read_bytes())
+    damaged[damaged.index(b"\x15\x00\x15\x06\x15\x06") + 2 * field] = 0x16
+    path.write_bytes(damaged)
+    assert read(path) == [None]
+    with pytest.raises(OSError, match="header"):
+        pq.ParquetFile(path).read()

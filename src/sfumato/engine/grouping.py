@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from sfumato.engine.partition import FEW, PARTITION_BITS, Arena
 from sfumato.engine.text_ids import TextArena
 from sfumato.engine.user_ids import Ids, ids_for
-from sfumato.io.values import numbers
+from sfumato.io.rows import SWOLLEN
+from sfumato.io.values import bytes_of, longest, numbers
 from sfumato.io.write import Scratch
 from sfumato.model.events import UserEncoding
 
@@ -113,7 +114,12 @@ class Grouping:
             return
         codes, cells = few.rows(0)
         self._arena = self._texts = TextArena(self._dtype, self.user, rows, self._limit)
-        self._texts.put(self._ids.of(codes), cells)
+        # In pieces: thousands of one person's rows may name an id of a megabyte.
+        ids = self._ids.of(np.arange(self._ids.count))
+        step = SWOLLEN // max(1, longest(bytes_of(ids)[0]))
+        for start in range(0, codes.size, step):
+            some = slice(start, start + step)
+            self._texts.put(ids.take(pa.array(codes[some])), cells[some])
         self._ids = None
 
     def _file(self, part: int, what: str) -> Path:

@@ -36,7 +36,7 @@ _FAR = 80
 """More than the longest two pieces take that are moved without looking at the ends: 1 + 64 packed
 bytes and 3, or 32 bytes and 16."""
 _DATA_PAGE, _PLAIN, _RUNS = 0, 0, 3
-_STRUCT = 12
+_INTEGER, _STRUCT = 5, 12
 
 
 @compiled
@@ -154,7 +154,7 @@ def _number(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _struct(data: memoryview, at: int) -> tuple[dict[int, Any], int]:
-    """Whole numbers and structs of a struct by their field's number, and where it ends."""
+    """32-bit numbers and structs of a struct by their field's number, and where it ends."""
     found: dict[int, Any] = {}
     field = 0
     while (head := data[at]) != 0:
@@ -167,7 +167,8 @@ def _struct(data: memoryview, at: int) -> tuple[dict[int, Any], int]:
             field = (zigzag >> 1) ^ -(zigzag & 1)
         if kind in (4, 5, 6):
             zigzag, at = _number(data, at)
-            found[field] = (zigzag >> 1) ^ -(zigzag & 1)
+            if kind == _INTEGER:  # what a header says of its page; others Arrow leaves out as well
+                found[field] = (zigzag >> 1) ^ -(zigzag & 1)
         elif kind == 8:  # bytes: statistics
             size, at = _number(data, at)
             at += size
@@ -220,6 +221,8 @@ class TextPages:
         size = int(chunk.total_compressed_size)
         if not 0 < size <= MOST or not 0 < chunk.total_uncompressed_size <= MOST:
             return None
+        if not 0 < 4 * chunk.num_values <= chunk.total_uncompressed_size:  # each has a length
+            return None
         try:
             return self._texts(chunk, kind, optional, size)
         except (_Unexpected, LookupError, TypeError, OSError, RecursionError, pa.ArrowException):
@@ -240,8 +243,8 @@ class TextPages:
         while at < size:
             head, at = _struct(view, at)
             about, length, after = head[5], head[2], at + head[3]
-            values = about[1]
-            if head[1] != _DATA_PAGE or about[2] != _PLAIN or not at < after <= size:
+            values, coding, levels, _ = (about[field] for field in (1, 2, 3, 4))
+            if head[1] != _DATA_PAGE or coding != _PLAIN or not at < after <= size:
                 raise _Unexpected
             if not 0 < values <= rows - row or not 0 < length <= MOST:
                 raise _Unexpected
@@ -253,7 +256,7 @@ class TextPages:
             page = self._page
             if said != length or begin > after or not unpack(packed, begin, after, page, length):
                 raise _Unexpected
-            if optional and about[3] != _RUNS:
+            if optional and levels != _RUNS:
                 raise _Unexpected
             first = _after_levels(page, length, values) if optional else 0
             if not texts(page, first, length, values, ends, row, data):

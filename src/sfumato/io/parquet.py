@@ -64,7 +64,7 @@ class Parquet(TableFormat):
 
     def expected_rows(self, path: Path) -> int:
         with _Parquet(path) as file:
-            return int(file.metadata.num_rows)
+            return max(0, int(file.metadata.num_rows))  # a footer may say anything
 
 
 def _batches(
@@ -97,6 +97,9 @@ def _batches(
                 some = {name: found.slice(start, rows) for name, found in read.items()}
                 yield others | some, rows
                 start += rows
+            # As Arrow does: columns may not end apart, unless there is one without any values.
+            if read and start not in (0, about.num_rows):
+                raise _damaged(path)
 
 
 def _by_arrow(
