@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -114,6 +115,8 @@ def test_a_stream_is_bound_to_the_slot_of_its_beginning(home: Path) -> None:
     """Half a minute past the hour is another slot; seven minutes past the one before is not."""
     with stream(home) as publisher:
         publisher.close(0)
+    said = json.loads((home / "out" / "stream.json").read_text())["manifest"]
+    assert any("begins at 2024-03-04T13:00:00+01:00" in caveat for caveat in said["caveats"])
     with pytest.raises(ReservationRefused):
         stream(home, start="2024-03-04T13:00:30", resume=True)
     with stream(home, start="2024-03-04T12:07", resume=True) as publisher:
