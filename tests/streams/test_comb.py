@@ -324,3 +324,12 @@ def test_what_is_taken_for_empty_between_full_cells_may_hold_somebody() -> None:
     assert open_[4][0] == 2
     for k in (0, 1, 2, 3):  # mean, variance, median and lower end stay
         assert bare[k][0] == open_[k][0]
+
+
+def test_vectors_that_lie_close_on_a_first_evening_are_not_taken_for_an_outage() -> None:
+    """Two in the last two hours: the second is of one slot, not the mean of two."""
+    counts = city(2)
+    counts[: SLOTS - 2] = 0
+    made = published(counts, Comb(vectors=2), begins=SLOTS - 2)
+    assert made[SLOTS - 1].fresh
+    assert abs(sums(made)[SLOTS - 1] / counts[SLOTS - 1].sum() - 1) < 0.2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,17 @@ def test_more_days_are_worth_more_up_to_a_week() -> None:
     signals = [fitness("comb", week(900, 1_000, 1.0, days)) for days in (1, 4, 7, 70)]
     found = [one.signal for one in signals if one is not None]
     assert found[0] < found[1] < found[2] == found[3]
+
+
+@pytest.mark.parametrize(
+    ("unit", "windows"), [("w-event:24", 7), ("w-event:168", 1), ("event", 42)]
+)
+def test_windows_are_those_of_the_first_week(unit: str, windows: float) -> None:
+    """Seven windows of a week each are seven weeks. One event may move a slot by 2."""
+    long = replace(week(1_000, 1_000, 1.0, 70), unit=Unit.parse(unit))
+    found = fitness("rhythm", long)
+    assert found is not None
+    assert found.signal == pytest.approx(windows**0.5, rel=0.05)
 
 
 def test_what_would_be_of_use_is() -> None:

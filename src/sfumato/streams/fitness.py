@@ -26,7 +26,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from sfumato.errors import Unfit
+from sfumato.privacy.events import UnitKind
 from sfumato.streams.facts import StreamFacts
 
 LEAST = 0.25
@@ -79,8 +82,16 @@ def fitness(scheme: str, facts: StreamFacts) -> Fitness | None:
         return None
     people = facts.expected_users / facts.cells
     # Two digits: the same verdict on every machine.
-    signal = facts.epsilon * people * math.sqrt(min(facts.windows, _WEEK)) / facts.l1
+    signal = facts.epsilon * people * math.sqrt(_first_week(facts)) / facts.l1
     return Fitness(float(f"{signal:.2g}"))
+
+
+def _first_week(facts: StreamFacts) -> int:
+    """The windows of the first week, side by side."""
+    if facts.unit.kind is UnitKind.USER_DAY:
+        return min(facts.windows, _WEEK)
+    slots = int(np.searchsorted(facts.calendar.day, facts.calendar.day[0] + _WEEK))
+    return -(-slots // facts.window)
 
 
 def require_fit(scheme: str, facts: StreamFacts, grid: str | None = None) -> None:

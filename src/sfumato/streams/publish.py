@@ -252,6 +252,11 @@ def stream(
     # Defaults change; a stream goes on with the one it was begun with.
     chosen = scheme or before or default_name(facts, finished=not coming)
     recipe = stream_scheme(chosen, as_begun(chosen, parameter, settings))
+    if facts.begins and "begins" not in getattr(recipe, "reads", ()):
+        raise UsageError(
+            f"The scheme {chosen} measures from midnight on, whenever the feed begins.",
+            remedy="Give the day alone as `start`, or choose another `scheme`.",
+        )
     beside = read_public_inputs(
         recipe,
         measured,
@@ -277,7 +282,7 @@ def stream(
             *_read_as(reading, places, slots, topic, split),
             *beside.named,
             *((("holidays", " ".join(map(str, free_days))),) if free_days else ()),
-            *((("feed begins", f"{first}T{opens:%H:%M}"),) if facts.begins else ()),
+            *_feed_begins(slots, facts.begins),
         ),
         place_kind=counted.kind.value,
         released=places.released,
@@ -345,6 +350,12 @@ def _slot_of_beginning(grid: TimeGrid, day: date, opens: time) -> int:
     raise UsageError(
         "No slot of the first day begins after the feed does.", remedy="Start a day later."
     )
+
+
+def _feed_begins(grid: TimeGrid, slot: int) -> tuple[tuple[str, str], ...]:
+    """The first slot of the feed, by its clock, for the reservation."""
+    begins = grid.start(slot).replace(tzinfo=None)
+    return (("feed begins", begins.isoformat()),) if slot else ()
 
 
 def _binary(events: Any) -> BinaryIO:

@@ -219,6 +219,11 @@ def _caveats(asked: StreamRequest) -> list[str]:
             f"A slot closes {asked.delay_seconds} seconds after its end by the clock; what comes "
             "later is not counted."
         )
+    if asked.facts.begins:
+        found.append(
+            f"The feed begins at {asked.grid.start(asked.facts.begins).isoformat()}, as was said "
+            "beforehand; numbers of slots before are zeros that nobody measured."
+        )
     if asked.shares is not None:
         found.append(
             "People were counted at towers and spread over zones by area, as if they stood "

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,7 @@ class Profile:
     finished: bool = True
     counts: bool = False
     placed: float = PLACED
+    reads: ClassVar[tuple[str, ...]] = ("begins",)
 
     @property
     def adds_up(self) -> bool:
@@ -120,9 +121,10 @@ class _Profile(Repeating):
         """Each slot's total and its ends in the window that begins at `_first`."""
 
     def _parts(self, first: int, stop: int) -> NDArray[np.int64]:
-        """Which part of the day each slot is in."""
+        """Which part of the day each slot is in; -1 before the feed begins."""
         calendar = self.facts.calendar
-        return np.asarray(calendar.phase[first:stop] * self._k // calendar.longest_day)
+        parts = calendar.phase[first:stop] * self._k // calendar.longest_day
+        return np.where(np.arange(first, stop) < self.facts.begins, -1, parts)
 
     def prepare(self, whole: Private[Counts], first: int, wall: Wall) -> None:
         parts = self._parts(first, window_end(self.facts, first))
@@ -153,6 +155,7 @@ class _Profile(Repeating):
         seen = Seen(times, shares, rows, np.full(len(rows), variance))
         found = window_totals(seen, math.inf if people is None else float(people))
         self._totals = np.stack(found, axis=1)[node]
+        self._totals[: max(facts.begins - first, 0)] = 0.0
         self._first, self._mean, self._spread = first, rows.mean(axis=0), variance / len(rows)
 
     def _measured(
@@ -181,9 +184,11 @@ class _Profile(Repeating):
     def publish(self, slot: int, box: Private[Counts], wall: Wall, meter: Meter) -> Publication:
         del box, wall, meter
         part = int(self._parts(slot, slot + 1)[0])
-        fresh = part != self._before or begins_window(self.facts, slot)
+        fed = part >= 0
+        fresh = fed and (part != self._before or begins_window(self.facts, slot))
         self._before = part
-        found = Publication(self._made[part], fresh, self.last_sd, self.tainted)
+        made = self._made[part] if fed else np.zeros(self.facts.cells)
+        found = Publication(made, fresh, self.last_sd, self.tainted)
         if not self._adds_up:
             return found
         total, low, high = self._totals[slot - self._first].tolist()

@@ -102,7 +102,7 @@ class Comb:
     noise: NoiseKind = NoiseKind.BEST
     name: str = "comb"
     finished: bool = False
-    reads: ClassVar[tuple[str, ...]] = ("earlier", "holidays")
+    reads: ClassVar[tuple[str, ...]] = ("earlier", "holidays", "begins")
 
     def most(self, facts: StreamFacts) -> int:
         """Vectors in a window, as far as public facts tell: what the ledger's account lists."""
@@ -238,13 +238,13 @@ class _Comb(Repeating):
         self, slot: int, phase: int, box: Private[Counts]
     ) -> tuple[Private[Counts], int] | None:
         """The sum to be measured now, and over how many slots it is; by public times alone."""
-        facts = self.facts
+        facts, length = self.facts, self.facts.calendar.longest_day
         if not self._daily:
             return (box, 1) if due(facts, slot, self._k) else None
-        length = facts.calendar.longest_day
-        wide = self._wide or width(self._k, length)
         turn = 0 if self._waits else int(facts.calendar.day[slot])
         first = facts.begins if facts.same_window(0, slot) else 0
+        wide = self._wide or width(self._k, length)
+        wide = min(wide, max((length - first) // self._k, 1))  # teeth may lie closer
         ahead = [at for at in teeth(turn, self._k, length, first) if at >= phase]
         if not ahead or phase < first or phase <= ahead[0] - wide:
             return None

@@ -123,7 +123,7 @@ class Rhythm:
     """Above 0 levels of thin maps are sums of single people (`people`). Not by default: counts of
     1,000 people on 8,010 cells then stand 6 to 10 points above the adversary who knows all others,
     where three are the line (docs/attacks.md)."""
-    reads: ClassVar[tuple[str, ...]] = ("holidays",)
+    reads: ClassVar[tuple[str, ...]] = ("holidays", "begins")
 
     @property
     def adds_up(self) -> bool:

@@ -113,7 +113,7 @@ class Smoother:
     noise: NoiseKind = NoiseKind.BEST
     name: str = "smoother"
     finished: bool = True
-    reads: ClassVar[tuple[str, ...]] = ("holidays",)
+    reads: ClassVar[tuple[str, ...]] = ("holidays", "begins")
 
     def most(self, facts: StreamFacts) -> int:
         """Parts of a window, as far as public facts tell."""
@@ -208,7 +208,9 @@ def parts_of(facts: StreamFacts, first: int, k: int) -> list[Mask]:
         shift = length / k * (math.modf(_GOLDEN * window)[0] + 0.5) - wide / 2
         begins = [int(shift + j * length / k) for j in range(k)]
         found = [(phase - begin) % length < wide for begin in begins]
-    return [part for part in found if part.any()]  # a short day may lack the last hours
+    fed = np.arange(first, first + phase.size) >= facts.begins
+    # A short day may lack the last hours, and one on which the feed begins the first.
+    return [part & fed for part in found if (part & fed).any()] or [fed]
 
 
 class _Smoother(Repeating):
@@ -244,11 +246,11 @@ class _Smoother(Repeating):
     def _surveyed(self, whole: Private[Counts], wall: Wall) -> Fraction:
         """Choose the number of parts by how many people are in crowded cells; what it costs."""
         facts, share = self.facts, exact(self._scheme.survey)
-        slots = window_end(facts, 0)
+        slots = window_end(facts, 0) - facts.begins
         bound, l1 = math.ceil(_TIMES * _mean(facts) * slots), float(facts.l1 * slots)
 
         def beyond(counts: Counts) -> Counts:
-            over = np.maximum(counts.values.sum(axis=1) - bound, 0)
+            over = np.maximum(counts.values[:, facts.begins :].sum(axis=1) - bound, 0)
             return replace(counts, values=over.sum(keepdims=True), l1=l1, l2=l1, what="crowding")
 
         one = noise_of(facts, self._kind, 1, share)
@@ -322,8 +324,10 @@ class _Smoother(Repeating):
         return replace(found, lower=none, upper=none) if self._stated else found
 
     def _begins(self) -> int:
-        """The first slot of the feed, by noisy sums: after parts of the first window that nobody
-        explains far better than what is seen at such hours of other windows does."""
+        """The first slot of the feed, if it is not public by noisy sums: after parts of the first
+        window that nobody explains far better than what is seen at such hours of others does."""
+        if self.facts.begins:
+            return self.facts.begins
         calendar, slots = self.facts.calendar, [np.flatnonzero(row) for row in self._inside]
         sums, noise = self._seen.sum(axis=1), self._noise * self.facts.cells
         own = sorted(np.flatnonzero(self._first == 0), key=lambda part: int(slots[part][0]))
