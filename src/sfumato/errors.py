@@ -28,6 +28,7 @@ MOST_LINES = 5
 """Lines of a problem, and of a remedy: ten together."""
 LONGEST_LINE = 1200
 """Characters of one of these lines."""
+TOO_LONG = "The name of a file is longer than the file system allows."
 _PASSWORD = re.compile(
     r"((?:passw(?:or)?d|passfile|pwd|secret)[\"']?\s*[=:]).*", re.IGNORECASE | re.DOTALL
 )

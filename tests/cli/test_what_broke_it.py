@@ -253,3 +253,17 @@ def test_a_colon_in_a_name_makes_no_address_of_it(
     pq.write_table(pa.table(rows), desk.home / "week:37.parquet")
     given = {"towers": "city:towers.parquet", "time_unit": "s", "out": "week:37"}
     assert "50 counted" in desk.release(0, events="week:37.parquet", **given)
+
+
+def test_a_new_stream_does_not_write_over_what_is_there(desk: Desk) -> None:
+    (desk.home / "stream").mkdir()
+    (desk.home / "stream" / "towers.parquet").write_bytes(b"mine")
+    assert "not empty" in desk.follow(2)
+    assert (desk.home / "stream" / "towers.parquet").read_bytes() == b"mine"
+
+
+def test_names_beyond_what_files_can_have(desk: Desk) -> None:
+    long = str(desk.home / ("x" * 300))
+    given = ("--events", "events.csv", "--dataset", "city", "--expected-users", "9", "--yes")
+    assert "longer than" in desk.run("init", *given, "--out", long, code=2)
+    assert "no character" in desk.release(2, name="\udcff")

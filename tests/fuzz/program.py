@@ -320,7 +320,9 @@ scheme = "gaussian"\n"""
             fault = f"{grown() - before:.0f} MB"
         for path, content in self._inputs.items():
             if not path.exists() or path.read_bytes() != content:
-                if ("--out", path.name) not in pairwise(line):  # who names it so means it
+                # Who names it so means it; in Python `out=` has the name.
+                named = ("--out", path.name) in pairwise(line)
+                if not named and not any(w[:4] == "out=" and path.name in w for w in line):
                     fault = fault or f"{path.name} was changed"
                 path.write_bytes(content)
         for path in self.home.glob(f"*-{self._numbers}*"):

@@ -37,3 +37,9 @@ def test_the_ledger_rounds_what_was_spent_up() -> None:
 
 def test_shares_are_written_as_everywhere() -> None:
     assert [percent(0.044), percent(0.021, 1), percent(1.0)] == ["4 %", "2.1 %", "100 %"]
+
+
+def test_the_smallest_deltas_are_written_too() -> None:
+    assert rounded_up(1e-308) == "1e-308"
+    assert rounded_up(1.2341e-300) == "1.24e-300"
+    assert rounded_up(5e-324) == "4.94e-324"

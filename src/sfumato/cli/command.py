@@ -13,6 +13,7 @@ without saying so.
 from __future__ import annotations
 
 import ast
+import errno
 import re
 from collections.abc import Callable, Iterator, Mapping
 from shlex import quote
@@ -23,10 +24,12 @@ from typer.core import TyperCommand, TyperGroup
 
 from sfumato.cli.config import Config, long_flag
 from sfumato.cli.options import PANELS
-from sfumato.errors import SfumatoError, UsageError
+from sfumato.errors import TOO_LONG, SfumatoError, UsageError
 
 _EXAMPLE = re.compile(r"^Examples?:\n", re.MULTILINE)
 _QUOTED = re.compile(r"`([^`]+)`")
+_SHOWN = {"name", "title", "edition", "analyst"}
+"""What is written into files and ledgers as it is said: a byte that is no character cannot be."""
 _SAME = {
     "columns": "column",
     "parameters": "parameter",
@@ -66,7 +69,14 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         try:
+            for name in _SHOWN & ctx.params.keys():
+                if any("\ud800" <= letter <= "\udfff" for letter in str(ctx.params[name])):
+                    raise UsageError(f"`{name}` holds something that is no character.")
             return super().invoke(ctx)
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            raise UsageError(TOO_LONG) from None
         except SfumatoError as error:
             say_in_flags(error, self.params)
             raise

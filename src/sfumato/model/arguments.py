@@ -15,6 +15,7 @@ Python's own `TypeError`.
 from __future__ import annotations
 
 import builtins
+import errno
 import inspect
 import numbers
 import os
@@ -25,7 +26,7 @@ from datetime import date
 from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
-from sfumato.errors import UsageError
+from sfumato.errors import TOO_LONG, UsageError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,7 +81,12 @@ def checked(verb: Callable[P, R]) -> Callable[P, R]:
                 needed = signature.parameters[name].default is inspect.Parameter.empty
                 if needed and isinstance(taken, tuple) and not taken:
                     raise UsageError(f"`{name}` is empty.")
-        return verb(*bound.args, **bound.kwargs)
+        try:
+            return verb(*bound.args, **bound.kwargs)
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            raise UsageError(TOO_LONG) from None
 
     return call
 

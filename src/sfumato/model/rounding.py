@@ -18,8 +18,10 @@ def rounded_up(value: float, figures: int = 3) -> str:
     """So many figures, never less than the value but for a rounding error."""
     if value <= 0 or not math.isfinite(value):
         return f"{value:g}"
-    scale = 10.0 ** (figures - 1 - math.floor(math.log10(value)))
-    return f"{math.ceil(value * scale * (1 - _ROUNDING_ERROR)) / scale:.{figures}g}"
+    # The exponent apart: ten to the power of 310 is no number, and a delta may be 1e-308.
+    digits, _, power = f"{value * (1 - _ROUNDING_ERROR):.17e}".partition("e")
+    up = math.ceil(float(digits) * 10 ** (figures - 1)) / 10 ** (figures - 1)
+    return f"{float(f'{up}e{power}'):.{figures}g}"
 
 
 def percent(share: float, places: int = 0) -> str:

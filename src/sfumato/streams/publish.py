@@ -298,6 +298,8 @@ def stream(
             remedy="Give it a finished history, or choose another `scheme`.",
         )
     book.require_dataset(dataset)
+    if begun is None:
+        _require_empty(folder)
     if not anyway and begun is None:  # what was begun is paid for, and goes on
         require_fit(chosen, facts, grid)
     if begin is not None:
@@ -373,6 +375,12 @@ def _begun_with(
         return None, None, None
     config = known.claim.config
     return str(config["stream"]), dict(config["reading"]), dict(config.get("parameters", {}))
+
+
+def _require_empty(folder: Path) -> None:
+    """A new stream has its folder to itself: what has the names of its files would be lost."""
+    if folder.is_dir() and any(not one.name.startswith(".") for one in folder.iterdir()):
+        raise UsageError(f"{folder} is not empty.", remedy="Name a folder of its own with `out`.")
 
 
 def _consistency(said: Consistency | str) -> Consistency:
