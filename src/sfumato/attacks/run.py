@@ -34,6 +34,7 @@ from sfumato.model.time_grid import Clock, TimeGrid
 from sfumato.published.release import Release, as_release, of_records, one_or_many
 
 UNPROTECTED = "no protection"
+_MOST_SEEDS = 1_000
 Table = NDArray[np.float64]
 Republish = Callable[[NDArray[np.int32], np.random.Generator], Table]
 
@@ -206,6 +207,8 @@ def attack(
             remedy="`link` is accumulate or adjacent; `solver` is auto, people or cells.",
         ) from None
     tell: Progress = progress or (lambda *_: None)
+    if not 1 <= seeds <= _MOST_SEEDS:
+        raise UsageError(f"An attack has 1 to {_MOST_SEEDS} `seeds`.")
     opened = [of_records(as_release(one, tz=tz)) for one in one_or_many(releases)]
     tables = [attackable(one) for one in opened]
     times = tables[0].grid

@@ -198,8 +198,8 @@ def attack_anonymised(
         ...     start="2007-09-10", end="2007-09-17", tz="Europe/Paris",
         ... )
     """
-    if k < 2 or points < 1 or targets < 20:
-        raise UsageError("`k` is at least 2, `points` at least 1, and `targets` at least 20.")
+    if not 2 <= k <= 10**9 or points < 1 or targets < 20:
+        raise UsageError("`k` is 2 to a billion, `points` at least 1, and `targets` at least 20.")
     tell: Progress = progress or (lambda *_: None)
     slots = period_of(start, end, slot, tz)
     said = PlaceOptions(
