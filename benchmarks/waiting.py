@@ -24,6 +24,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,10 @@ class City:
             start=START,
             area_km2=area,
         )
-        make_city(plan, folder)
+        # In a child: a process that was large hands its peak on to those that it starts.
+        child = get_context("fork").Process(target=make_city, args=(plan, folder))
+        child.start()
+        child.join()
         return folder
 
     @property
