@@ -267,3 +267,12 @@ def test_names_beyond_what_files_can_have(desk: Desk) -> None:
     given = ("--events", "events.csv", "--dataset", "city", "--expected-users", "9", "--yes")
     assert "longer than" in desk.run("init", *given, "--out", long, code=2)
     assert "no character" in desk.release(2, name="\udcff")
+
+
+def test_a_made_city_does_not_take_the_place_of_records(desk: Desk) -> None:
+    (desk.home / "events.parquet").write_bytes(b"mine")
+    desk._patch.setattr(sys, "argv", ["sfumato", "city", "--users", "50", "--out", str(desk.home)])
+    with pytest.raises(SystemExit) as left:
+        run()
+    assert left.value.code == 2
+    assert (desk.home / "events.parquet").read_bytes() == b"mine"

@@ -73,7 +73,7 @@ def city(
     """
     from sfumato.city import CityPlan, Fixes, Geometry, IdKind, Match, write_city
     from sfumato.city.crowd import CrowdPlan
-    from sfumato.city.write import write_crowd
+    from sfumato.city.write import EVENTS, STATEMENT, TOWERS, ZONES, write_crowd
 
     if geometry not in tuple(Geometry) or id_kind not in tuple(IdKind):
         raise UsageError(
@@ -82,6 +82,11 @@ def city(
         )
     given: dict[str, Any] = {"days": days, "tz": tz, "lon": lon, "lat": lat, "seed": seed}
     given["start"] = None if start is None else start.date()
+    used = [name for name in (EVENTS, TOWERS, ZONES) if (out / name).exists()]
+    if used and not (out / STATEMENT).exists():
+        raise UsageError(
+            f"The folder {out} holds another {used[0]}.", remedy="Name a folder of its own: --out."
+        )
     if kind is Kind.CROWD:
         if gps or match is not None or strike is not None or geometry != Geometry.GENERATED:
             raise UsageError(

@@ -147,11 +147,11 @@ def shares_in(places: NDArray[np.object_], areas: NDArray[np.object_]) -> Table:
 
 
 def _number(given: Given) -> float | None:
-    if isinstance(given, int | float) and not isinstance(given, bool):
-        return float(given)
-    if isinstance(given, str):
+    if isinstance(given, int | float | str) and not isinstance(given, bool):
         try:
             return float(given)
+        except OverflowError:
+            return math.inf
         except ValueError:
             return None
     return None
