@@ -308,8 +308,8 @@ scheme = "gaussian"\n"""
         shown = said.replace(" ".join(line), "")
         if not fault and code not in (0, 1, 2, 3):
             fault = f"exit code {code}"
-        # The first says what is well, too; a group of commands alone shows its help.
-        report = line[:1] == ("doctor",) or len(line) < 2
+        # The first two are lists of what was looked at; a group of commands alone shows its help.
+        report = line[:1] == ("doctor",) or line[:2] == ("ledger", "verify") or len(line) < 2
         if not fault and code and len(said.splitlines()) > MOST_LINES and not report:
             fault = f"{len(said.splitlines())} lines"
         if not fault and code and SECRET in shown:
