@@ -21,6 +21,7 @@ from sfumato.privacy.ledger import Cap, Ledger
 DOCS = ROOT / "docs"
 ELSEWHERE = {
     "docs/tutorial.md",
+    "docs/howto/index.md",  # where the other how-to pages begin
     "docs/adapters/flowkit.md",  # tests/published, with the pipelines' own files
     "docs/adapters/multimno.md",
 }
@@ -35,7 +36,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_from_records_to_a_page(here: Path) -> None:
-    write_city(CityPlan(users=1500, towers=24, zones=16, area_km2=8, seed=5), here)
     run(ROOT / "README.md")
     assert (here / "toy" / "map.png").is_file()
     run(DOCS / "commands" / "evaluate.md")
@@ -185,19 +185,12 @@ def test_choosing_needs_no_data(here: Path) -> None:
 
 @pytest.fixture(scope="module")
 def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two weeks of a city, a ledger, and the first week's release, where how-to pages begin."""
+    """What the page says before you begin, once: how-to pages go on from there."""
     folder = tmp_path_factory.mktemp("released")
-    two_weeks = CityPlan(users=1500, towers=24, zones=16, area_km2=8, seed=5, days=14)
-    write_city(two_weeks, folder)
-    ledger = Ledger(folder / "data-home" / "sfumato" / "ledger.sqlite")
-    ledger.initialise()
-    ledger.add_dataset("metro subscribers", Cap(epsilon=4, delta=1e-7))
-    sfumato.release(
-        folder / "events.parquet", dataset="metro subscribers", expected_users=2_000_000,
-        epsilon=0.3, delta=1e-7, start="2007-09-10", end="2007-09-17", tz="Europe/Paris",
-        towers=folder / "towers.csv", zones=folder / "zones.geojson", ledger=ledger,
-        out=folder / "releases" / "week-37",
-    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(folder / "data-home"))
+        patch.chdir(folder)
+        run(DOCS / "howto" / "index.md")
     return folder
 
 

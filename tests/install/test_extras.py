@@ -16,16 +16,19 @@ from typing import Any
 import numpy as np
 import pytest
 import shapely
+from tests.install.hiding import hide
+from typer.testing import CliRunner
 
 import sfumato
+from sfumato.cli.main import app
 from sfumato.errors import UsageError
 from sfumato.model import extras
 from sfumato.privacy.ledger import Cap
 
 PACKAGE = Path(sfumato.__file__).parent
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-TOOLS = {"dev", "docs"}
-"""Extras for those who work on sfumato: no part of it needs them."""
+OTHERS = {"all", "dev", "docs"}
+"""All extras in one, and those for who works on sfumato: no part of it asks for them."""
 WITH_OTHERS = {"markupsafe"}
 """Imported and a part of another that is declared: jinja2's type of safe text."""
 NOT_IMPORTED = {"pyogrio", "tzdata"}
@@ -44,15 +47,15 @@ def test_extras_are_those_of_the_project() -> None:
         for module in modules:
             if module in owners:
                 assert {named(owner) for owner in owners[module]} & said[extra], (extra, module)
-    everything = {named(one) for one in PROJECT["optional-dependencies"]["dev"]}
-    assert everything, "make test installs every extra but torch"
-    dev = next(one for one in PROJECT["optional-dependencies"]["dev"] if "sfumato[" in one)
-    assert set(re.findall(r"\w+", dev.partition("[")[2])) >= set(extras.EXTRAS) - {"rnn"}
+    assert {name: tuple(held) for name, held in _extras().items()} == extras.PACKAGES
+    (together,) = PROJECT["optional-dependencies"]["all"]
+    assert set(re.findall(r"\w+", together.partition("[")[2])) == set(extras.EXTRAS) - {"rnn"}
+    assert "sfumato[all,docs]" in PROJECT["optional-dependencies"]["dev"]
 
 
 def _extras() -> dict[str, list[str]]:
     held: dict[str, list[str]] = PROJECT["optional-dependencies"]
-    return {name: held[name] for name in held if name not in TOOLS}
+    return {name: held[name] for name in held if name not in OTHERS}
 
 
 _IMPORT = re.compile(r"^( *)(?:import (\w+)|from (\w+)[\w.]* import )", re.MULTILINE)
@@ -95,15 +98,6 @@ def town(tmp_path: Path) -> dict[str, Any]:
     made = sfumato.release(tmp_path / "events.csv", out=tmp_path / "day", epsilon=1.0, delta=1e-6,
                            scheme="laplace", **day)  # fmt: skip
     return {"folder": tmp_path, "made": made, "events": tmp_path / "events.csv", "day": day}
-
-
-def hide(monkeypatch: pytest.MonkeyPatch, extra: str) -> None:
-    """As if it were not installed, for who imports and for who only looks."""
-    for module in list(sys.modules):
-        if module.partition(".")[0] in extras.EXTRAS[extra]:
-            monkeypatch.delitem(sys.modules, module)
-    for module in extras.EXTRAS[extra]:
-        monkeypatch.setitem(sys.modules, module, None)
 
 
 Given = dict[str, Any]
@@ -173,8 +167,31 @@ def test_what_is_absent_is_named_with_the_line_that_installs_it(
     hide(monkeypatch, extra)
     with pytest.raises(UsageError) as refused:
         call(town)
-    assert "which is not installed" in refused.value.problem
-    assert f"pip install 'sfumato[{extra}]'" in refused.value.remedy
+    assert "not installed" in refused.value.problem
+    assert extras.line_for(extra) in refused.value.remedy
+    assert "sfumato[" not in refused.value.remedy, "an index may know no sfumato"
+
+
+STUDIES = {
+    "frontier": ("emd", "plots"),
+    "paris": ("emd", "plots"),
+    "recovery": ("emd", "plots"),
+    "chapter": ("plots",),
+    "moving": ("plots",),
+    "queries": ("plots",),
+    "synthesis": ("plots",),
+}
+
+
+@pytest.mark.parametrize(("study", "extra"), [(s, e) for s, held in STUDIES.items() for e in held])
+def test_a_study_asks_for_what_it_needs_before_it_works(
+    study: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hide(monkeypatch, extra)
+    result = CliRunner().invoke(app, ["reproduce", study, "--out", str(tmp_path / "out")])
+    assert isinstance(result.exception, UsageError)
+    assert extras.line_for(extra) in result.exception.remedy
+    assert not (tmp_path / "out").exists(), "nothing was begun"
 
 
 def test_without_pot_an_evaluation_leaves_the_distance_out_and_says_so(
@@ -186,8 +203,8 @@ def test_without_pot_an_evaluation_leaves_the_distance_out_and_says_so(
     assert "earth_mover_m" not in found.evaluations[0].overall
     assert found.evaluations[0].overall["mean_relative_error"] >= 0
     (remark,) = found.remarks
-    assert "pip install 'sfumato[emd]'" in remark
-    assert "sfumato[emd]" in found._repr_html_()
+    assert extras.line_for("emd") in remark
+    assert "pip install" in found._repr_html_()
     assert sfumato.evaluate(town["made"], town["events"], earth_mover=False, **said).remarks == ()
 
 

@@ -2,7 +2,7 @@
 
 It compares with the truth, so every form carries the mark, and every file says so in its name. The
 pictures are the accuracy of every table beside its baselines, and slot by slot; matplotlib is
-optional (`pip install 'sfumato[plots]'`) and imported when it is needed.
+optional (the extra `plots`) and imported when it is needed.
 """
 
 from __future__ import annotations

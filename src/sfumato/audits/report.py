@@ -1,7 +1,7 @@
 """An audit as a table for people (terminal, Markdown), as JSON for machines, and as a picture.
 
 The picture shows what was measured against what was claimed. matplotlib is optional
-(`pip install 'sfumato[plots]'`) and imported only when a picture is wanted.
+(the extra `plots`) and imported only when a picture is wanted.
 """
 
 from __future__ import annotations

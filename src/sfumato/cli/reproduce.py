@@ -23,10 +23,11 @@ import typer
 from sfumato.cli.options import Epsilons, Quiet, Results, Seed
 from sfumato.cli.reproduce_chapter import chapter
 from sfumato.cli.reproduce_moving import geoind, moving
-from sfumato.cli.reproduce_queries import queries
+from sfumato.cli.reproduce_queries import DRAWING, queries
 from sfumato.cli.reproduce_synthesis import synthesis
 from sfumato.cli.telling import Working
 from sfumato.errors import UsageError
+from sfumato.model.extras import required
 
 if TYPE_CHECKING:
     from sfumato.lab.recovery.study import Size, Tell
@@ -81,6 +82,7 @@ def frontier(
         )
     if min(draws, draws_elsewhere, emd_every) < 1:
         raise UsageError("Draws and the step between hours are at least 1.")
+    required("emd", *DRAWING[figures], what="This study")
     settings = Settings(
         users=tuple(int(n) for n in _positive_numbers(users)),
         kinds=tuple(known[name] for name in chosen),
@@ -166,6 +168,7 @@ def paris(
             f"There is no study {', '.join(unknown)}.", remedy=f"Choose from {', '.join(STUDIES)}."
         )
     settings = Settings(_epsilons(epsilons), *draws, emd_every, studies=wanted)
+    required("emd", *DRAWING[figures], what="This study")
 
     def say(text: str) -> None:
         if not quiet:
@@ -259,6 +262,7 @@ def recovery(
     for name in names:
         if name not in STREAMS:
             scheme_named(name)
+    required("emd", "plots", what="This study")
     make_folder(out)
     fleets = {"cabspotting": cabspotting, "tdrive": tdrive}
     size = Size(people, crowds, seeds, first)

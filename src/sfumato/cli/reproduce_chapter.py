@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Quiet, Results, Seed
-from sfumato.cli.reproduce_queries import positive_numbers
+from sfumato.cli.reproduce_queries import DRAWING, positive_numbers
 from sfumato.cli.telling import Working
 from sfumato.errors import UsageError
+from sfumato.model.extras import required
 
 
 def chapter(
@@ -72,6 +73,7 @@ def chapter(
         figures=figures,
     )
     wanted = part or [name for name in PARTS if name != "figure" or data is not None]
+    required(*DRAWING[figures], what="This study", instead="Or give --no-figures.")
     with Working(quiet, "the chapter") as tell:
         page = study(settings, wanted, out, tell)
     if not quiet:

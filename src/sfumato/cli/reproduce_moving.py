@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli.options import Epsilons, Quiet, Results, Seed
+from sfumato.cli.reproduce_queries import DRAWING
+from sfumato.model.extras import required
 
 if TYPE_CHECKING:
     from sfumato.lab.as_printed.streams import Printed
@@ -222,6 +224,7 @@ def moving(
     terms = Printed(**steer)  # type: ignore[arg-type]
     from sfumato.attacks.report import study_page
 
+    required(*DRAWING[figures], what="This study", instead="Or give --no-figures.")
     make_folder(out)
     epsilons = tuple(epsilon or (0.4, 1.0))
     rows: list[Row] = []

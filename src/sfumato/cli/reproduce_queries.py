@@ -9,6 +9,10 @@ import typer
 from sfumato.cli.options import Quiet, Results, Seed
 from sfumato.cli.telling import Working
 from sfumato.errors import UsageError
+from sfumato.model.extras import required
+
+DRAWING: dict[bool, tuple[str, ...]] = {True: ("plots",), False: ()}
+"""The extra that a study needs, by whether it draws figures."""
 
 
 def queries(
@@ -73,6 +77,7 @@ def queries(
         ranges=ranges,
         attack_draws=attack_draws,
     )
+    required(*DRAWING[figures], what="This study", instead="Or give --no-figures.")
     with Working(quiet, "city") as tell:
         page = study(settings, part or list(PARTS), out, tell)
     if not quiet:

@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Quiet, Results, Seed
+from sfumato.cli.reproduce_queries import DRAWING
 from sfumato.cli.telling import Working
 from sfumato.errors import UsageError
+from sfumato.model.extras import required
 
 
 def synthesis(
@@ -73,6 +75,7 @@ def synthesis(
         figures=figures,
         data=data,
     )
+    required(*DRAWING[figures], what="This study", instead="Or give --no-figures.")
     with Working(quiet, "trips") as tell:
         page = study(settings, part or list(PARTS), out, tell)
     if not quiet:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from sfumato.errors import UsageError
-from sfumato.model.extras import line_for, missing
+from sfumato.model.extras import required
 from sfumato.synthesis.method import Method
 from sfumato.synthesis.trips.adatrace import AdaTrace
 from sfumato.synthesis.trips.dpt import Dpt
@@ -36,10 +36,6 @@ def method_named(name: str) -> Method:
             f"There is no method {name!r}.", remedy=f"Choose from {', '.join(sorted(METHODS))}."
         )
     found = METHODS[name]
-    extra = found.declares.extra
-    if extra and missing(extra):
-        raise UsageError(
-            f"The method {name} needs {', '.join(missing(extra))}, which is not installed.",
-            remedy=f"Install it with {line_for(extra)}.",
-        )
+    if extra := found.declares.extra:
+        required(extra, what=f"The method {name}")
     return found

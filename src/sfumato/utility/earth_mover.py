@@ -67,7 +67,7 @@ def distance_wanted(said: bool | None) -> tuple[bool, tuple[str, ...]]:
     times as long at 100 and 200 zones: who has no POT is better told how to get it.
     """
     if said is None and missing("emd"):
-        how = f"Install it with {line_for('emd')}."
+        how = f"Install it with: {line_for('emd')}."
         return False, (f"{_WHAT} is left out: it needs POT, which is not installed. {how}",)
     if said is not False:
         optional("ot", _WHAT, instead="Or give `earth_mover=False`.")

@@ -51,7 +51,7 @@ class Sessions:
 
 @pytest.fixture(scope="session")
 def sessions() -> Iterator[Sessions]:
-    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'sfumato[spark]'")
+    pytest.importorskip("pyspark", reason="pyspark is not installed: the extra spark")
     if shutil.which("java") is None:
         pytest.skip("Java is not installed, and Spark needs it")
     found = Sessions()
