@@ -5,16 +5,21 @@
 #     --security-opt no-new-privileges --volume "$PWD:/data" --volume ledger:/ledger \
 #     sfumato release events.parquet --config sfumato.toml --out releases/week-37
 #
-# Extras: docker build --build-arg EXTRAS='[emd,plots]' --tag sfumato .
-FROM python:3.13-slim-bookworm AS build
-ARG EXTRAS=""
+# All optional parts but Spark (no Java here): docker build --build-arg PACKAGES=image-all.txt ...
+#
+# What goes in is named by digest: the base image here, packages in requirements/ (tools/hashes.py).
+FROM python:3.13-slim-bookworm@sha256:01f42367a0a94ad4bc17111776fd66e3500c1d87c15bbd6055b7371d39c124fb AS build
+ARG PACKAGES=image.txt
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md LICENSE ./
-COPY src ./src
+COPY requirements ./requirements
 RUN python -m venv /opt/sfumato \
-    && /opt/sfumato/bin/pip install --no-cache-dir --constraint constraints.txt ".${EXTRAS}"
+    && /opt/sfumato/bin/pip install --no-cache-dir --require-hashes --only-binary :all: \
+        --requirement "requirements/${PACKAGES}"
+COPY pyproject.toml README.md LICENSE ./
+COPY src ./src
+RUN /opt/sfumato/bin/pip install --no-cache-dir --no-index --no-deps --no-build-isolation .
 
-FROM python:3.13-slim-bookworm
+FROM python:3.13-slim-bookworm@sha256:01f42367a0a94ad4bc17111776fd66e3500c1d87c15bbd6055b7371d39c124fb
 LABEL org.opencontainers.image.title="sfumato" \
       org.opencontainers.image.description="Publish what crowds do without giving away what any person did" \
       org.opencontainers.image.licenses="Apache-2.0"

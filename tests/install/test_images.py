@@ -8,21 +8,27 @@ test_container.py`'s.
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import distribution
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from sfumato.model.extras import EXTRAS
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+tools = SimpleNamespace(**runpy.run_path(str(ROOT / "tools" / "hashes.py")))
 RECIPE: dict[str, Any] = yaml.safe_load((ROOT / "recipe" / "recipe.yaml").read_text())
 CONDA = {
     "duckdb": "python-duckdb",
@@ -84,6 +90,7 @@ def test_it_is_built_from_a_named_python_and_from_files_that_are_let_in() -> Non
         version = re.match(r"(\d+)\.(\d+)-slim", tag)
         assert image == "python"
         assert version, "a tag that names its version"
+        assert re.search(r"@sha256:[0-9a-f]{64}$", base.split(" ")[0]), "and the image by digest"
         assert tuple(map(int, version.groups())) >= tuple(map(int, least.split(".")))
     ignored = (ROOT / ".dockerignore").read_text().split("\n")
     let_in = {line[1:] for line in ignored if line.startswith("!")}
@@ -98,7 +105,47 @@ def test_it_is_built_from_a_named_python_and_from_files_that_are_let_in() -> Non
     assert all((ROOT / name).exists() for name in copied)
     backend = {PROJECT["project"]["readme"], *PROJECT["project"]["license-files"]}
     assert backend <= copied, "what the wheel is built from"
-    assert all("--no-cache-dir" in line for line in said("RUN") if "pip install" in line)
+    assert len({base.split(" ")[0] for base in said("FROM")}) == 1
+    installed = [line for line in said("RUN") if "pip install" in line]
+    assert all("--no-cache-dir" in line for line in installed)
+    packages, project = installed
+    assert {"--require-hashes", "--only-binary"} <= set(packages.split())
+    assert {"--no-index", "--no-deps", "--no-build-isolation"} <= set(project.split())
+
+
+def pinned(name: str) -> dict[str, tuple[str, int]]:
+    """Version and number of digests of every package in one of the image's lists."""
+    text = (ROOT / "requirements" / name).read_text().replace("\\\n", " ")
+    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", h) for line in lines for h in line[1:])
+    pairs = ((line[0].partition("=="), len(line) - 1) for line in lines)
+    return {package: (version, digests) for (package, _, version), digests in pairs}
+
+
+@pytest.mark.parametrize("name", tools.FILES)
+def test_packages_of_the_image_are_those_of_the_constraints_and_all_that_they_need(
+    name: str,
+) -> None:
+    lines = (ROOT / "constraints.txt").read_text().split()
+    versions = {canonicalize_name(a): b for a, _, b in (line.partition("==") for line in lines)}
+    held = pinned(name)
+    assert all(digests >= 1 for _, digests in held.values())
+    assert {package: version for package, (version, _) in held.items()}.items() <= versions.items()
+    there = {"python_version": "3.13", "python_full_version": "3.13.0", "sys_platform": "linux"}
+    todo, known = [Requirement(line) for line in tools.asked_for(tools.FILES[name])], set()
+    while todo:
+        one = todo.pop()
+        package = canonicalize_name(one.name)
+        assert package in held, f"{package} is needed and not named: run tools/hashes.py"
+        if (package, frozenset(one.extras)) in known:
+            continue
+        known.add((package, frozenset(one.extras)))
+        for text in distribution(package).requires or ():
+            needed = Requirement(text)
+            extras = [there | {"extra": extra} for extra in ("", *one.extras)]
+            if needed.marker is None or any(map(needed.marker.evaluate, extras)):
+                todo.append(needed)
+    assert {package for package, _ in known} == set(held), "nothing is there that nobody needs"
 
 
 @pytest.mark.slow
