@@ -17,9 +17,7 @@ from sfumato.published.manifest import GridFacts, Manifest, manifest_text
 from sfumato.published.tables import long_table
 
 
-def _filled(
-    release: str, name: str, head: tuple[str, int, str], files: Mapping[str, str]
-) -> Manifest:
+def _filled(release: str, name: str, row: tuple[str, int], files: Mapping[str, str]) -> Manifest:
     spent = {"releases": 1, "rho": 0.0027, "epsilon": 0.3, "delta": 2e-6, "method": "zcdp"}
     places = {"kind": "towers", "count": 2, "sha256": "a" * 64}
     return Manifest.model_validate(
@@ -71,7 +69,7 @@ def _filled(
             "scheme": {"name": "gaussian", "parameters": {}, "interval_coverage": 0.95},
             "public_inputs": {"expected_users": 100_000},
             "software": {"sfumato": "0.1.0"},
-            "ledger": {"id": head[0], "length": head[1], "hash": head[2]},
+            "ledger": {"id": row[0], "row": row[1]},
             "files": dict(files),
             "caveats": [],
             "not_covered": ["what others publish."],
@@ -82,7 +80,7 @@ def _filled(
 @pytest.fixture
 def manifest() -> Manifest:
     """A manifest that stands for itself."""
-    return _filled("r" * 32, "week 10", ("ledger", 4, "c" * 64), {})
+    return _filled("r" * 32, "week 10", ("ledger", 4), {})
 
 
 @pytest.fixture
@@ -90,9 +88,9 @@ def manifest_of() -> Callable[[Reservation, Mapping[str, str]], Manifest]:
     """The manifest of a reservation."""
 
     def make(reservation: Reservation, files: Mapping[str, str]) -> Manifest:
-        row = reservation.charge_row
-        head = (reservation.ledger_id, row.head.length, row.head.hash)
-        return _filled(row.id, row.claim.name, head, files)
+        charge = reservation.charge_row
+        row = (reservation.ledger_id, charge.head.length)
+        return _filled(charge.id, charge.claim.name, row, files)
 
     return make
 
@@ -102,7 +100,7 @@ def seal(folder: Path, manifest: Mapping[str, Any]) -> Path:
 
     `manifest` holds what differs from the manifest above, by section.
     """
-    data = _filled("r" * 32, "week 10", ("ledger", 4, "c" * 64), {}).model_dump(mode="json")
+    data = _filled("r" * 32, "week 10", ("ledger", 4), {}).model_dump(mode="json")
     for name, part in manifest.items():
         data[name] = (data.get(name) or {}) | part if isinstance(part, dict) else part
     data["files"] = {

@@ -47,7 +47,7 @@ from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.accounting import guarantee
 from sfumato.privacy.events import event_to_json
 from sfumato.privacy.ledger import Claim, Reservation
-from sfumato.privacy.ledger.views import cumulative, ledger_head, release_facts
+from sfumato.privacy.ledger.views import cumulative, ledger_row, release_facts
 from sfumato.privacy.transaction import digests
 from sfumato.published.about import About, csv_name
 from sfumato.published.folder import MEASUREMENTS
@@ -150,7 +150,7 @@ def density_manifest(
         total=total_facts(density),
         posterior=posterior_facts(density, scheme_named(plan.scheme).declares.no_posterior),
         software={"sfumato": version("sfumato")},
-        ledger=ledger_head(reservation),
+        ledger=ledger_row(reservation),
         files=dict(files),
         caveats=caveats(facts, plan, density, further_inputs or {}, fitness),
         not_covered=list(NOT_COVERED),

@@ -64,7 +64,7 @@ from sfumato.published.manifest import (
     ADDED,
     LARGEST,
     Cumulative,
-    LedgerHead,
+    LedgerRow,
     MadeFrom,
     Manifest,
     PlacesFacts,
@@ -368,7 +368,7 @@ def _manifest(
             "made_from": MadeFrom(
                 how="combine", estimates=ESTIMATES[counting], overlap=overlap, sources=sources
             ),
-            "ledger": _heads(releases),
+            "ledger": _rows(releases),
             "caveats": [
                 f"These are estimates of {ESTIMATES[counting]}, put together from releases of "
                 f"{len(releases)} operators by their market shares and an overlap of "
@@ -439,9 +439,7 @@ def _spent(parts: Sequence[Spent], method: str) -> Spent:
     )
 
 
-def _heads(releases: Sequence[Release]) -> LedgerHead:
-    """Names all ledgers at once; the head of each stands with its source."""
-    heads = [one.manifest.ledger for one in releases]
-    digest = hashlib.sha256("\n".join(head.hash for head in heads).encode()).hexdigest()
-    ids = " + ".join(dict.fromkeys(head.id for head in heads))
-    return LedgerHead(id=ids, length=sum(head.length for head in heads), hash=digest)
+def _rows(releases: Sequence[Release]) -> LedgerRow:
+    """Names all ledgers at once; the row of each stands with its source."""
+    rows = [one.manifest.ledger for one in releases]
+    return LedgerRow(id=" + ".join(dict.fromkeys(one.id for one in rows)), row=rows[-1].row)

@@ -223,7 +223,7 @@ def first_manifest(said: dict[str, Any], path: Path, tz: str | None) -> Manifest
                 },
                 "public_inputs": {},
                 "software": {},
-                "ledger": {"id": said["ledger"]["id"], "length": 0, "hash": said["ledger"]["hash"]},
+                "ledger": {"id": said["ledger"]["id"], "row": 0},
                 "files": {},
                 "caveats": [
                     "This stream was made by a version that wrote no manifest: no digest vouches "

@@ -3,7 +3,7 @@
 It holds everything a reader needs to judge the release and nothing that was read from the
 data without being paid for. It is written once, with the output, and depends only on the
 reservation and the public settings, so that a rerun writes the same bytes: its one time is
-that of the reservation, and the cumulative spend and the ledger's head are as of then.
+that of the reservation, and the cumulative spend is as of then.
 """
 
 from __future__ import annotations
@@ -292,12 +292,17 @@ class FitnessFacts(_Part):
     anyway: bool = Field(description="True where the holder published it although it was refused.")
 
 
-class LedgerHead(_Part):
-    """Length and last seal of the ledger's chain right after the reservation."""
+class LedgerRow(_Part):
+    """The row that set the budget aside: in which ledger, and where in it.
+
+    No seal of the chain stands here. Seals go over the fingerprint of the input, so they would be
+    the one thing in a release that differs between neighbouring data whatever the noise.
+    """
 
     id: str
-    length: int
-    hash: str
+    row: int = Field(
+        description="Its number; of releases that were put together, that of the last."
+    )
 
 
 class Source(_Part):
@@ -313,7 +318,7 @@ class Source(_Part):
     epsilon: float
     delta: float
     method: str
-    ledger: LedgerHead
+    ledger: LedgerRow
     measurements: list[str] = Field(
         description="Labels of its own among the measurements of this manifest."
     )
@@ -374,7 +379,7 @@ class Manifest(_Part):
         "operators put together; null for a release of its own.",
     )
     software: dict[str, str]
-    ledger: LedgerHead
+    ledger: LedgerRow
     files: dict[str, str] = Field(
         description="SHA-256 of every other file of the release. A stream's copies of its slots "
         "below `slots/` are not listed; its table and its lines are."

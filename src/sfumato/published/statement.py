@@ -301,9 +301,9 @@ def _cells(manifest: Manifest) -> str:
 
 def _rows(manifest: Manifest) -> str:
     if manifest.privacy.method not in (ADDED, LARGEST):
-        return f"Ledger row {manifest.ledger.length} of {manifest.ledger.id}"
-    heads = [f"{one.ledger.length} of {one.ledger.id}" for one in sources_of(manifest)]
-    return f"Ledger rows {', '.join(heads)}"
+        return f"Ledger row {manifest.ledger.row} of {manifest.ledger.id}"
+    rows = [f"{one.ledger.row} of {one.ledger.id}" for one in sources_of(manifest)]
+    return f"Ledger rows {', '.join(rows)}"
 
 
 def _releases(manifest: Manifest) -> str:

@@ -32,6 +32,7 @@ from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.events import event_to_json
 from sfumato.privacy.ledger import Charge, Claim, Ledger, Reservation, Status
 from sfumato.privacy.ledger.totals import compose
+from sfumato.privacy.ledger.views import ledger_row
 from sfumato.privacy.wall import Wall
 from sfumato.published.about import About
 from sfumato.published.statement import check_claim
@@ -372,7 +373,7 @@ class LiveStream:
             "is not counted",
             "counts": "one position per person and slot, chosen at random",
             "release": reservation.id,
-            "ledger": {"id": reservation.ledger_id, "hash": reservation.charge_row.head.hash},
+            "ledger": ledger_row(reservation).model_dump(),
         }
 
 

@@ -17,7 +17,7 @@ from sfumato.model.rounding import percent
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, event_to_json
 from sfumato.privacy.ledger.ledger import Reservation
 from sfumato.privacy.ledger.totals import compose
-from sfumato.privacy.ledger.views import cumulative, ledger_head, release_facts
+from sfumato.privacy.ledger.views import cumulative, ledger_row, release_facts
 from sfumato.privacy.mechanisms.additive import gaussian_variance, laplace_variance
 from sfumato.published.manifest import (
     NOT_COVERED,
@@ -122,7 +122,7 @@ def stream_manifest(
         },
         posterior=PosteriorFacts(stated=plan.joint, why_not=_why_not(plan)),
         software={"sfumato": __version__},
-        ledger=ledger_head(reservation),
+        ledger=ledger_row(reservation),
         files=dict(files),
         caveats=_caveats(asked),
         not_covered=_not_covered(asked),

@@ -35,7 +35,7 @@ from sfumato.people.folder import source_facts
 from sfumato.privacy.events import GaussianEvent, event_from_json, event_to_json
 from sfumato.privacy.ledger import Reservation
 from sfumato.privacy.ledger.totals import compose
-from sfumato.privacy.ledger.views import cumulative, ledger_head, release_facts
+from sfumato.privacy.ledger.views import cumulative, ledger_row, release_facts
 from sfumato.published.folder import MEASUREMENTS, TABLE
 from sfumato.published.manifest import (
     NOT_COVERED,
@@ -185,7 +185,7 @@ def synthetic_manifest(
             method=claimed.method,
             cumulative=cumulative(reservation),
         ),
-        ledger=ledger_head(reservation),
+        ledger=ledger_row(reservation),
         **made,
     )
 

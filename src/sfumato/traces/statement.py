@@ -11,7 +11,7 @@ from sfumato.model.traces import MICROSECONDS
 from sfumato.privacy.events import MetricEvent, PrivacyEvent, event_to_json
 from sfumato.privacy.ledger import Reservation
 from sfumato.privacy.ledger.totals import compose
-from sfumato.privacy.ledger.views import cumulative, instant, ledger_head, release_facts
+from sfumato.privacy.ledger.views import cumulative, instant, ledger_row, release_facts
 from sfumato.privacy.noise.planar import ELLIPSOID_FACTOR
 from sfumato.published.manifest import (
     NOT_COVERED,
@@ -88,7 +88,7 @@ def traces_manifest(
         ),
         public_inputs={"most_reports": asked.most_reports},
         software={"sfumato": __version__},
-        ledger=ledger_head(reservation),
+        ledger=ledger_row(reservation),
         files=dict(files),
         caveats=_caveats(asked),
         not_covered=[*_not_covered(asked), *NOT_COVERED],
@@ -138,7 +138,7 @@ def traces_statement(asked: SanitiseRequest, manifest: Manifest) -> str:
         *(f"- {item}" for item in manifest.not_covered),
         "",
         f"For checking. Unit: {privacy.unit}; neighbours: {privacy.neighbours}. Ledger row "
-        f"{manifest.ledger.length} of {manifest.ledger.id}. manifest.json holds every figure.",
+        f"{manifest.ledger.row} of {manifest.ledger.id}. manifest.json holds every figure.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -1,7 +1,7 @@
 """The ledger as plain data, for people and for JSON: shown, quoted in manifests, and checked.
 
 *Shown*: what `show`, `history` and `plan` say. *Quoted*: what every manifest says of its
-reservation, the release, the ledger's head and the spend so far, all as of the moment of the
+reservation, the release, the row of the ledger and the spend so far, all as of the moment of the
 reservation, so that a rerun writes the same bytes. *Checked*: the chain by itself, against the head
 noted here, and against manifests.
 
@@ -27,7 +27,6 @@ from sfumato.privacy.events import GaussianEvent, PrivacyEvent, Unit, UnitKind
 from sfumato.privacy.exact import rounded_up
 from sfumato.privacy.ledger import chain, records
 from sfumato.privacy.ledger.accounts import clock_of
-from sfumato.privacy.ledger.chain import Entry, Head
 from sfumato.privacy.ledger.ledger import Ledger, Reservation
 from sfumato.privacy.ledger.limits import (
     Loss,
@@ -49,7 +48,7 @@ from sfumato.privacy.transaction import TEMPORARY, digests
 from sfumato.published.manifest import (
     MANIFEST_NAME,
     Cumulative,
-    LedgerHead,
+    LedgerRow,
     Manifest,
     Period,
     ReleaseFacts,
@@ -259,10 +258,9 @@ def release_facts(reservation: Reservation) -> ReleaseFacts:
     )
 
 
-def ledger_head(reservation: Reservation) -> LedgerHead:
+def ledger_row(reservation: Reservation) -> LedgerRow:
     """Where in which ledger it was charged."""
-    head = reservation.charge_row.head
-    return LedgerHead(id=reservation.ledger_id, length=head.length, hash=head.hash)
+    return LedgerRow(id=reservation.ledger_id, row=reservation.charge_row.head.length)
 
 
 def cumulative(reservation: Reservation) -> Cumulative:
@@ -364,7 +362,7 @@ def verify(ledger: Ledger, manifests: Path | None = None) -> Report:
     found = [] if manifests is None else _manifests(manifests)
     book = records.read(rows) if broken is None else None
     for path in found:
-        _check_manifest(path, rows, book, findings, notes)
+        _check_manifest(path, len(rows), book, findings, notes)
     for charge in book.charges.values() if book is not None else ():
         if charge.status is Status.RESERVED:
             notes.append(
@@ -382,29 +380,24 @@ def _manifests(folder: Path) -> list[Path]:
 
 
 def _check_manifest(
-    path: Path, rows: list[Entry], book: Book | None, findings: list[str], notes: list[str]
+    path: Path, rows: int, book: Book | None, findings: list[str], notes: list[str]
 ) -> None:
     try:
         manifest: Manifest = read_manifest(path)
     except (OSError, ValueError):
         findings.append(f"{path}: it is not a manifest that this version can read")
         return
-    head = Head(manifest.ledger.length, manifest.ledger.hash)
-    if book is not None and manifest.ledger.id != book.ledger_id:
-        notes.append(f"{path}: it belongs to another ledger ({manifest.ledger.id})")
-        return
-    if not chain.is_prefix(head, rows):
-        findings.append(
-            f"{path}: it was made when the ledger had {number_of(head.length, 'rows')}, and "
-            f"the ledger does not begin with them (it has {len(rows)}): rows were cut off or "
-            "replaced"
-        )
-        return
     if book is None:
         return
-    charge = book.charges.get(manifest.release.id)
-    if charge is None or charge.head != head:
-        findings.append(f"{path}: the ledger's row {head.length} does not reserve this release")
+    if manifest.ledger.id != book.ledger_id:
+        notes.append(f"{path}: it belongs to another ledger ({manifest.ledger.id})")
+        return
+    row, charge = manifest.ledger.row, book.charges.get(manifest.release.id)
+    if charge is None or charge.head.length != row:
+        findings.append(
+            f"{path}: the ledger's row {row} does not reserve this release (it has "
+            f"{number_of(rows, 'rows')}): rows were cut off or replaced"
+        )
     elif charge.status is Status.COMMITTED:
         here = digests(path.parent)
         changed = sorted(n for n, digest in charge.files.items() if here.get(n) != digest)
