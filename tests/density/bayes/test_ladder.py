@@ -223,3 +223,46 @@ def test_nobody_is_seen_in_more_slots_than_there_are(slots: int, share: float) -
         low, high = np.quantile(found.totals, [0.05, 0.95])
         inside += low <= activity.sum() <= high
     assert inside >= 4
+
+
+@pytest.mark.parametrize("users", [550_000, 400_000])
+@pytest.mark.parametrize("sigma", [0.1, 1.0, 5.0])
+def test_a_crowd_in_one_slot_is_known_to_what_no_ladder_shows(users: float, sigma: float) -> None:
+    """Everybody once in the only slot: the total is measured to a part in 10^5, and nothing else
+    is. How the total comes about has one sharp direction and many blunt ones."""
+    steps, people = ladder_steps(1, 500), 568_000.0
+    sds = sigma * LADDER_UNITS / ladder_gains(steps)
+    for seed in range(3):
+        noise = np.random.default_rng(seed).normal(0, sds)
+        noisy = tuple((people * np.eye(len(steps))[0] + noise).tolist())
+        found = read_ladder(noisy, tuple(sds.tolist()), steps, users, 1.0, False, 1)
+        assert found.total == pytest.approx(people, rel=0.01)
+        assert 0.001 < half_width(found) < 0.01
+
+
+EXTREMES: dict[str, Callable[[int], NDArray[np.float64]]] = {
+    "nothing": np.zeros,
+    "huge": lambda size: np.full(size, 2.0**61),
+    "far below nobody": lambda size: np.full(size, -(2.0**61)),
+    "alternating": lambda size: 2.0**61 * (-1.0) ** np.arange(size),
+    "only at the top": lambda size: 2.0**40 * np.eye(size)[-1],
+    "any": lambda size: np.random.default_rng(size).integers(-(2**45), 2**45, size) * 1.0,
+}
+
+
+@pytest.mark.parametrize("numbers", EXTREMES)
+@pytest.mark.parametrize(("slots", "places"), [(1, 1), (1, 2), (1, 3), (2, 1), (4, 400)])
+@pytest.mark.filterwarnings("error")
+def test_whatever_the_wall_hands_over_is_read(slots: int, places: int, numbers: str) -> None:
+    steps = ladder_steps(slots, places)
+    gains = ladder_gains(steps)
+    for users, sigma in ((1.0, 1e-3), (1e6, 1e6)):
+        sums, sds = EXTREMES[numbers](len(steps)) / gains, sigma * LADDER_UNITS / gains
+        found = read_ladder(
+            tuple(sums.tolist()), tuple(sds.tolist()), steps, users, 13.55, False, slots
+        )
+        assert np.isfinite(found.totals).all()
+        assert (found.totals >= 0).all()
+        assert (np.diff(found.totals) >= 0).all()
+        assert np.isfinite(found.visits)
+        assert found.shares.sum() == pytest.approx(1)

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 Vector = NDArray[np.float64]
 Table = NDArray[np.float64]
@@ -59,6 +59,10 @@ _NODES = 4
 _POINTS, _ROUNDS, _STARTS, _DRAWS = 6000, 8, 4000, 256
 _TAILS, _MOST_WEIGHT = 6.0, 0.01
 """Degrees of freedom of the proposal, and the most weight of one of its points."""
+_ROUNDING, _SURELY = float(np.finfo(np.float64).eps), 0.01
+"""A rounding, and the part of a number that its error must stay below for the number to stand."""
+_FARTHEST = 40.0
+"""Standard deviations beyond which nothing is told apart: less likely than e^-800."""
 _SEED = 20140824
 
 
@@ -137,6 +141,9 @@ def read_ladder(
     # Evenly spaced ranks; beyond the outermost lies what one stray point could be.
     even = (np.arange(_DRAWS) + 0.5) / _DRAWS
     found = np.interp(even, ranks, totals[order])
+    # Few points may hold all weight, and their departures are few: no total is known better.
+    missing = max(_MODEL**2 - float(np.log(np.maximum(found, 1e-300)).var()), 0.0)
+    found *= np.exp(math.sqrt(missing) * ndtri(even))
     above = weights @ people
     levels, shares = _law(above, model.edges)
     visits = max(float(found.mean()) / max(float(above[0]), 1e-9), 1.0)
@@ -166,7 +173,7 @@ class _Model:
         self._log_visits = math.log(max(visits, 1e-3)) - 0.35
         rows = []
         for low, high in zip(self.edges[:-1], self.edges[1:], strict=True):
-            points = min(int(high - low), _NODES)
+            points = max(min(int(high - low), _NODES), 1)  # a tail may be less than a visit wide
             within = low + (np.arange(points) + 0.5) * (high - low) / points
             rows.append(np.interp(np.linspace(0, points - 1, _NODES), np.arange(points), within))
         self._nodes = np.log(np.array(rows))
@@ -179,6 +186,7 @@ class _Model:
 
     def people(self, latent: Table) -> Table:
         """Mean number of people above the points of each step."""
+        latent = np.clip(latent, -_FARTHEST, _FARTHEST)
         log_people = self._log_users + PEOPLE_SD * latent[:, 0]
         middle = self._log_visits + self._visits_sd * latent[:, 1]
         width = math.log(_WIDTH) + _WIDTH_SD * latent[:, 2]
@@ -271,7 +279,7 @@ class _Model:
         not: a last bit that differs between two processors would end in other draws.
         """
         centre, curvature = self._mode(rng)
-        covariance = np.linalg.inv(curvature)
+        covariance = _inverse(curvature)
         half = rng.standard_normal((_POINTS // 2, self.size))
         normal = np.concatenate((half, -half))
         scale = np.tile(rng.chisquare(_TAILS, _POINTS // 2) / _TAILS, 2)
@@ -279,7 +287,7 @@ class _Model:
         density = -0.5 * (_TAILS + self.size) * np.log1p(np.square(away).sum(axis=1) / _TAILS)
         points, weights = np.empty((0, self.size)), np.empty(0)
         for _ in range(_ROUNDS):
-            root = np.linalg.cholesky(covariance)
+            root = _root(covariance)
             points = centre + away @ root.T
             logs = self._score(points) - density
             weights = np.exp(logs - logs.max())
@@ -293,6 +301,37 @@ class _Model:
             covariance = 0.8 * seen + 0.2 * covariance + 1e-9 * np.diag(np.diag(covariance))
         bounded = np.minimum(weights, _MOST_WEIGHT)
         return points, bounded / bounded.sum()
+
+
+def _inverse(curvature: Table) -> Table:
+    """The inverse of a matrix that is the unit matrix and more: none of its eigenvalues is below 1.
+
+    Of many people in few slots the total is known to a part in 10^5 and how it comes about hardly:
+    one eigenvalue is 10^9 and the others are 1. An inverse of all entries at once is then off by
+    more than its own smallest eigenvalue, and is positive or not as rounding has it; one by its
+    axes is not.
+    """
+    values, axes = np.linalg.eigh(curvature)
+    off = curvature.shape[0] * _ROUNDING * float(values[-1])
+    if off * float(values[-1]) < _SURELY:
+        return np.asarray(np.linalg.inv(curvature))
+    return np.asarray((axes / np.maximum(values, 1.0)) @ axes.T)
+
+
+def _root(covariance: Table) -> Table:
+    """The lower triangular root of a covariance, of which directions may be known exactly.
+
+    With ones on its diagonal a matrix of n rows has a computed root where its smallest eigenvalue
+    is above n (n + 1) roundings (Demmel 1989). What is nearer to none is raised to that.
+    """
+    sd = np.sqrt(np.diag(covariance))
+    alike = covariance / np.outer(sd, sd)
+    size = sd.size
+    least = 4.0 * size * (size + 2) * _ROUNDING
+    short = least - float(np.linalg.eigvalsh(alike)[0])
+    if short > 0:
+        return np.asarray(sd[:, None] * np.linalg.cholesky(alike + (short + least) * np.eye(size)))
+    return np.asarray(np.linalg.cholesky(covariance))
 
 
 def _law(people: Vector, edges: Vector) -> tuple[Vector, Vector]:
