@@ -42,6 +42,7 @@ from sfumato.io.write import (
 )
 from sfumato.model.counts import Counting, SampleBound
 from sfumato.model.places import Places
+from sfumato.model.rounding import percent
 from sfumato.model.tiles import give_back, tiles
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.accounting import guarantee
@@ -65,7 +66,7 @@ from sfumato.published.manifest import (
     TotalFacts,
     manifest_text,
 )
-from sfumato.published.posterior import POSTERIOR
+from sfumato.published.posterior import POSTERIOR, unpacked
 from sfumato.published.release import Release
 from sfumato.published.statement import check_claim
 from sfumato.published.tables import readme, with_local_times
@@ -289,7 +290,8 @@ def write_release(
         facts, plan, density, reservation, counted, released, {}, finish.facts(), fitness
     ).model_copy(update={"about": finish.about})
     del density  # tables that are written; what follows needs room, and reads what it needs
-    write_posterior(folder, counts, posterior, coverage)
+    known = write_posterior(folder, counts, posterior, coverage, released.kind)
+    told = told.model_copy(update={"caveats": [*known, *told.caveats]})
     shape = counts.shape
     del counts, posterior
     give_back(shape)
@@ -332,12 +334,22 @@ def written_counts(density: Density, finish: Finish) -> NDArray[Any]:
 
 
 def write_posterior(
-    folder: Path, counts: NDArray[Any], posterior: Posterior | None, coverage: float | None
-) -> None:
-    """The posterior of these counts in factors, where one is stated."""
-    if posterior is not None and coverage is not None:
-        values = np.asarray(counts, dtype=np.float64)
-        write_arrays(folder / POSTERIOR, posterior.factors(values, coverage))
+    folder: Path,
+    counts: NDArray[Any],
+    posterior: Posterior | None,
+    coverage: float | None,
+    kind: str,
+) -> tuple[str, ...]:
+    """The posterior of these counts in factors, where one is stated; what it says of the totals of
+    places of that kind, in words."""
+    if posterior is None or coverage is None:
+        return ()
+    values = np.asarray(counts, dtype=np.float64)
+    arrays = posterior.factors(values, coverage)
+    write_arrays(folder / POSTERIOR, arrays)
+    known = unpacked(arrays, values).places_known()
+    about = f"to about {percent(known)}" if known < 1 else "to no better than their own size"
+    return (f"Totals of {kind} are known {about} ({percent(coverage)}; each counts by its size).",)
 
 
 def seal(folder: Path, manifest: Callable[[Mapping[str, str]], Manifest]) -> None:

@@ -114,8 +114,11 @@ def refine(
     with write_folder(folder) as place:
         write_tables(place, density, facts.grid, finish)
         counts = written_counts(density, finish)
-        write_posterior(place, counts, density.posterior, density.coverage)
         kind = first.manifest.released.kind
+        remarks = [
+            *write_posterior(place, counts, density.posterior, density.coverage, kind),
+            *remarks,
+        ]
         for file in (MEASUREMENTS, f"{kind}.geojson", f"{kind}.parquet"):
             if first.files.holds(file):
                 write_bytes(place / file, first.files.read(file))

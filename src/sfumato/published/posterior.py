@@ -20,12 +20,15 @@ noisy measurements that were paid for.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
 
 from sfumato.model.tiles import tiles
 from sfumato.published.estimate import Estimate, count_quantiles, gamma_scores
@@ -135,6 +138,34 @@ class Factors:
             found[rows] += np.square(self.counts[rows] * factor + along)
         found /= max(self.pairs, 1)
         return np.sqrt(found, out=found)
+
+    def of_places(self) -> tuple[Vector, Vector]:
+        """Totals of the places over all slots, and the variance of their errors."""
+        totals = self.counts.sum(axis=1)
+        apart = (self.level[:, None] + self.places) * totals + self.slots @ self.counts.T
+        if self.fields:
+            strengths = self.strengths.reshape(totals.size, self.pairs, self.fields)
+            apart += (strengths @ self.rhythms.sum(axis=0).astype(np.float32)).T
+        return totals, np.square(apart).mean(axis=0) + self.chance.sum(axis=1)
+
+    def places_known(self, probability: float | None = None) -> float:
+        """Relative error within which the total of a place lies with that probability, a place
+        being picked in proportion to its total: of all visits so many are in places whose total
+        is off by no more. The unit is one, errors are taken for normal."""
+        totals, variance = self.of_places()
+        wanted = self.coverage if probability is None else probability
+        some = totals > 0
+        if not some.any():
+            return math.inf
+        share = totals[some] / totals[some].sum()
+        spread = np.sqrt(variance[some]) / totals[some]
+
+        def short(error: float) -> float:
+            within = 1.0 - 2.0 * ndtr(-error / np.maximum(spread, 1e-12))
+            return float(share @ within) - wanted
+
+        most = float(spread.max()) * float(ndtri(0.5 + wanted / 2)) + 1e-9
+        return float(brentq(short, 0.0, most, xtol=1e-6))
 
     def estimates(
         self, places: Table, slots: Table, coverage: float | None = None

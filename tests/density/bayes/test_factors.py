@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.density.bayes.test_scheme import Small
 
+from sfumato.density.folder import write_posterior
 from sfumato.density.posterior import Posterior, Taken
 from sfumato.density.scheme import Density
 from sfumato.published.posterior import MOST_FIELDS, Factors, unpacked
@@ -75,6 +78,45 @@ def test_the_parts_are_few_and_come_in_opposite_pairs(made: Density) -> None:
     assert draws.shape == (64, 1)
     np.testing.assert_allclose(draws[:32] + draws[32:], 2 * made.values.sum())
     assert chance.shape == (1,)
+
+
+def test_totals_of_places_are_said_to_be_known_as_well_as_the_posterior_has_them(
+    made: Density,
+) -> None:
+    """Their variances are those of questions; the figure, drawn by hand, holds so many visits."""
+    _, factors = stated(made)
+    rows, slots = made.values.shape
+    totals, variance = factors.of_places()
+    every = factors.variances(np.eye(rows), np.ones(slots))
+    np.testing.assert_allclose(variance, every, rtol=1e-4)
+    np.testing.assert_allclose(totals, made.values.sum(axis=1))
+    rng = np.random.default_rng(4)
+    which = rng.choice(rows, 200_000, p=totals / totals.sum())
+    off = np.sqrt(variance[which]) / totals[which] * rng.standard_normal(which.size)
+    for probability in (0.5, 0.9):
+        known = factors.places_known(probability)
+        assert known == pytest.approx(np.quantile(np.abs(off), probability), rel=0.02)
+
+
+def test_what_is_said_of_places_hardly_changes_with_the_noise_and_holds(tmp_path: Path) -> None:
+    """Three draws of the same data: about the same sentence, and errors that agree with it."""
+    small, within, known = Small(), [], []
+    truth = np.asarray(small.truth.sum(axis=1))
+    for draw in range(3):
+        density = small.run(1.0, 40 + draw)
+        _, factors = stated(density)
+        known.append(factors.places_known())
+        off = np.abs(np.asarray(density.values, float).sum(axis=1) - truth)
+        within.append(truth[off <= known[-1] * truth].sum() / truth.sum())
+    assert max(known) < 1.3 * min(known)
+    assert 0.75 <= np.mean(within) <= 1.0
+    (said,) = write_posterior(
+        tmp_path, density.values, density.posterior, density.coverage, "zones"
+    )
+    assert said == (
+        f"Totals of zones are known to about {known[-1]:.0%} (90 %; each counts by its size)."
+    ).replace("%", " %", 1)
+    assert write_posterior(tmp_path, density.values, density.posterior, None, "zones") == ()
 
 
 def test_the_same_draws_give_the_same_arrays(made: Density) -> None:

@@ -19,19 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.density.bayes.ladder import Activity
-from sfumato.model.rounding import percent
 from sfumato.model.tiles import tiles
 
 CONCENTRATION = 0.55
 """Norm of a user's totals per place over their number of visits: most are at home or work."""
-NOTABLE = 0.05
-"""Relative distortion of a place's total from which the place is named to the readers."""
 NOTABLE_SLOT = 0.2
-"""The same for a slot, whose total is measured apart: only how it is spread can be off."""
+"""Relative distortion from which a slot is named to the readers. Its total is measured apart: only
+how it is spread can be off."""
 _SURE = 4.0
 """Standard deviations from which a distortion is taken for real."""
 _NAMED = 20
-"""Places and slots that are named at most; a list of all would be no remark."""
+"""Slots that are named at most; a list of all would be no remark."""
 Table = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
@@ -89,87 +87,45 @@ def margin_leak(place_limit: float, activity: Activity, matrix_weight: float) ->
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distortion:
-    """How far places and slots differ in the weight that bounding left them.
+    """How far slots differ in the weight that bounding left them.
 
-    Read from the ratio of the bounded matrix to margins that are bounded less. The published
-    table agrees with the margins, so of a place's distortion it keeps the part `leak`.
+    Read from the ratio of the bounded matrix to margins that are bounded less. That of places is in
+    the posterior of their totals, and said by it (`Factors.places_known`).
     """
 
-    places: Vector
     slots: Vector
-    places_sure: NDArray[np.bool_]
     slots_sure: NDArray[np.bool_]
-    spread: float
-    """Root mean square over places, noise taken out."""
-    leak: float
 
-    @property
-    def left(self) -> float:
-        """Relative error that bounding is likely to leave in the total of a place."""
-        return self.spread * self.leak
-
-    def remarks(self, ids: NDArray[np.str_], starts: list[datetime]) -> tuple[str, ...]:
+    def remarks(self, starts: list[datetime]) -> tuple[str, ...]:
         """For holders and readers, in words; nothing where there is nothing notable."""
-        found = []
-        off = self.places_sure & (np.abs(self.places) * self.leak > NOTABLE)
-        if self.left > NOTABLE / 2 or off.any():
-            found.append(
-                "Very active people are weighted down, and they are not spread evenly: totals of "
-                f"places are off by {_about(self.left)} for that reason."
-                + _named("Most in", [str(ids[k]) for k in _by_size(self.places, off)])
-            )
         late = self.slots_sure & (np.abs(self.slots) > NOTABLE_SLOT)
-        if late.any():
-            found.append(
-                "In some hours people are more or less active callers than in others. Totals of "
-                "those hours were measured apart; how they are spread over places may be off."
-                + _named("Hours", [f"{starts[k]:%a %H:%M}" for k in _by_size(self.slots, late)])
-            )
-        return tuple(found)
+        if not late.any():
+            return ()
+        return (
+            "In some hours people are more or less active callers than in others. Totals of "
+            "those hours were measured apart; how they are spread over places may be off."
+            + _named("Hours", [f"{starts[k]:%a %H:%M}" for k in _by_size(self.slots, late)]),
+        )
 
 
 def find_distortion(
-    matrix: Table,
-    expected_of: Callable[[slice], Table],
-    sigma: float,
-    places_sd: Vector,
-    leak: float,
+    matrix: Table, expected_of: Callable[[slice], Table], sigma: float
 ) -> Distortion:
-    """Compare rows and columns of the noisy matrix with what the margins expect of them.
-
-    `expected_of` gives that for some of the places; `places_sd` is the relative standard deviation
-    of each place total.
-    """
-    squares, products = ([np.zeros(size) for size in matrix.shape] for _ in range(2))
+    """Compare the columns of the noisy matrix with what the margins expect of them, which
+    `expected_of` gives for some of the places."""
+    squares, products = np.zeros(matrix.shape[1]), np.zeros(matrix.shape[1])
     for rows in tiles(matrix.shape):
         expected = expected_of(rows)
-        for found, table in (
-            (squares, np.square(expected)),
-            (products, matrix[rows] * expected),
-        ):
-            found[0][rows] = table.sum(axis=1)
-            found[1] += table.sum(axis=0)
-    ratios, sures, spreads = [], [], []
-    for axis in (1, 0):
-        power = np.maximum(squares[1 - axis], 1e-300)
-        ratio = products[1 - axis] / power - 1.0
-        error = sigma / np.sqrt(power)
-        if axis == 1:
-            error = np.hypot(error, places_sd)
-        ratios.append(ratio)
-        sures.append(np.abs(ratio) > _SURE * error)
-        share = power / power.sum()
-        spreads.append(float(np.sqrt(max(float(share @ (ratio**2 - error**2)), 0.0))))
-    return Distortion(ratios[0], ratios[1], sures[0], sures[1], spreads[0], leak)
+        squares += np.square(expected).sum(axis=0)
+        products += (matrix[rows] * expected).sum(axis=0)
+    power = np.maximum(squares, 1e-300)
+    ratio = products / power - 1.0
+    return Distortion(ratio, np.abs(ratio) > _SURE * sigma / np.sqrt(power))
 
 
 def _by_size(values: Vector, chosen: NDArray[np.bool_]) -> list[int]:
     order = np.argsort(-np.abs(values), kind="stable")
     return [int(k) for k in order if chosen[k]]
-
-
-def _about(error: float) -> str:
-    return f"about {percent(error)}" if error < 1.0 else "more than they are"
 
 
 def _named(word: str, names: list[str]) -> str:

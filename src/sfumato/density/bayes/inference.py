@@ -92,8 +92,6 @@ def infer(
         frame.matrix,
         lambda rows: frame.scale[rows] * ground.field_of(rows),
         frame.sd,
-        ground.spread,
-        weighting.leak,
     )
     del weighting
     size = (ground.places / ground.places.mean()) ** _SIZE

@@ -186,7 +186,7 @@ def reread(
     values, lower, upper, median = rounded(
         *found.with_quantiles(0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2, 0.5), in_place=True
     )
-    remarks = distortion.remarks(ids, facts.grid.starts())
+    remarks = distortion.remarks(facts.grid.starts())
     if not states_intervals(facts):
         return Density(ids, values, None, None, None, taken, remarks, median, found, kept)
     return Density(ids, values, lower, upper, COVERAGE, taken, remarks, median, found, kept)
