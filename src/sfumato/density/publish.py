@@ -219,6 +219,7 @@ def release(
             earlier=earlier,
             tz=tz,
         )
+        book.require_room(asked.claim("", folder), lambda least: _events_at(asked, least))
         forecast = checked_fitness(asked, book, anyway, grid, progress)
         with opened_source(
             found(),

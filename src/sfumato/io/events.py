@@ -39,7 +39,7 @@ from sfumato.io.names import by_position
 from sfumato.io.parquet import BATCH, Parquet
 from sfumato.io.postgres.events import Database
 from sfumato.io.rows import SWOLLEN, Positions, RowRules
-from sfumato.model.events import EventFile, Events, EventTable, UserEncoding
+from sfumato.model.events import EventColumns, EventFile, Events, EventTable, UserEncoding
 from sfumato.model.places import Places
 from sfumato.model.source import Progress
 
@@ -204,19 +204,43 @@ def located(source: object, said: Format | None = None) -> tuple[Located, ...]:
 def resolved(events: Events, zones: bool) -> Events:
     """The events for places that are zones or towers: each part by names or by coordinates.
 
-    A part that leaves it open is refused, or gives no rows where it was found in a folder.
+    A part that leaves it open is refused, or gives no rows where it was found in a folder; see
+    `read_by`.
+    """
+    return read_by(events, lambda columns: placed(columns, zones))
+
+
+def read_by(events: Events, chosen: Callable[[EventColumns], EventColumns]) -> Events:
+    """The events, each part read by those of its columns that are `chosen`.
+
+    A part whose columns do not serve is refused, or gives no rows where it was found in a folder:
+    whether it is there may be a fact about one person. Where that is so of *all* of several files,
+    nothing could be counted, and the source is refused before anybody pays.
+
+    What decides is which kinds of files a source holds (formats by name, columns by header or
+    footer), never a row. That kind is a public fact, as the schema of a table is: a source with a
+    file a person keeps them alike. So one person's file of another kind takes no rows from the
+    others, and one file that stands alone decides nothing, like none: both are counted. Who cannot
+    call the kind of files public names the `format` or points at the files.
+
+    Raises:
+        SfumatoError: a part that the holder named does not serve, or none does.
     """
     parts: list[EventFile | EventTable] = []
     unfit = list(events.unfit)
+    refusal: SfumatoError | None = None
     for part in events.parts:
         try:
-            reading = replace(part.reading, columns=placed(part.reading.columns, zones))
+            reading = replace(part.reading, columns=chosen(part.reading.columns))
         except SfumatoError as error:
             if isinstance(part, EventTable) or part.named:
                 raise
+            refusal = refusal or error
             unfit.append((part.label, error.problem))
         else:
             parts.append(replace(part, reading=reading))
+    if refusal is not None and not parts and len(events.parts) > 1:
+        raise refusal
     return replace(events, parts=tuple(parts), unfit=tuple(unfit))
 
 

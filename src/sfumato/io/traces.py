@@ -21,10 +21,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, UsageError
-from sfumato.io.events import all_rows, read_events
+from sfumato.io.events import all_rows, read_by, read_events
 from sfumato.io.rows import Positions
 from sfumato.io.values import BAD, FAR
-from sfumato.model.events import Events, EventTable, UserEncoding
+from sfumato.model.events import EventColumns, Events, UserEncoding
 from sfumato.model.traces import NO_TRIP, Fixes, Found, Traces, traces_of
 
 GAP_S = 1200.0
@@ -74,7 +74,7 @@ def read_traces(
 
 def fixes_of(events: Events) -> Fixes:
     """Fixes of events that have coordinates."""
-    events = _located(events)
+    events = read_by(events, _located)
     held = events.user
     parts, events = all_rows(events, held)
     rows = [some for part in parts for some in part]
@@ -112,24 +112,14 @@ def _trips(parts: Sequence[Sequence[Positions]]) -> NDArray[np.int64]:
     return np.concatenate(trips)
 
 
-def _located(events: Events) -> Events:
-    """Every part by its coordinates: a name of a place beside them is no position."""
-    parts = []
-    unfit = list(events.unfit)
-    for part in events.parts:
-        columns = part.reading.columns
-        if columns.lon is not None:
-            columns = replace(columns, place=None)
-            parts.append(replace(part, reading=replace(part.reading, columns=columns)))
-        elif isinstance(part, EventTable) or part.named:
-            raise InputError(
-                "traces need coordinates.",
-                file=part.label,
-                remedy="Name them with `column={'lon': NAME, 'lat': NAME}`.",
-            )
-        else:
-            unfit.append((part.label, "traces need coordinates."))
-    return replace(events, parts=tuple(parts), unfit=tuple(unfit))
+def _located(columns: EventColumns) -> EventColumns:
+    """The columns by which a fix is placed: a name of a place beside them is no position."""
+    if columns.lon is None:
+        raise InputError(
+            "traces need coordinates, and the events have none.",
+            remedy="Name them with `column={'lon': NAME, 'lat': NAME}`.",
+        )
+    return replace(columns, place=None)
 
 
 def _times(rows: Positions) -> NDArray[np.int64]:

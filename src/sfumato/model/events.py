@@ -94,7 +94,8 @@ class EventColumns:
             if self.place is None:
                 raise UsageError(
                     "The events carry coordinates and no tower, but the places are towers.",
-                    remedy="Give zones to count coordinates in, or name the tower column with "
+                    remedy="Leave `towers` out and count positions in `zones`, or in the cells of "
+                    "a `grid` with its `region`; or name the tower column with "
                     "`column={'place': NAME}`.",
                 )
             return False

@@ -15,7 +15,7 @@ from sfumato.errors import BudgetRefused
 from sfumato.privacy.events import USER_PERIOD, GaussianEvent, PrivacyEvent
 from sfumato.privacy.ledger import Claim, Ledger, Status
 from sfumato.privacy.ledger.chain import digest
-from sfumato.privacy.ledger.limits import Replan, check
+from sfumato.privacy.ledger.limits import Replan
 from sfumato.privacy.ledger.totals import Spend
 from sfumato.published.estimate import Estimate
 from sfumato.queries.pricing import Price
@@ -179,7 +179,7 @@ class Asking:
             if paid and not row.claim.differences(same):
                 return None
         try:
-            check(book, claim, replan)
+            self.ledger.require_room(claim, replan)
         except BudgetRefused as refusal:
             return refusal
         return None

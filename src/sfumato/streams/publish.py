@@ -297,7 +297,7 @@ def stream(
             f"{chosen} needs each window as a whole before its first slot leaves.",
             remedy="Give it a finished history, or choose another `scheme`.",
         )
-    book.require_dataset(dataset)
+    book.require_room(request.claim())
     if begun is None:
         _require_empty(folder)
     if not anyway and begun is None:  # what was begun is paid for, and goes on

@@ -218,8 +218,7 @@ def synth(
         tz=tz,
     )
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    book.require_dataset(dataset)
-    asked.plan()  # settings that make no sense are refused as such
+    book.require_room(asked.claim("", folder))
     expected = forecast(asked.method, asked.facts)
     begun = book.book().find(dataset, asked.name) is not None  # what is paid for goes on
     if expected is not None and expected.useless and not anyway and not begun:

@@ -17,8 +17,7 @@ from sfumato.io.traces import read_traces, to_table
 from sfumato.io.write import folder_to_fill, write_bytes, write_csv, write_parquet
 from sfumato.model.source import Progress
 from sfumato.model.traces import Found, Traces
-from sfumato.privacy.events import Unit, UnitKind
-from sfumato.privacy.ledger import Claim, Ledger, Reservation
+from sfumato.privacy.ledger import Ledger, Reservation
 from sfumato.privacy.noise.planar import parse_seconds
 from sfumato.privacy.transaction import digests, publish
 from sfumato.privacy.wall import Wall
@@ -27,11 +26,9 @@ from sfumato.published.release import read_release
 from sfumato.published.statement import check_claim
 from sfumato.traces.bounds import TraceSource, eligible
 from sfumato.traces.mechanisms import draw_reports
-from sfumato.traces.request import LABEL, SanitiseRequest, sanitise_request
+from sfumato.traces.request import SanitiseRequest, sanitise_request
 from sfumato.traces.rolling import refuse_if_spent, within_rolling
 from sfumato.traces.statement import traces_manifest, traces_statement
-
-UNIT = Unit(UnitKind.POINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +156,7 @@ def sanitise(
     )
     pause = float(parse_seconds(gap))
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    book.require_dataset(dataset)
+    book.require_room(asked.claim("", folder))
     stage = progress or (lambda *_: None)
     if isinstance(traces, Traces):
         source = TraceSource(traces)
@@ -210,20 +207,13 @@ def publish_request(
         manifest = traces_manifest(asked, reservation, len(made.traces), digests(folder))
         write_bytes(folder / MANIFEST_NAME, manifest_text(manifest).encode())
 
-    claim = Claim(
-        dataset=asked.dataset,
-        name=asked.name,
-        unit=UNIT,
-        delta=asked.delta,
-        period=asked.period,
-        events=((LABEL, asked.event),),
-        config=asked.config(),
-        fingerprint=fingerprint(),
-        out=str(out),
-        radius_m=None if asked.gaussian is None else asked.gaussian.radius_m,
-        least_m=asked.lattice.step_m,
-    )
     outcome = publish(
-        ledger, claim, out, fingerprint, persist, check_input=check_input, keep_key=keep_key
+        ledger,
+        asked.claim(fingerprint(), out),
+        out,
+        fingerprint,
+        persist,
+        check_input=check_input,
+        keep_key=keep_key,
     )
     return Sanitised(out, read_manifest(out / MANIFEST_NAME), outcome.how, source.withheld)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from sfumato.geography.projection import Projection
 from sfumato.model.time_grid import TimeGrid, day_of
 from sfumato.model.traces import MICROSECONDS, Box
 from sfumato.privacy.calibration import gaussian_sigma2_for
-from sfumato.privacy.events import GaussianEvent, PrivacyEvent
+from sfumato.privacy.events import GaussianEvent, PrivacyEvent, Unit, UnitKind
+from sfumato.privacy.ledger import Claim
 from sfumato.privacy.ledger.chain import Frozen, spelled
 from sfumato.privacy.mechanisms.planar import Prediction, planar_event, plane_event, plane_l2
 from sfumato.privacy.noise.planar import (
@@ -36,6 +38,7 @@ from sfumato.privacy.noise.planar import (
     strength,
 )
 
+UNIT = Unit(UnitKind.POINT)
 LABEL = "locations"
 """The one measurement of a release of traces, as reservations name it."""
 TESTS_PER_REPORT = 10
@@ -275,6 +278,22 @@ class SanitiseRequest:
             return self.gaussian.expected_noise_m
         assert self.strength is not None
         return self.strength.expected_noise_m
+
+    def claim(self, fingerprint: str, out: Path) -> Claim:
+        """What the ledger is asked to set aside."""
+        return Claim(
+            dataset=self.dataset,
+            name=self.name,
+            unit=UNIT,
+            delta=self.delta,
+            period=self.period,
+            events=((LABEL, self.event),),
+            config=self.config(),
+            fingerprint=fingerprint,
+            out=str(out),
+            radius_m=None if self.gaussian is None else self.gaussian.radius_m,
+            least_m=self.lattice.step_m,
+        )
 
     def config(self) -> dict[str, Any]:
         """Everything that shapes the output: what a rerun must have in common.

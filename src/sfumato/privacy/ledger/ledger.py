@@ -131,6 +131,21 @@ class Ledger:
         """Refuse a data set that nobody has named, before hours of reading rather than after."""
         _known(self.book(), [dataset])
 
+    def require_room(self, claim: Claim, replan: limits.Replan | None = None) -> None:
+        """Refuse what no cap has room for, before a record is read; `reserve` asks again.
+
+        It follows from public facts and the ledger alone: the claim has no fingerprint yet. What
+        was begun under its name is paid for, and goes on.
+
+        Raises:
+            UsageError: The data set is not in the ledger, or has no cap for the unit.
+            BudgetRefused: It would pass a cap or an allowance.
+        """
+        book = self.book()
+        _known(book, [claim.dataset])
+        if book.find(claim.dataset, claim.name) is None:
+            _admit(book, claim, replan)
+
     def fingerprint_key(self) -> bytes:
         """The key with which the input is fingerprinted: the ledger's, for this use alone."""
         self.database.require()
@@ -221,13 +236,7 @@ class Ledger:
                 _bind(change, known, claim)
                 release, key, resumed = known.id, self.keyring.release_key(known.id), True
             else:
-                if not change.book.caps_of(claim.dataset, claim.unit):
-                    raise UsageError(
-                        f"The data set {claim.dataset!r} has no cap for the unit {claim.unit}.",
-                        remedy=f"Set one for the unit {_cap_unit(claim.unit)} with sfumato ledger "
-                        "init, or with `Ledger.add_dataset`.",
-                    )
-                limits.check(change.book, claim, replan)
+                _admit(change.book, claim, replan)
                 release, resumed = secrets.token_hex(16), False
                 key = self.keyring.new_release_key(release)
                 content = {"release": release, "claim": claim.to_json(), "accounting": ACCOUNTING}
@@ -413,6 +422,17 @@ def _known(book: Book, datasets: Iterable[str]) -> None:
                 remedy="Name it, with a cap, before its first use: with sfumato ledger init, or "
                 "with `Ledger.add_dataset`.",
             )
+
+
+def _admit(book: Book, claim: Claim, replan: limits.Replan | None) -> None:
+    """Refuse a new claim for whose unit there is no cap, or that would pass one."""
+    if not book.caps_of(claim.dataset, claim.unit):
+        raise UsageError(
+            f"The data set {claim.dataset!r} has no cap for the unit {claim.unit}.",
+            remedy=f"Set one for the unit {_cap_unit(claim.unit)} with sfumato ledger init, or "
+            "with `Ledger.add_dataset`.",
+        )
+    limits.check(book, claim, replan)
 
 
 def _charge(book: Book, release: str) -> Charge:
