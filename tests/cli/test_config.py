@@ -120,6 +120,44 @@ def test_broken_files_are_said(tmp_path: Path) -> None:
         settings(written(tmp_path, "plan = 1"), ["release"], PROGRAM)
 
 
+@pytest.mark.parametrize(
+    ("text", "says", "do"),
+    [
+        (
+            "epsilon = 1\ntz = 'UTC'\nepsilon = 2",
+            "'epsilon' is written twice, in lines 1 and 3",
+            "Keep",
+        ),
+        (
+            "[plan]\ndelta = 1\n[release]\n\n[plan]",
+            "[plan] is written twice, in lines 1 and 5",
+            "one",
+        ),
+        (
+            'ledger = "a.sqlite"\n[ledger.init]\ncap-epsilon = 2',
+            "'ledger' has a value in line 1, and [ledger.init] in line 2",
+            "move line 1 into a table [ledger], or",
+        ),
+    ],
+)
+def test_what_stands_twice_is_named_with_its_lines(
+    tmp_path: Path, text: str, says: str, do: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        settings(written(tmp_path, text), ["release"], PROGRAM)
+    assert says in refused.value.problem
+    assert do in refused.value.remedy
+
+
+def test_an_empty_value_is_named_unless_a_flag_or_a_table_has_it(tmp_path: Path) -> None:
+    path = written(tmp_path, 'tz = ""\nepsilon = ""\nevents = ""\n[plan]\ntz = "UTC"\n')
+    with pytest.raises(UsageError, match=r"nothing is written yet for events, epsilon, tz\."):
+        settings(path, ["release"], PROGRAM)
+    with pytest.raises(UsageError, match=r"nothing is written yet for epsilon\."):
+        settings(path, ["plan"], PROGRAM)
+    assert settings(path, ["plan"], PROGRAM, {"epsilon"}) == {"tz": "UTC"}
+
+
 def test_plan_reads_its_options_from_a_file_and_flags_override(tmp_path: Path) -> None:
     path = written(
         tmp_path,

@@ -44,7 +44,7 @@ def test_the_written_file_makes_a_ledger_a_plan_and_a_release(shop: Shop) -> Non
     said = run(
         *("init", "--yes", "--look", "--events", "events.csv", "--dataset", "the town"),
         *(*FLAGS, "--to", "2024-03-06", "--slot", "6h", "--expected-users", "1000"),
-        *("--epsilon", "0.5", "--ledger", "mine/ledger.sqlite"),
+        *("--tz", "UTC", "--epsilon", "0.5", "--ledger", "mine/ledger.sqlite"),
     )
     assert "internal: looking at events.csv" in said.output
     text = Path("sfumato.toml").read_text()
@@ -70,20 +70,61 @@ def test_questions_are_asked_for_what_flags_do_not_say(shop: Shop) -> None:
     assert "zones" not in found
     assert (found["slot"], found["tz"]) == ("1d", "Europe/Paris")
     assert (found["expected-users"], found["epsilon"]) == (50_000, 0.4)
-    assert found["ledger"]["init"] == {"cap-epsilon": 3, "cap-delta": 1e-6}
+    assert (found["cap-epsilon"], found["cap-delta"]) == (3, 1e-6)
 
 
-def test_coordinates_need_a_grid_and_its_region_and_no_file(
+def test_what_nobody_stated_is_left_empty_and_asked_for_by_the_next_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No number of people and no week are made up: they would pass for public knowledge."""
+    monkeypatch.chdir(tmp_path)
+    grid = ("--region", "2.2,48.8,2.4,48.9", "--grid", "5km")
+    told = run("init", "--yes", *grid, "--dataset", "taxis").output
+    found = tomllib.loads(Path("sfumato.toml").read_text())
+    facts = ("expected-users", "from", "to", "tz", "delta")
+    assert {found[key] for key in (*facts, "events", "cap-delta")} == {""}
+    assert all(key in told for key in facts)
+    config = ("--config", "sfumato.toml")
+    for command in (["plan"], ["release", "e.csv", "--out", "x"], ["stream", "e.csv"]):
+        with pytest.raises(UsageError, match="nothing is written yet") as refused:
+            run(*command, *config)
+        assert all(f"--{key}" in refused.value.remedy for key in facts)
+        assert "--dataset" not in refused.value.remedy
+    with pytest.raises(UsageError, match="nothing is written yet for cap-delta"):
+        run("ledger", "init", *config)
+    stated = ("--from", "2008-02-02", "--to", "2008-02-09", "--tz", "Asia/Shanghai")
+    with pytest.raises(UsageError, match="yet for delta, expected-users"):
+        run("plan", *config, *stated)  # flags win over what is empty
+    run("plan", *config, *stated, "--delta", "1e-6", "--expected-users", "10000", "--no-rehearse")
+
+
+def test_piped_questions_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for answers in ("", "city\n"):
+        with pytest.raises(UsageError, match="The input ended at the question") as refused:
+            run("init", answers=answers)
+        assert "--yes" in refused.value.remedy
+        assert not Path("sfumato.toml").exists()
+    run("init", answers="\n" * 20)  # Enter for each, never twice for one
+    assert tomllib.loads(Path("sfumato.toml").read_text())["expected-users"] == ""
+    run("init", "--force", "--grid", "1km", answers="\n" * 20)
+    assert tomllib.loads(Path("sfumato.toml").read_text())["region"] == ""
+
+
+def test_the_written_file_takes_the_ledger_where_the_tutorial_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="No places are given"):
-        run("init", "--yes")
-    assert not Path("sfumato.toml").exists()
-    run("init", "--yes", "--region", "2.2,48.8,2.4,48.9", "--grid", "h3:8")
-    found = tomllib.loads(Path("sfumato.toml").read_text())
-    assert (found["grid"], found["region"]) == ("h3:8", "2.2,48.8,2.4,48.9")
-    assert (found["to"] - found["from"]).days == 7
+    run("init", "--yes", *FLAGS, "--dataset", "taxis", "--expected-users", "10000")
+    file = Path("sfumato.toml")
+    file.write_text('ledger = "mine.sqlite"  # as in the tutorial\n' + file.read_text())
+    run("ledger", "init", "--config", "sfumato.toml")
+    assert Path("mine.sqlite").is_file()
+    for names in leaves(PROGRAM):
+        open_facts = {"end", "tz", "events"}
+        found = settings(file, names, PROGRAM, open_facts)
+        assert found.get("cap_epsilon") in {None, "2"}
+    assert "cap_epsilon" not in settings(file, ["ledger", "allow"], PROGRAM)
 
 
 def test_a_file_is_not_written_over_and_nonsense_not_written(

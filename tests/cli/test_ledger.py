@@ -245,6 +245,15 @@ def test_history_shows_dates_in_the_clock_of_the_data(office: Office, tz: str) -
     assert datetime.fromisoformat(entry["period"][0]).utcoffset() == timedelta(0)
 
 
+def test_history_says_in_utc_when_a_release_was_begun(office: Office) -> None:
+    """An instant of the office, not of the data: a label keeps it from being tomorrow in Shanghai."""
+    _charge(office, "Asia/Shanghai", "week-10")
+    (entry,) = office.json("history")
+    begun = datetime.fromisoformat(entry["reserved_at"])
+    assert begun.utcoffset() == timedelta(0)
+    assert f"begun {begun:%Y-%m-%d %H:%M} UTC" in office.run("history").output
+
+
 @pytest.mark.parametrize("fold", ["week", "day"])
 @pytest.mark.parametrize("tz", ["Europe/Paris", "Asia/Shanghai"])
 def test_a_folded_period_proves_its_clock(office: Office, tz: str, fold: str) -> None:

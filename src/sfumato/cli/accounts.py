@@ -93,15 +93,16 @@ _WITHIN_M = 200
 
 
 def tell_history(console: Console, data: list[dict[str, Any]]) -> None:
-    """Every release in the order of the ledger, its dates in the clock of its data."""
+    """Every release in the order of the ledger: when it was begun in UTC, its period in the clock
+    of its data, each with its clock."""
     if not data:
         _line(console, "Nothing was released yet.")
     for entry in data:
-        when = _local(entry["reserved_at"], entry["clock"])
+        when = _local(entry["reserved_at"], "UTC")
         start, end = (_local(text, entry["clock"])[:10] for text in entry["period"])
         _line(console, f"{entry['row']:>4}  {entry['name']} of {entry['dataset']}", 0, 6)
         for label, text in (
-            ("status", f"{entry['status']}, begun {when}"),
+            ("status", f"{entry['status']}, begun {when} UTC"),
             ("period", f"{start} to {end} ({entry['clock']})"),
             ("cost", spent(entry["cost"])),
         ):
@@ -131,7 +132,7 @@ def _line(console: Console, text: str, indent: int = 0, hanging: int = 0) -> Non
 
 
 def _local(instant: str, clock: str) -> str:
-    """An instant as the clock of the data shows it."""
+    """An instant as a clock shows it."""
     from sfumato.model.time_grid import zone
 
     return f"{datetime.fromisoformat(instant).astimezone(zone(clock)):%Y-%m-%d %H:%M}"

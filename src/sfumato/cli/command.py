@@ -22,7 +22,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from sfumato.cli.config import Config, long_flag
+from sfumato.cli.config import WRITTEN, Config, long_flag
 from sfumato.cli.options import PANELS
 from sfumato.errors import TOO_LONG, SfumatoError, UsageError
 
@@ -58,6 +58,8 @@ class Command(TyperCommand):
             before = args[args.index("") - 1] if args.index("") else ""
             what = f"The value of {before}" if before.startswith("-") else "A value"
             raise UsageError(f"{what} is empty.", remedy="Leave it out, or write what it is.")
+        values, _, _ = self.make_parser(ctx).parse_args(list(args))
+        ctx.meta[WRITTEN] = {name for name, value in values.items() if value not in (None, ())}
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:

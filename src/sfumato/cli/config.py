@@ -22,8 +22,9 @@ Paths are read as on the command line, from the folder in which the command runs
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
@@ -33,9 +34,13 @@ import typer
 
 from sfumato.errors import InputError, UsageError
 
+WRITTEN = "sfumato.written"
+"""Where a command's context keeps the parameters that its command line states."""
 _NOT_IN_FILES = frozenset({"config", "help"})
 _LARGEST = 1 << 20
 """Bytes of a configuration file: thousands of times what one needs."""
+_HEADER = re.compile(r"\s*\[\s*([\w.-]+)\s*\]")
+_KEY = re.compile(r"\s*([\w.-]+)\s*=")
 _DEEPEST = 16
 """Tables in tables; a command of a group with a dotted column needs five."""
 _BOOK = "ledger"
@@ -51,7 +56,8 @@ def _use(context: typer.Context, path: Path | None) -> Path | None:
         while here.parent is not None:
             names.insert(0, str(here.info_name))
             here = here.parent
-        found = settings(path, names, here.command)
+        written = context.meta.get(WRITTEN, frozenset())
+        found = settings(path, names, here.command, written)
         context.default_map = {**(context.default_map or {}), **found}
     return path
 
@@ -69,20 +75,24 @@ Config = Annotated[
 ]
 
 
-def settings(path: Path, names: list[str], program: Any) -> dict[str, Any]:
+def settings(
+    path: Path, names: list[str], program: Any, written: Collection[str] = frozenset()
+) -> dict[str, Any]:
     """What a file says to a command.
 
     Args:
         path: The file.
         names: Of the command, after those of the groups that it is in: `["ledger", "init"]`.
         program: The group of all commands.
+        written: Parameters that the command line states, so that the file need not.
 
     Returns:
         Parameter to value, as it would stand on the command line.
 
     Raises:
         InputError: The file cannot be read or is not TOML.
-        UsageError: It names a table or an option that does not exist.
+        UsageError: It names a table or an option that does not exist, or leaves one empty that
+            the command takes.
     """
     data = _read(path)
     book = data.get(_BOOK)
@@ -99,7 +109,7 @@ def settings(path: Path, names: list[str], program: Any) -> dict[str, Any]:
         if not isinstance(table, dict):  # the option `ledger`, not the table
             table = {}
     mine = _options(group)
-    found = {}
+    found: dict[str, Any] = {}
     for owner, values in tables:
         for key, value in values.items():
             option = mine.get(_dashed(key))
@@ -108,7 +118,20 @@ def settings(path: Path, names: list[str], program: Any) -> dict[str, Any]:
     for key, value in table.items():
         option = mine[_dashed(key)]
         found[str(option.name)] = _value(path, key, value, option)
-    return found
+    empty = {name for name, value in found.items() if value == ""}
+    if missing := [long_flag(one) for one in mine.values() if one.name in empty - set(written)]:
+        raise _left_empty(path, missing)
+    return {name: value for name, value in found.items() if name not in empty}
+
+
+def _left_empty(path: Path, flags: list[str]) -> UsageError:
+    """All of them at once, so that the file is opened once."""
+    keys = ", ".join(flag.removeprefix("--") for flag in flags)
+    given = ", ".join(flag if flag.startswith("--") else flag.upper() for flag in flags)
+    return UsageError(
+        f"{path}: nothing is written yet for {keys}.",
+        remedy=f"Write it there, or give {given}. What has a default may be left out.",
+    )
 
 
 def long_flag(parameter: Any) -> str:
@@ -128,6 +151,8 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         data = tomllib.loads(raw.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        if isinstance(error, tomllib.TOMLDecodeError):
+            _refuse_twice(path, raw.decode("utf-8"))
         raise InputError(f"this is not TOML: {error}.", file=str(path)) from None
     except ValueError:  # an integer of thousands of digits
         raise InputError("a number has too many digits.", file=str(path)) from None
@@ -141,6 +166,46 @@ def _read(path: Path) -> dict[str, Any]:
             f"arrays or tables stand more than {_DEEPEST} deep in one another.", file=str(path)
         )
     return data
+
+
+def _refuse_twice(path: Path, text: str) -> None:
+    """Name what stands twice in a text that is not TOML: the parser gives a column and no key."""
+    values: dict[str, int] = {}
+    tables: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if (key := _KEY.match(line)) is not None:
+            whole = f"{table}.{key[1]}" if table else key[1]
+            if whole in values:
+                raise InputError(
+                    f"{whole!r} is written twice, in lines {values[whole]} and {number}.",
+                    file=str(path),
+                    remedy="Keep the line that is meant.",
+                )
+            values[whole] = number
+        elif (header := _HEADER.match(line)) is not None:
+            table = header[1]
+            if table in tables:
+                raise InputError(
+                    f"[{table}] is written twice, in lines {tables[table]} and {number}.",
+                    file=str(path),
+                    remedy="Put all that stands in it under one.",
+                )
+            if outer := [name for name in _outer(table) if name in values]:
+                raise InputError(
+                    f"{outer[0]!r} has a value in line {values[outer[0]]}, and [{table}] in line "
+                    f"{number} makes a table of it.",
+                    file=str(path),
+                    remedy=f"A name has one place in TOML: move line {values[outer[0]]} into a "
+                    f"table [{outer[0]}], or write what stands in [{table}] above the tables.",
+                )
+            tables[table] = number
+
+
+def _outer(whole: str) -> Iterator[str]:
+    """The names that a dotted name stands in, and itself."""
+    parts = whole.split(".")
+    yield from (".".join(parts[:depth]) for depth in range(1, len(parts) + 1))
 
 
 def _deeper(data: object, most: int) -> bool:
@@ -233,7 +298,7 @@ def _value(path: Path, key: str, value: object, option: Any) -> Any:
             f"{path}: {key!r} is not a switch.", remedy="Write its value, not true or false."
         )
     if value == "":
-        raise UsageError(f"{path}: {key!r} is empty.", remedy="Leave it out, or write what it is.")
+        return value
     if isinstance(value, dict | list) and not several:
         raise UsageError(f"{path}: {key!r} has one value, not several.")
     if isinstance(value, dict):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -33,8 +34,10 @@ from sfumato.cli.options import (
 from sfumato.cli.telling import tell
 from sfumato.errors import SfumatoError, UsageError
 
-_WHOLE_CITY = 1_000_000
-"""People, where nobody says how many: an order of magnitude for the holder to correct."""
+_OPEN = '""'
+"""A value that nobody stated. `--config` refuses it by its name until something is written there:
+a number of people or a period that was made up here would stand in a release as public knowledge.
+"""
 
 
 def init(
@@ -66,7 +69,8 @@ def init(
         ),
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Ask nothing: take flags and defaults.")
+        bool,
+        typer.Option("--yes", "-y", help="Ask nothing; what no flag states is left empty."),
     ] = False,
     force: Annotated[
         bool,
@@ -78,8 +82,10 @@ def init(
 ) -> None:
     """Write a commented sfumato.toml after a few questions; every command takes it as --config.
 
-    Nothing about the period or the people is read from the data: these are public choices. Where
-    the events are there, it looks at them to see how they are to be read, as sfumato inspect does.
+    Nothing about the period or the people is read from the data or made up: these are public facts
+    and choices. What is not stated is left empty, and the next command asks for it by its name.
+    Where the events are there, it looks at them to see how they are to be read, as sfumato inspect
+    does.
 
     Example:
         sfumato init --events events.parquet --towers towers.csv
@@ -93,31 +99,38 @@ def init(
         )
     ask = _Questions(yes)
     chosen = _Settings(
-        dataset=ask("Whose people are these, in your words?", dataset, "my people"),
-        events=_no_secret(
-            ask("Where are the events (file, folder, address)?", events, "events.parquet")
-        ),
+        dataset=ask("Whose people are these, in your words?", dataset),
+        events=_no_secret(ask("Where are the events (file, folder, address)?", events)),
     )
     _ask_places(ask, chosen, towers, zones, grid, region)
     _ask_period(ask, chosen, start, end, slot, tz)
-    users = ask.number("About how many people, from public knowledge?", expected_users, _WHOLE_CITY)
-    each = ask.number("Epsilon of one release?", epsilon, 0.3)
+    users = ask.number("About how many people, from public knowledge?", expected_users)
+    each = ask.number("Epsilon of one release?", epsilon, 0.3) or 0.3
     # A tenth of one over the people, as the errors about delta advise.
-    small = ask.number("Delta, well below one over the people?", delta, float(f"{0.1 / users:.0e}"))
-    cap = ask.number("Most epsilon of all releases together?", cap_epsilon, max(2.0, each))
-    chosen.users, chosen.epsilon, chosen.delta, chosen.cap = int(users), each, small, cap
-    chosen.ledger = None if ledger is None else _no_secret(ledger)
+    tenth = None if users is None else float(f"{0.1 / users:.0e}")
+    chosen.users = None if users is None else int(users)
+    chosen.epsilon = each
+    chosen.delta = ask.number("Delta, well below one over the people?", delta, tenth)
+    most = max(2.0, each)
+    chosen.cap = ask.number("Most epsilon of all releases together?", cap_epsilon, most) or most
+    chosen.ledger = _no_secret(ledger)
     if look or (look is None and not yes):  # nobody reads what --yes would write down from rows
         _look(chosen)
-    _write(out, chosen.text())
-    typer.echo(f"Written: {out}. Read it; then, in this order:")
+    text = chosen.text()
+    _write(out, text)
+    typer.echo(f"Written: {out}.")
+    if empty := re.findall(rf"^([a-z-]+) = {_OPEN}", text, re.MULTILINE):
+        typer.echo(f"Nobody stated {', '.join(empty)}: write there what they are.")
+    typer.echo("Read it; then, in this order:")
     for command in ("ledger init", "plan", "release"):
         where = " --out releases/first" if command == "release" else ""
         typer.echo(f"  sfumato {command} --config {out}{where}")
 
 
-def _no_secret(text: str) -> str:
+def _no_secret(text: str | None) -> str | None:
     """The text, refused where it is an address that holds a password."""
+    if text is None:
+        return None
     if re.match(r"\s*[a-z+]+://[^/@]*:[^/@]*@", text, re.IGNORECASE) or "password=" in text:
         raise UsageError(
             "An address with a password does not belong in a file.",
@@ -133,20 +146,36 @@ def _write(path: Path, text: str) -> None:
 
 
 class _Questions:
-    """Asks for what was not said; with `--yes`, takes the defaults."""
+    """Asks for what was not said; with `--yes`, takes what has a default and leaves the rest."""
 
     def __init__(self, silent: bool) -> None:
         self._silent = silent
 
-    def __call__(self, question: str, said: object, default: str | None) -> str:
+    def __call__(self, question: str, said: object, default: str | None = None) -> str | None:
+        """What was said or answered; none where that is nothing: no question comes twice."""
         if said is not None or self._silent:
-            return default or "" if said is None else str(said)
-        answer: str = typer.prompt(question, default=default, err=True)
-        return answer.strip()
+            return default if said is None else str(said)
+        words = question if default else f"{question} (Enter leaves it empty)"
+        try:
+            answer: str = typer.prompt(
+                words, default=default or "", show_default=bool(default), err=True
+            )
+        except typer.Abort:
+            if sys.stdin.isatty():
+                raise
+            raise UsageError(
+                f"The input ended at the question {question!r}; nothing was written.",
+                remedy="Ask nothing with --yes, and state with flags what is known.",
+            ) from None
+        return answer.strip() or None
 
-    def number(self, question: str, said: float | None, default: float) -> float:
-        shown = f"{default:,.0f}".replace(",", "_") if default >= 1000 else f"{default:g}"
+    def number(
+        self, question: str, said: float | None, default: float | None = None
+    ) -> float | None:
+        shown = None if default is None else f"{default:g}"
         text = self(question, said, shown)
+        if text is None:
+            return None
         try:
             number = float(text)
         except ValueError:
@@ -158,15 +187,18 @@ class _Questions:
 
 @dataclass(slots=True)
 class _Settings:
-    """What goes into the file."""
+    """What goes into the file; none is what nobody stated."""
 
-    dataset: str
-    events: str
+    dataset: str | None
+    events: str | None
     places: dict[str, str] = field(default_factory=dict)
-    period: dict[str, Any] = field(default_factory=dict)
-    users: int = _WHOLE_CITY
+    start: date | None = None
+    end: date | None = None
+    slot: str = "1h"
+    tz: str | None = None
+    users: int | None = None
     epsilon: float = 0.3
-    delta: float = 1e-7
+    delta: float | None = None
     cap: float = 2.0
     ledger: str | None = None
     reading: list[str] = field(default_factory=list)
@@ -186,45 +218,50 @@ class _Settings:
             else f"# {key} = {_quoted(examples[key])}"
             for key in keys
         ]
-        book = [] if self.ledger is None else ["[ledger]", f"ledger = {_quoted(self.ledger)}", ""]
+        events = f"events = {_OPEN}" if self.events is None else f"events = {_quoted(self.events)}"
+        delta = _OPEN if self.delta is None else f"{self.delta:g}"
+        book = '# ledger = "ledger.sqlite"  # default: a file in your data folder'
         lines = [
             "# Settings of sfumato: every option of every command has a place here, under the name",
             "# of its long flag. A flag on the command line wins. sfumato COMMAND -h lists them.",
+            '# Where `""` stands, nobody has stated it yet: write what it is.',
             "",
             "# Whose people these are. The ledger adds up all that is ever released about them.",
-            f"dataset = {_quoted(self.dataset)}",
-            f"expected-users = {self.users:_}  # from public knowledge, rounded; never counted",
+            f'dataset = {_quoted(self.dataset)}  # in your words: "metro subscribers"',
+            f"expected-users = {_OPEN if self.users is None else f'{self.users:_}'}"
+            "  # how many, from public knowledge, rounded: 2_000_000; never counted",
             "",
             "# The events, and how they are read: sfumato inspect looks at them for you.",
-            *(self.reading or [f"events = {_quoted(self.events)}", _READING]),
+            *(self.reading or [events, _READING]),
             "",
             "# Where: towers that the events name, zones, both, or the cells of a grid.",
             *where,
             "",
-            "# When: a public choice, never read from the data. `to` is the first day after it.",
-            *(f"{key} = {value}" for key, value in self.period.items()),
+            "# When: a public choice, never read from the data.",
+            f"from = {self.start or _OPEN}  # first day: 2007-09-10",
+            f"to = {self.end or _OPEN}  # first day that is no longer part of it: 2007-09-17",
+            f"slot = {_quoted(self.slot)}",
+            f'tz = {_quoted(self.tz)}  # of days and slots: "Europe/Paris"',
             "",
             "# The promise: one person's whole record in the period changes the probability of any",
             "# output by at most a factor of exp(epsilon), plus delta.",
             f"epsilon = {self.epsilon:g}",
-            f"delta = {self.delta:g}",
+            f"delta = {delta}  # a tenth of one over the people, or less: 1e-7",
+            "",
+            "# What was ever released about these people, and what all of it may come to: sfumato",
+            "# ledger init takes the cap, sfumato plan says how many such releases fit under it.",
+            book if self.ledger is None else f"ledger = {_quoted(self.ledger)}",
+            f"cap-epsilon = {self.cap:g}",
+            f"cap-delta = {delta}  # as delta",
             "",
             "# Who publishes it: for manifest, README.txt, page and sfumato export --to package.",
             '# publisher = "Metro Telecom"',
             '# licence = "CC-BY-4.0"',
             '# contact = "data@example.org"',
             "",
-            *book,
-            "[ledger.init]  # what may ever be released about these people, over all releases",
-            f"cap-epsilon = {self.cap:g}",
-            f"cap-delta = {self.delta:g}",
-            "",
             "[release]",
             'scheme = "bayes"  # how the numbers are made',
             "# integers = true",
-            "",
-            "[plan]",
-            f"cap-epsilon = {self.cap:g}  # says how many such releases a year fit under it",
             "",
             "# [evaluate], [stream], [attack.recovery], … take their options in the same way.",
         ]
@@ -234,8 +271,8 @@ class _Settings:
 _READING = '# column = { user = "imsi", time = "ts", place = "bs" }  # where names do not tell'
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+def _quoted(text: str | None) -> str:
+    return _OPEN if text is None else json.dumps(text, ensure_ascii=False)
 
 
 def _ask_places(
@@ -251,20 +288,15 @@ def _ask_places(
     chosen.places = {key: str(value) for key, value in given.items() if value is not None}
     if not chosen.places:
         answers = {
-            "towers": ask("File of towers that the events name ('-' for none)?", None, "-"),
-            "zones": ask("File of zones to publish numbers for ('-' for none)?", None, "-"),
+            "towers": ask("File of towers that the events name?", None),
+            "zones": ask("File of zones to publish numbers for?", None),
         }
-        chosen.places = {key: value for key, value in answers.items() if value not in ("", "-")}
-    if not chosen.places:
-        chosen.places["grid"] = ask("Cells of which size?", None, "500m")
+        chosen.places = {key: value for key, value in answers.items() if value not in (None, "-")}
+    if not chosen.places and (size := ask("Cells of which size?", None)) is not None:
+        chosen.places["grid"] = size
     if "grid" in chosen.places and "region" not in chosen.places:
-        answer = ask("Which region does the grid cover (west,south,east,north)?", None, None)
-        if not answer:
-            raise UsageError(
-                "No places are given.",
-                remedy="Give --towers, --zones, or --region with west,south,east,north in degrees.",
-            )
-        chosen.places["region"] = answer
+        covered = ask("Which region does the grid cover (west,south,east,north)?", None)
+        chosen.places["region"] = covered or ""
 
 
 def _ask_period(
@@ -275,22 +307,17 @@ def _ask_period(
     slot: str | None,
     tz: str | None,
 ) -> None:
-    today = date.today()
-    monday = today - timedelta(days=today.weekday() + 7)
-    first = _day(ask("First day of the period?", start, monday.isoformat()))
-    week = (first + timedelta(days=7)).isoformat()
-    last = _day(ask("First day that is no longer part of it?", end, week))
-    if last <= first:
+    chosen.start = _day(ask("First day of the period?", start))
+    chosen.end = _day(ask("First day that is no longer part of it?", end))
+    if chosen.start and chosen.end and chosen.end <= chosen.start:
         raise UsageError("The period is empty: its end is not after its start.")
-    chosen.period = {
-        "from": first.isoformat(),
-        "to": last.isoformat(),
-        "slot": _quoted(ask("Length of a time slot?", slot, "1h")),
-        "tz": _quoted(ask("Time zone of days and slots?", tz, "UTC")),
-    }
+    chosen.slot = ask("Length of a time slot?", slot, "1h") or "1h"
+    chosen.tz = ask("Time zone of days and slots?", tz)
 
 
-def _day(text: str) -> date:
+def _day(text: str | None) -> date | None:
+    if text is None:
+        return None
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -299,7 +326,7 @@ def _day(text: str) -> date:
 
 def _look(chosen: _Settings) -> None:
     """How the events are read, where they are there to be looked at. For the holder's eyes."""
-    if not Path(chosen.events).exists():
+    if chosen.events is None or not Path(chosen.events).exists():
         return
     from sfumato.io.inspection import inspect
 

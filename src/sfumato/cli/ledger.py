@@ -22,6 +22,7 @@ from sfumato.cli.options import (
     UnitName,
     Where,
     open_ledger,
+    own,
     shared,
 )
 from sfumato.cli.telling import Working
@@ -41,8 +42,13 @@ OnlyDataset = Annotated[
     str | None, shared(PRIVACY, "--dataset", "Only this data set and those linked to it.")
 ]
 CapDelta = Annotated[
-    float | None, typer.Option(help="The delta of that epsilon.", rich_help_panel=PRIVACY)
+    float | None, shared(PRIVACY, "--cap-delta", "The delta of the cap's epsilon.")
 ]
+# An allowance is never the cap that stands above the tables of a file.
+OwnEpsilon = Annotated[
+    float | None, own(PRIVACY, "--cap-epsilon", "Most epsilon that the analyst may ask for.")
+]
+OwnDelta = Annotated[float | None, own(PRIVACY, "--cap-delta", "The delta of that epsilon.")]
 CapRho = Annotated[
     float | None,
     typer.Option(help="Most rho (zCDP) of all releases together.", rich_help_panel=PRIVACY),
@@ -116,8 +122,8 @@ def init(
 def allow(
     dataset: Dataset,
     analyst: Analyst,
-    cap_epsilon: CapEpsilon = None,
-    cap_delta: CapDelta = None,
+    cap_epsilon: OwnEpsilon = None,
+    cap_delta: OwnDelta = None,
     cap_rho: CapRho = None,
     unit: UnitName = "user-period",
     ledger: Where = None,
@@ -171,7 +177,7 @@ def history(
     ledger: Where = None,
     ledger_key: KeyFile = None,
 ) -> None:
-    """Every release, in order, and what it cost. Dates are in the clock of the data.
+    """Every release, in order, and what it cost: begun in UTC, its period in the clock of the data.
 
     Example:
         sfumato ledger history --json
