@@ -246,7 +246,7 @@ def test_history_shows_dates_in_the_clock_of_the_data(office: Office, tz: str) -
 
 
 def test_history_says_in_utc_when_a_release_was_begun(office: Office) -> None:
-    """An instant of the office, not of the data: a label keeps it from being tomorrow in Shanghai."""
+    """Unlabelled, an instant in the clock of Shanghai's data reads as tomorrow at the office."""
     _charge(office, "Asia/Shanghai", "week-10")
     (entry,) = office.json("history")
     begun = datetime.fromisoformat(entry["reserved_at"])
