@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from sfumato.published.manifest import (
+    COMPUTATIONAL,
+    NOT_COVERED,
     Manifest,
     UnitLoss,
     WholeRecords,
@@ -18,6 +21,7 @@ from sfumato.published.manifest import (
 )
 from sfumato.published.statement import odds, statement
 
+DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "manifest.schema.json"
 
 
@@ -70,6 +74,25 @@ def test_the_statement_says_the_figures_and_what_is_not_promised(manifest: Manif
     assert "first release about these people" in text
     assert "What is not promised." in text
     assert "WARNING" not in text
+
+
+def test_that_the_guarantee_is_computational_is_said_wherever_it_is_given(
+    manifest: Manifest,
+) -> None:
+    assert COMPUTATIONAL in NOT_COVERED  # every publisher's list ends with these
+    said = statement(manifest.model_copy(update={"not_covered": list(NOT_COVERED)}))
+    page = (DOCS / "guarantees.md").read_text("utf-8")
+    for text in (said, page):
+        assert COMPUTATIONAL.rstrip(";") in " ".join(text.split())
+
+
+def test_the_page_names_the_places_where_private_numbers_are_not_whole() -> None:
+    page = (DOCS / "guarantees.md").read_text("utf-8")
+    assert "no floating-point number lies on the path" not in page
+    listed = page.partition("| place | what is computed in doubles |")[2].partition("\n\n")[0]
+    named = re.findall(r"`([a-z_/]+[.]py)`", listed)
+    assert len(listed.splitlines()) == 2 + 4, "a rule below the heading, and four places"
+    assert all((DOCS.parent / "src" / "sfumato" / name).is_file() for name in named)
 
 
 def test_the_statement_adds_up_other_releases(manifest: Manifest) -> None:

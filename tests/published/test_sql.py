@@ -241,6 +241,21 @@ def test_bombs_are_stopped(query: str) -> None:
         sql.run_sql(query, TABLES, seconds=1)
 
 
+def test_code_message_and_page_name_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = []
+
+    def never(*_: object, timeout: float, **__: object) -> None:
+        limits.append(timeout)
+        raise subprocess.TimeoutExpired("sql", timeout)
+
+    monkeypatch.setattr(subprocess, "run", never)
+    with pytest.raises(InputError, match=f"more than {sql.SECONDS:g} seconds or"):
+        sql.run_sql("SELECT 1", TABLES)
+    assert limits == [sql.SECONDS]
+    page = Path(__file__).parents[2] / "docs" / "asking.md"
+    assert f"half a gigabyte and {sql.SECONDS:g} seconds" in " ".join(page.read_text().split())
+
+
 def test_an_answer_of_too_many_rows() -> None:
     with pytest.raises(InputError, match="more than 1,000,000 rows"):
         sql.run_sql("SELECT * FROM range(5000000)", TABLES)

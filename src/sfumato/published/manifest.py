@@ -414,7 +414,14 @@ class Manifest(_Part):
         return data
 
 
+COMPUTATIONAL = (
+    "whoever can tell bits that SHAKE-256 makes from a secret key of 256 random bits from coin "
+    "flips: all noise is drawn from such bits, so the guarantee is computational;"
+)
+"""Said of every guarantee, since no key is as long as the noise that is drawn from it."""
+
 NOT_COVERED = (
+    COMPUTATIONAL,
     "facts about groups that would be just as true without any one person;",
     "what others publish about the same people, or releases that the holder's ledger does not "
     "know of;",

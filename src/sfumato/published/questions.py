@@ -235,7 +235,7 @@ class Questions:
 
         Args:
             query: The SELECT.
-            seconds: It is stopped after so long.
+            seconds: It is stopped after so long, loading included.
 
         Returns:
             The rows; `to_pandas` or `table` of it.
