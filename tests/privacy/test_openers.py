@@ -13,6 +13,7 @@ import pytest
 
 import sfumato
 from sfumato.errors import PrivateNumbers
+from sfumato.model import private
 from sfumato.model.private import Private
 from sfumato.privacy import door
 
@@ -155,6 +156,8 @@ REACHING = "def look(box): return box._through_the_door()"
         "sfumato.traces.mechanisms",
         "sfumato.traces.publish",
         "sfumato.attacks.traces.run",
+        "sfumato_lab",
+        "sfumato_lab.toy",
     ],
 )
 @pytest.mark.parametrize("text", [OPENING, REACHING])
@@ -163,6 +166,20 @@ def test_a_module_that_is_not_named_is_refused_when_it_tries(name: str, text: st
     with pytest.raises(PrivateNumbers) as refused:
         module_called(name, text).look(box)
     assert "2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", [OPENING, REACHING])
+def test_a_package_that_is_bound_is_refused_and_the_holders_own_code_is_not(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(private, "_BOUND", set(private._BOUND))
+    box = Private(np.arange(3), "made-up numbers")
+    module = module_called("third_party.schemes", text)
+    assert module.look(box).tolist() == [0, 1, 2]
+    private.bind("third_party.plugin")
+    with pytest.raises(PrivateNumbers):
+        module.look(box)
+    assert module_called("third_party_tools", text).look(box).tolist() == [0, 1, 2]
 
 
 def test_a_mechanism_may_open_but_not_go_around_the_door() -> None:

@@ -20,7 +20,22 @@ R = TypeVar("R")
 
 _DOOR = "sfumato.privacy.door"
 _LIBRARY = sys.stdlib_module_names - {"__main__"}
-_PACKAGE = "sfumato."
+_BOUND = {"sfumato", "sfumato_lab"}
+
+
+def bind(package: str) -> None:
+    """Put a package under the wall's rules, before anything of it runs.
+
+    The product and its laboratory always stand under them; a package that adds schemes or
+    commands is bound when it is loaded. This stops mistakes, not malice: Python hides nothing
+    from code that runs beside it.
+    """
+    _BOUND.add(package.partition(".")[0])
+
+
+def is_bound(module: str) -> bool:
+    """Whether code of this module stands under the wall's rules; the holder's own does not."""
+    return module.partition(".")[0] in _BOUND
 
 
 def calling_module() -> str:
@@ -71,9 +86,9 @@ class Private(Generic[T]):
         return other.map(lambda theirs: function(mine, theirs), label)
 
     def _through_the_door(self) -> T:
-        """For `sfumato.privacy.door` alone: any other module of the package is refused."""
+        """For `sfumato.privacy.door` alone: any other module of a bound package is refused."""
         caller = calling_module()
-        if not caller or (caller.startswith(_PACKAGE) and caller != _DOOR):
+        if not caller or (is_bound(caller) and caller != _DOOR):
             self._refuse()
         return self.__content
 

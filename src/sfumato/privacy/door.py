@@ -5,9 +5,9 @@ the sealed state of a stream, the audit (whose data are made up), and the holder
 comparison with the truth (`evaluate`, `attack`, studies), whose results are marked internal. One
 more stands beside the wall and not behind it: the exact answers of syntactic methods (`anonymise`),
 which carry *not differential privacy* wherever they go.
-A call from any other module of the package is refused when it happens; the import rules and a
-test over the source refuse it before. What runs outside the package is the holder's own code
-and answers for itself.
+A call from any other module of the package, of `sfumato_lab` or of a package that came in by an
+entry point is refused when it happens; for our own the import rules and a test over the source
+refuse it before. Other code is the holder's own and answers for itself.
 
 `public_facts` may be read before anything is charged: shape, lattice and sensitivities are
 fixed by the public keys and the bound, never by the records.
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import PrivateNumbers
 from sfumato.model.counts import Counts
-from sfumato.model.private import Private, calling_module
+from sfumato.model.private import Private, calling_module, is_bound
 
 T = TypeVar("T")
 
@@ -40,12 +40,11 @@ OPENERS = (
     "sfumato.syntactic.truth",
 )
 """Modules, with what lies below them, that may open a box."""
-_PACKAGE = __name__.partition(".")[0]
 
 
 def may_open(module: str) -> bool:
-    """Whether code of this module may open boxes; code outside the package is not judged."""
-    if module.partition(".")[0] != _PACKAGE:
+    """Whether code of this module may open boxes; the holder's own code is not judged."""
+    if not is_bound(module):
         return True
     return any(module == name or module.startswith(f"{name}.") for name in OPENERS)
 
