@@ -122,7 +122,8 @@ def test_what_verbs_give_shows_itself(tmp_path: Path) -> None:
     ]
     for shown in (*public, *internal):
         assert "\n" not in repr(shown)
-        assert len(repr(shown)) < 120
+        # However deep the folder of temporary files lies: a path is shown as it was given.
+        assert len(repr(shown).replace(str(tmp_path), "")) < 120
         assert "<" in shown._repr_html_()
     for shown in internal:
         assert "INTERNAL" in repr(shown)

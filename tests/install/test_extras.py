@@ -23,6 +23,7 @@ import sfumato
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
 from sfumato.model import extras
+from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Cap
 
 PACKAGE = Path(sfumato.__file__).parent
@@ -93,6 +94,8 @@ def town(tmp_path: Path) -> dict[str, Any]:
     book = sfumato.Ledger(tmp_path / "ledger.sqlite")
     book.initialise()
     book.add_dataset("town", Cap(epsilon=9, delta=1e-4))
+    # A stream's unit: without a cap it would be refused for that, before anything else.
+    book.add_dataset("town", Cap(epsilon=9, delta=1e-4), Unit.parse("user-day"))
     day: dict[str, Any] = {"start": "2024-03-04", "end": "2024-03-05", "slot": "6h", "tz": "UTC"}
     day |= {"towers": tmp_path / "towers.csv", "ledger": book, "dataset": "town"}
     made = sfumato.release(tmp_path / "events.csv", out=tmp_path / "day", epsilon=1.0, delta=1e-6,
