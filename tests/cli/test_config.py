@@ -44,6 +44,7 @@ def test_a_table_wins_over_what_stands_above_it(tmp_path: Path) -> None:
     assert settings(path, ["plan"], PROGRAM) == {
         "epsilon": "1",
         "start": "2007-09-10",
+        "events": "e.csv",
         "rehearse": False,
     }
 

@@ -6,9 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import sfumato
+from sfumato.cli.main import app
 from sfumato.errors import BudgetRefused, UsageError
 from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Cap
@@ -97,3 +101,101 @@ def test_a_unit_without_a_cap_comes_before_the_events(book: sfumato.Ledger, tmp_
             ledger=book,
             **asked,
         )
+
+
+TOWERS = "tower_id,lon,lat\nt1,116.40,39.90\nt2,116.45,39.92\nt3,116.38,39.95\n"
+NO_TOWER = "coordinates and no tower, but the places are towers"
+
+
+@pytest.fixture
+def taxis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of text files in the format of T-Drive, and a list of towers beside it."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "towers.csv").write_text(TOWERS)
+    folder = tmp_path / "taxis"
+    folder.mkdir()
+    for taxi in range(1, 4):
+        (folder / f"{taxi}.txt").write_text(
+            f"{taxi},2008-02-02 15:36:08,116.40,39.90\n{taxi},2008-02-02 16:36:08,116.45,39.92\n"
+        )
+    return folder
+
+
+def _give_room(book: sfumato.Ledger) -> None:
+    for unit in UNITS:
+        book.set_cap("town", Cap(epsilon=50, delta=1e-5), Unit.parse(unit).for_cap())
+
+
+OF_TOWERS = [_release, _stream, _synth, _desk, _batch]
+
+
+@pytest.mark.parametrize("publish", OF_TOWERS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("files", [3, 1, 0])
+def test_a_format_of_coordinates_names_no_tower(
+    publish: Callable[..., object], book: sfumato.Ledger, taxis: Path, files: int
+) -> None:
+    """The option alone decides, whether there is a file or none."""
+    _give_room(book)
+    for path in sorted(taxis.iterdir())[files:]:
+        path.unlink()
+    before = book.entries()
+    with pytest.raises(UsageError, match=NO_TOWER):
+        publish(taxis, format="tdrive", towers="towers.csv", out=taxis.parent / "out", ledger=book)
+    assert book.entries() == before
+    assert not (taxis.parent / "out").exists()
+
+
+@pytest.mark.parametrize("kind", ["footers", "headers", "names"])
+@pytest.mark.parametrize("publish", OF_TOWERS, ids=lambda each: each.__name__)
+def test_all_files_decide_what_they_can_name(
+    publish: Callable[..., object], book: sfumato.Ledger, taxis: Path, kind: str
+) -> None:
+    """Not the first one: one file of three with towers is counted, none is refused."""
+    _give_room(book)
+    if kind != "names":
+        for path in list(taxis.iterdir()):
+            path.unlink()
+        for name in "abc":
+            where = pa.table(
+                {"user": ["7"], "time": ["2008-02-02T15:00Z"], "lon": [2.31], "lat": [48.81]}
+            )
+            if kind == "footers":
+                pq.write_table(where, taxis / f"{name}.parquet")
+            else:
+                (taxis / f"{name}.csv").write_text(
+                    "user,time,lon,lat\n7,2008-02-02T15:00Z,2.31,48.81\n"
+                )
+    with pytest.raises(UsageError, match=NO_TOWER):
+        publish(taxis, towers="towers.csv", out=taxis.parent / "out", ledger=book)
+    assert not book.book().charges
+    (taxis / "z.csv").write_text("user,time,tower\n7,2008-02-02T15:00Z,t1\n")
+    if publish in (_release, _desk):  # the others measure for seconds
+        publish(taxis, towers="towers.csv", out=taxis.parent / "out", ledger=book)
+        assert len(book.book().charges) == 1
+
+
+def _run(*arguments: str) -> Any:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_init_plan_and_a_dry_run_say_it_in_the_same_words(taxis: Path) -> None:
+    """They open no file: names and options are enough."""
+    flags = ["--towers", "towers.csv", "--epsilon", "1", "--delta", "1e-6"]
+    period = ["--from", "2008-02-02", "--to", "2008-02-03", "--tz", "Asia/Shanghai"]
+    people = ["--expected-users", "10000", "--dataset", "taxis"]
+    asked = {
+        "init": ["init", "--yes", "--events", "taxis", *flags, *period, *people],
+        "plan": ["plan", "--events", "taxis", *flags, *period, *people[:2], "--no-rehearse"],
+        "stated": ["plan", "--format", "geolife", *flags, *period, *people[:2], "--no-rehearse"],
+        "dry": ["release", "taxis", "--out", "o", *flags, *period, *people, "--dry-run"],
+    }
+    for name, arguments in asked.items():
+        refused = _run(*arguments).exception
+        assert isinstance(refused, UsageError), name
+        assert NO_TOWER in str(refused)
+    assert not Path("sfumato.toml").exists()
+    for path in sorted(taxis.iterdir())[1:]:
+        path.unlink()
+    assert _run(*asked["plan"]).exit_code == 0  # one file, found: it decides nothing
+    assert isinstance(_run(*asked["stated"]).exception, UsageError)

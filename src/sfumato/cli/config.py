@@ -119,7 +119,10 @@ def settings(
         option = mine[_dashed(key)]
         found[str(option.name)] = _value(path, key, value, option)
     empty = {name for name, value in found.items() if value == ""}
-    if missing := [long_flag(one) for one in mine.values() if one.name in empty - set(written)]:
+    needed = empty - set(written)
+    # A plan may be made before there are events.
+    without = {"events"} - {str(one.name) for one in mine.values() if one.required}
+    if missing := [long_flag(one) for one in mine.values() if one.name in needed - without]:
         raise _left_empty(path, missing)
     return {name: value for name, value in found.items() if name not in empty}
 

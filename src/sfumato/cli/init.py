@@ -97,12 +97,15 @@ def init(
             f"{out} is there already.",
             remedy="Write over it with --force, or choose another --out.",
         )
+    from sfumato.io.events import require_placed
+
     ask = _Questions(yes)
     chosen = _Settings(
         dataset=ask("Whose people are these, in your words?", dataset),
         events=_no_secret(ask("Where are the events (file, folder, address)?", events)),
     )
     _ask_places(ask, chosen, towers, zones, grid, region)
+    require_placed(chosen.events, None, zones="towers" not in chosen.places)
     _ask_period(ask, chosen, start, end, slot, tz)
     users = ask.number("About how many people, from public knowledge?", expected_users)
     each = ask.number("Epsilon of one release?", epsilon, 0.3) or 0.3

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import (
+    DATA,
     PLACES,
     AsJson,
     AtBorder,
@@ -25,6 +26,7 @@ from sfumato.cli.options import (
     Epsilon,
     ExpectedUsers,
     Fold,
+    Format,
     Grid,
     Layer,
     Parameters,
@@ -40,6 +42,7 @@ from sfumato.cli.options import (
     ZoneName,
     Zones,
     called,
+    shared,
 )
 from sfumato.cli.telling import Working
 
@@ -56,6 +59,11 @@ def plan(
     zones: Zones = None,
     grid: Grid = None,
     region: Region = None,
+    events: Annotated[
+        str | None,
+        shared(DATA, "--events", "Where the events will be: only the files' names are looked at."),
+    ] = None,
+    format: Format = None,
     tower_count: Annotated[
         int | None,
         typer.Option(help="How many towers, where there is no file yet.", rich_help_panel=PLACES),

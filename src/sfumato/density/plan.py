@@ -26,6 +26,7 @@ from sfumato.engine.local import LocalSource
 from sfumato.errors import UsageError
 from sfumato.geography.border import border_lines
 from sfumato.geography.places import PlaceOptions
+from sfumato.io.events import require_placed
 from sfumato.model.counts import Bound, Counting, SampleBound, WeightBound
 from sfumato.model.events import Events
 from sfumato.model.places import Places
@@ -104,6 +105,8 @@ def plan(
     drop_bad_towers: bool = False,
     border: str | float | None = None,
     column: Mapping[str, str] | None = None,
+    events: object = None,
+    format: str | None = None,
     tower_count: int | None = None,
     zone_count: int | None = None,
     start: date | str = "2024-01-08",
@@ -139,6 +142,9 @@ def plan(
         border: How far the towers' cells reach beyond the zones: 0, 500m or reach (half the way
             to the next towers); default: 0 where no tower stands outside the zones, else 3km.
         column: Which column of the towers' file is what: `{"towers.id": "cell"}`.
+        events: Where the events will be. None is opened: the names of files say whether their
+            records can name a tower.
+        format: Format of the events, as for `release`.
         tower_count: How many towers, where there is no file yet.
         zone_count: How many zones, where there is no file yet.
         start: First day.
@@ -180,6 +186,7 @@ def plan(
         number_towers=True,
     )
     slots = period_of(start, end, slot, tz, fold)
+    require_placed(events, format, zones=towers is None and tower_count is None)
     if said.given:
         if tower_count is not None or zone_count is not None:
             raise UsageError(

@@ -127,11 +127,12 @@ class Gpx(Format):
 
     name = "gpx"
     endings = (".gpx",)
+    reading = _fixes(TimeEncoding.ISO, "UTC")
 
     def read(self, source: Located, options: ReadOptions) -> Events:  # noqa: ARG002
         keys = (("user", source.path.stem),)
-        reading = _fixes(TimeEncoding.ISO, "UTC")
-        return Events((EventFile(source.path, self.name, reading, named=source.named, keys=keys),))
+        file = EventFile(source.path, self.name, self.reading, named=source.named, keys=keys)
+        return Events((file,))
 
     def positions(self, file: EventFile, rules: RowRules) -> Iterator[Positions]:
         segments = _segments(file.path)

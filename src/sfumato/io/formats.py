@@ -81,6 +81,8 @@ class Format:
     """What `format` calls it; it is part of a release's fingerprint."""
     endings: ClassVar[tuple[str, ...]] = ()
     """Endings of its files; with `format=`, those files of a folder are read. None: no files."""
+    reading: ClassVar[Reading | None] = None
+    """How every file of it is read, where the format itself says so and no header does."""
 
     def can_read(self, source: object) -> bool:
         """Whether a source is of this format: a `Located` file, or what else the holder gave.

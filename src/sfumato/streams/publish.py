@@ -22,6 +22,7 @@ from sfumato.engine.local import DropLog
 from sfumato.errors import InputError, UsageError
 from sfumato.geography.border import FIRST
 from sfumato.geography.places import OpenedPlaces, PlaceOptions
+from sfumato.io.events import require_placed
 from sfumato.io.write import folder_to_fill
 from sfumato.model.places import PlaceKind
 from sfumato.model.source import Progress
@@ -215,6 +216,9 @@ def stream(
         border,
         column,
     )
+    coming = pipe or follow or topic is not None or events is None
+    # What is yet to come says nothing by the names of what is there.
+    require_placed(None if coming else events, format, zones=towers is None)
     folder = folder_to_fill(out)
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     before, begun, settings = _begun_with(book, dataset, name or folder.name)
@@ -248,7 +252,6 @@ def stream(
         format,
         clock == "broker",
     )
-    coming = pipe or follow or topic is not None or events is None
     # Defaults change; a stream goes on with the one it was begun with.
     chosen = scheme or before or default_name(facts, finished=not coming)
     recipe = stream_scheme(chosen, as_begun(chosen, parameter, settings))
