@@ -173,6 +173,8 @@ def test_an_option_that_several_commands_have_is_declared_once() -> None:
         ("export", "--to"),
         ("hotspots", "--region"),
         ("init", "--out"),
+        ("ledger allow", "--cap-delta"),
+        ("ledger allow", "--cap-epsilon"),
         ("query", "--epsilon"),
         ("reproduce chapter", "--towers"),
         ("reproduce chapter", "--zones"),
