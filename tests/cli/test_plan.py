@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from sfumato.cli.main import app
@@ -33,6 +34,16 @@ def test_the_forecast_as_json() -> None:
     assert rehearsal["epsilon_for_target"] > 0.5
     assert rehearsal["error_at_best_bound"] <= rehearsal["mean_relative_error"] * 1.05
     assert rehearsal["best_bound"].startswith("weight:")
+
+
+def test_who_asks_for_no_rehearsal_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target is found by rehearsing: the two together are refused, before anything is made up."""
+    monkeypatch.setattr("sfumato.density.plan.Rehearsal", None)
+    asked = [*ASKED, *COUNTS, "--no-rehearse"]
+    assert CliRunner().invoke(app, asked).exit_code == 0
+    done = CliRunner().invoke(app, [*asked, "--target-error", "0.5"])
+    assert isinstance(done.exception, UsageError)
+    assert "`rehearse`" in done.exception.problem
 
 
 def test_wrong_questions_are_refused() -> None:

@@ -152,7 +152,7 @@ def plan(
         slot: Length of a time slot.
         tz: Time zone.
         fold: Fold the period to a typical week or day, as for `release`.
-        target_error: Find the epsilon of this mean relative error.
+        target_error: Find the epsilon of this mean relative error, by rehearsing.
         cap_epsilon: Say how many releases a year fit this cap.
         rehearse: Forecast errors on made-up people, and whether `release` would refuse it.
         suggest: Say what would make it useful, if it is not.
@@ -170,6 +170,11 @@ def plan(
         >>> print(outlook.lines()[0])
         Scheme bayes, protecting the unit user-period.
     """
+    if target_error is not None and not rehearse:
+        raise UsageError(
+            "The epsilon of a `target_error` is found by rehearsing, and `rehearse` is off.",
+            remedy="Leave one of the two out.",
+        )
     recipe = scheme_named(scheme)
     said = PlaceOptions(
         towers,
@@ -243,7 +248,7 @@ def plan(
             "periods_in_a_year": round(a_year, 1),
             "enough_for_a_year": fits >= a_year,
         }
-    if rehearse or target_error is not None:
+    if rehearse:
         answer["rehearsal"] = _forecast(recipe, facts, expected_users, released, target_error)
     use: list[str] = []
     if (rehearse or suggest) and (case := Case.of(scheme, facts, released)) is not None:
