@@ -43,7 +43,7 @@ def test_who_asks_for_no_rehearsal_gets_none(monkeypatch: pytest.MonkeyPatch) ->
     assert CliRunner().invoke(app, asked).exit_code == 0
     done = CliRunner().invoke(app, [*asked, "--target-error", "0.5"])
     assert isinstance(done.exception, UsageError)
-    assert "`rehearse`" in done.exception.problem
+    assert "rehearsing" in done.exception.problem
 
 
 def test_wrong_questions_are_refused() -> None:
