@@ -1,0 +1,276 @@
+"""The gate: a whole verb on the people and on the people and one more, and all that differs.
+
+A verb is run as its command, in this process, in a folder of its own with its own ledger. What it
+prints, how it ends and every file that it leaves count as published, but for `INTERNAL`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from tests.replay.people import FORMATS, MODEL, PEOPLE, PERSONS, Row, of_unit, write_city
+from tests.replay.wall import Recorder, Transcript, moved, same_bits_and_time
+
+from sfumato.cli import main, telling
+from sfumato.privacy.events import Unit, UnitKind
+from sfumato.privacy.ledger import Cap, Ledger, remembered
+
+INTERNAL = (
+    re.compile(r"events.*"),  # the records themselves
+    re.compile(r"books/.*"),  # the ledger and its keys
+)
+"""Files in the folder of a run that stay with the holder, by their path. Nothing else does."""
+HOLDERS = re.compile(r"^internal: .*\n", re.MULTILINE)
+"""Lines of standard error for the holder, marked so: docs/files.md."""
+CAP = Cap(epsilon=1e6, delta=1e-2)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to run a verb. `words` are its arguments, with EVENTS for the path of the records."""
+
+    name: str
+    words: tuple[str, ...]
+    unit: str = "user-period"
+    formats: tuple[str, ...] = tuple(FORMATS)
+    """The formats that its records can have."""
+    people: Sequence[Row] = ()
+    """Who is there, where it is not `PEOPLE`."""
+    before: Callable[[Path], None] | None = None
+    """Makes what the verb needs besides (a question, a release), in the folder of the run."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A published file."""
+
+    data: bytes
+    mode: int
+    stamp: int | None
+    """Its time in nanoseconds; None where it is that of writing, which is no matter of the data."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """Everything that others may see of one run."""
+
+    code: int
+    out: str
+    err: str
+    warned: tuple[str, ...]
+    files: Mapping[str, File]
+
+    def differences(self, other: Published) -> list[str]:
+        """What somebody could tell the two runs apart by."""
+        lines = [
+            f"{what}: {_apart(str(one).encode(), str(two).encode())}"
+            for what, one, two in (
+                ("exit code", self.code, other.code),
+                ("standard output", self.out, other.out),
+                ("standard error", self.err, other.err),
+                ("warnings", self.warned, other.warned),
+            )
+            if one != two
+        ]
+        for name in sorted({*self.files, *other.files}):
+            one, two = self.files.get(name), other.files.get(name)
+            if one is None or two is None:
+                lines.append(f"{name}: a file that is there for one of them alone")
+            elif one.data != two.data:
+                lines.append(f"{name}: {_apart(one.data, two.data)}")
+            elif one != two:
+                lines.append(
+                    f"{name}: mode and time {one.mode:o} {one.stamp}, {two.mode:o} {two.stamp}"
+                )
+        return lines
+
+
+def _apart(one: bytes, two: bytes) -> str:
+    """Where two texts part."""
+    shorter = min(len(one), len(two))
+    first = next((k for k in range(shorter) if one[k] != two[k]), shorter)
+    near = slice(max(0, first - 50), first + 50)
+    return f"{len(one)} and {len(two)} bytes, at {first}: {one[near]!r} and {two[near]!r}"
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What one run published, and what its measurements were about to see."""
+
+    published: Published
+    recorder: Recorder
+
+
+class Gate:
+    """Runs cases in a folder, always the same one, so that no path tells two runs apart."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self._model: dict[Case, Transcript] = {}
+        self._base: dict[tuple[Case, str, bool], Run] = {}
+
+    @cached_property
+    def _city(self) -> Path:
+        """Public files, and a ledger with a cap for every unit that one can be given for."""
+        folder = self.home / "city"
+        (folder / "books").mkdir(parents=True)
+        write_city(folder)
+        with same_bits_and_time():
+            ledger = Ledger(folder / "books" / "ledger.sqlite")
+            ledger.initialise()
+            for unit in (*_units(), Unit.parse("w-event:6h"), Unit.parse("point:200m")):
+                ledger.add_dataset("city", CAP, unit)
+            for path in sorted((folder / "books").iterdir()):
+                os.utime(path, (0, 0))
+        return folder
+
+    def run(
+        self,
+        case: Case,
+        person: Sequence[Row] = (),
+        format: str = "csv",
+        transcript: Transcript | None = None,
+        people: Sequence[Row] | None = None,
+    ) -> Run:
+        """The case, once; `transcript` None lets the truth through the wall."""
+        folder = self.home / "run"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self._city, folder)
+        rows = people if people is not None else case.people or PEOPLE
+        events = FORMATS[format](folder, rows, person).name
+        if case.before is not None:
+            case.before(folder)
+        remembered.forget()
+        recorder = Recorder(transcript)
+        words = [events if word == "EVENTS" else word for word in case.words]
+        with _in(folder), same_bits_and_time(), recorder.listening():
+            begun = time.time_ns()
+            code, out, err, warned = _command([*words, "--ledger", "books/ledger.sqlite"])
+            ended = time.time_ns()
+        files = dict(_files(folder, begun, ended))
+        if recorder.refused:
+            raise AssertionError(f"{case.name}: {recorder.refused}\n{err}")
+        return Run(Published(code, out, HOLDERS.sub("", err), warned, files), recorder)
+
+    def model(self, case: Case) -> Transcript:
+        """Answers that look true: those that the public model's people would have."""
+        if case not in self._model:
+            run = self.run(case, people=MODEL)
+            arrays = {name: each.values for name, each in run.recorder.measured.items()}
+            self._model[case] = Transcript(arrays)
+        return self._model[case]
+
+    def base(self, case: Case, format: str, true_looking: bool) -> Run:
+        """The people alone, once for all who join them."""
+        key = (case, format, true_looking)
+        if key not in self._base:
+            self._base[key] = self.run(case, (), format, self._answers(case, true_looking))
+        return self._base[key]
+
+    def _answers(self, case: Case, true_looking: bool) -> Transcript:
+        return self.model(case) if true_looking else Transcript()
+
+    def leaks(
+        self, case: Case, person: str, format: str = "csv", true_looking: bool = False
+    ) -> list[str]:
+        """All by which the people can be told from the people and one more; empty if nothing.
+
+        What is made once in a process (compiled code, a forecast) may show in its first run
+        alone: the people are then run again before a difference is believed.
+        """
+        rows = of_unit(case.unit, PERSONS[person]())
+        answers = self._answers(case, true_looking)
+        base = self.base(case, format, true_looking)
+        joined = self.run(case, rows, format, answers)
+        lines = base.published.differences(joined.published)
+        if lines:
+            base = self.run(case, (), format, answers)
+            self._base[case, format, true_looking] = base
+            lines = base.published.differences(joined.published)
+        return lines + moved(base.recorder, joined.recorder)
+
+
+def _units() -> Iterator[Unit]:
+    """Every kind of unit that needs no length."""
+    for kind in UnitKind:
+        if kind not in (UnitKind.W_EVENT, UnitKind.POINT):
+            yield Unit(kind)
+
+
+def _files(folder: Path, begun: int, ended: int) -> Iterator[tuple[str, File]]:
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if not path.is_file() or any(rule.fullmatch(name) for rule in INTERNAL):
+            continue
+        about = path.stat()
+        slack = 20_000_000  # a file system's clock ticks in steps
+        written = begun - slack <= about.st_mtime_ns <= ended + slack
+        public = name in ("towers.csv", "zones.geojson")
+        if not public:
+            yield (
+                name,
+                File(path.read_bytes(), about.st_mode, None if written else about.st_mtime_ns),
+            )
+
+
+@contextmanager
+def _in(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _command(words: Sequence[str]) -> tuple[int, str, str, tuple[str, ...]]:
+    """The command in this process: exit code, what it prints (libraries too), warnings."""
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as out,
+        tempfile.TemporaryFile("w+", encoding="utf-8") as err,
+        patch.object(sys, "argv", ["sfumato", *words]),
+        patch.object(os, "fsync"),  # no power is cut here, and a disk takes its time
+        patch.object(telling, "PATIENCE_S", 600.0),  # how busy the machine is says nothing
+        _printing(1, out, "stdout"),
+        _printing(2, err, "stderr"),
+        warnings.catch_warnings(record=True) as heard,
+    ):
+        warnings.simplefilter("always")
+        code: object = 0
+        try:
+            main.run()
+        except SystemExit as end:
+            code = end.code
+        texts = []
+        for file in (out, err):
+            file.flush()
+            file.seek(0)
+            texts.append(file.read())
+    number = code if isinstance(code, int) else 0 if code is None else 1
+    return number, *texts, tuple(str(warning.message) for warning in heard)
+
+
+@contextmanager
+def _printing(handle: int, file: Any, name: str) -> Iterator[None]:
+    """What is printed, by Python or below it, goes to the file."""
+    kept = os.dup(handle)
+    os.dup2(file.fileno(), handle)
+    try:
+        with patch.object(sys, name, file):
+            yield
+    finally:
+        os.dup2(kept, handle)
+        os.close(kept)
