@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+from tests.io.footers import IMPOSSIBLE, make_impossible
 from typer.testing import CliRunner
 
 from sfumato.cli.main import app
@@ -133,6 +134,34 @@ def test_a_folder_that_fills(home: Path, stream: Stream) -> None:
     )
     (home / "inbox" / "CLOCK").write_text("2024-03-05T00:00:00Z")
     assert stream(str(home / "inbox"), "--follow")["finished"]
+    assert len(lines(home)) == 4
+
+
+@pytest.mark.parametrize("what", IMPOSSIBLE)
+def test_a_damaged_file_costs_its_own_rows_and_no_slot(
+    home: Path, stream: Stream, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there at every look, also when the stream goes on after it was stopped."""
+    inbox = home / "inbox"
+    inbox.mkdir()
+    table = pa.table({"user": ["a", "b"], "time": [START, START], "place": ["t0", "t1"]})
+    pq.write_table(table, inbox / "0001.parquet", store_schema=False)
+    make_impossible(inbox / "0001.parquet", what)
+    pq.write_table(table, inbox / "0002.parquet")
+    (inbox / "CLOCK").write_text("2024-03-04T13:00:00Z")
+
+    def stop(_: float) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sfumato.streams.input.time.sleep", stop)
+        with pytest.raises((KeyboardInterrupt, SystemExit)):
+            stream(str(inbox), "--follow")
+    assert len(lines(home)) == 2
+    (inbox / "CLOCK").write_text("2024-03-05T00:00:00Z")
+    ended = stream(str(inbox), "--follow", "--resume")
+    assert ended["finished"]
+    assert ended["internal"]["files_without_rows"] == 1
     assert len(lines(home)) == 4
 
 

@@ -115,14 +115,16 @@ class Inspection:
 def field_kinds(path: Path) -> str:
     """What the fields of a file's first line look like, without what they hold.
 
-    For files without a header, whose columns are chosen by number.
+    For files without a header, whose columns are chosen by number; nothing where the line cannot
+    be cut into fields.
     """
     line = first_line(path).partition(b"\n")[0].decode("utf-8", "replace").strip()
     delimiter = max(",;\t|", key=line.count)
-    kinds = [
-        f"{number} {_kind(text.strip())}"
-        for number, text in enumerate(next(csv.reader([line], delimiter=delimiter), []), start=1)
-    ]
+    try:
+        fields = next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return ""
+    kinds = [f"{number} {_kind(text.strip())}" for number, text in enumerate(fields, start=1)]
     name = {"\t": "tsv", ";": "ssv", "|": "psv"}.get(delimiter)
     apart = "" if name is None or len(kinds) < 2 else f" (`format={name!r}`)"
     return ", ".join(kinds[:40]) + apart

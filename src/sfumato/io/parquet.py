@@ -1,6 +1,14 @@
 """Apache Parquet through Arrow, which leaves the bytes of texts unjudged (DuckDB does not).
 
-Plain texts packed with Snappy are unpacked by `sfumato.io.pages`, to the same bytes."""
+Plain texts packed with Snappy are unpacked by `sfumato.io.pages`, to the same bytes.
+
+**A footer is trusted where Arrow has opened the columns behind it, and no earlier.** Arrow's reader
+answers what is impossible in a footer with an error. What it shows to Python of a column of a row
+group does not: a codec that there is none of, or a histogram of a wrong length, ends the process
+in C++, and one damaged file in a folder would end every run that meets it. So only `_trusted` asks
+for it, and has Arrow's reader open just these columns first; everything else here reads the schema
+and numbers of rows.
+"""
 
 from __future__ import annotations
 
@@ -54,11 +62,12 @@ class Parquet(TableFormat):
         stored = [name for name in rules.used if name not in keys]
         place = rules.reading.columns.place
         coded = [place] if rules.dictionaries and place in stored else []
-        coded += [name for name in _swelling(file.path, stored) if name not in coded]
-        with _Parquet(file.path, coded) as opened:
+        footer, groups, swollen = _judged(file.path, stored)
+        coded += [name for name in swollen if name not in coded]
+        with _Parquet(file.path, coded, footer) as opened:
             kinds = (opened.schema_arrow.field(name).type for name in stored if name not in coded)
             size = BATCH if any(map(is_text, kinds)) else _NUMBERS
-            for columns, rows in _batches(opened, file.path, stored, coded, size):
+            for columns, rows in _batches(opened, file.path, groups, stored, coded, size):
                 stated = constants(keys, rules, rows)
                 yield from rules.batches(columns | stated, rows)
 
@@ -67,25 +76,49 @@ class Parquet(TableFormat):
             return max(0, int(file.metadata.num_rows))  # a footer may say anything
 
 
+Chunks = dict[str, Any]
+"""What a footer says of columns of a row group, by their names."""
+
+
+def _trusted(opened: Any, path: Path, group: int, names: list[str]) -> Chunks:
+    """What the footer says of columns of a row group, which Arrow's reader has opened first.
+
+    Nothing of a row group without a row: what it says of its columns is of no use.
+    """
+    about = opened.metadata.row_group(group)
+    paths = [opened.schema.column(k).path for k in range(len(opened.schema))]
+    columns = {name: k for k, name in enumerate(paths) if name in names}
+    if not columns or about.num_rows <= 0:
+        return {}
+    # To give no row at all, the reader opens the columns, judges their codecs and levels by the
+    # very code that would end the process below, and reads no page: a row would cost a page.
+    _read_on(opened.reader.iter_batches(0, [group], [*columns.values()], False), path)
+    return {name: about.column(k) for name, k in columns.items()}
+
+
 def _batches(
-    opened: Any, path: Path, stored: list[str], coded: Sequence[str | None], size: int
-) -> Iterator[tuple[dict[str, Any], int]]:
+    opened: Any,
+    path: Path,
+    groups: list[Chunks],
+    stored: list[str],
+    coded: Sequence[str | None],
+    size: int,
+) -> Iterator[tuple[Chunks, int]]:
     """Columns by name, and how many rows: all by Arrow, except texts that can be read faster."""
     kinds = {name: opened.schema_arrow.field(name).type for name in stored if name not in coded}
-    columns = [(k, opened.schema.column(k)) for k in range(len(opened.schema))]
-    texts = {
-        c.path: (k, c) for k, c in columns if c.path in kinds and can_be_read(c, kinds[c.path])
-    }
+    columns = map(opened.schema.column, range(len(opened.schema)))
+    texts = {c.path: c for c in columns if c.path in kinds and can_be_read(c, kinds[c.path])}
     if not texts:
         yield from _by_arrow(opened, path, None, stored, size)
         return
     with path.open("rb", buffering=0) as raw:
         pages = TextPages(raw)
-        for group in range(opened.num_row_groups):
+        for group, chunks in enumerate(groups):
             about = opened.metadata.row_group(group)
             read = {
-                name: pages.read(about.column(k), kinds[name], c.max_definition_level > 0)
-                for name, (k, c) in texts.items()
+                name: pages.read(chunks[name], kinds[name], c.max_definition_level > 0)
+                for name, c in texts.items()
+                if name in chunks
             }
             read = {
                 name: found
@@ -111,50 +144,51 @@ def _by_arrow(
         yield from (({}, min(size, rows - start)) for start in range(0, rows, size))
         return
     groups = None if group is None else [group]
-    # Threads here would hold whole row groups in memory and save no work.
-    batches = opened.iter_batches(size, row_groups=groups, columns=names, use_threads=False)
-    while True:
-        try:
-            batch = next(batches, None)
-        except (pa.ArrowException, OSError, ValueError, EOFError):
-            raise _damaged(path) from None
-        if batch is None:
-            return
+    for batch in _arrow_batches(opened, path, groups, names, size):
         yield {name: batch.column(name) for name in names}, batch.num_rows
 
 
-def _swelling(path: Path, names: Sequence[str]) -> list[str]:
-    """Columns with a text so long that rows spelled out would not fit into memory.
+def _arrow_batches(
+    opened: Any, path: Path, groups: list[int] | None, names: list[str], size: int
+) -> Iterator[Any]:
+    """Arrow's batches, with errors that show nothing of what is read."""
+    # Threads here would hold whole row groups in memory and save no work.
+    batches = opened.iter_batches(size, row_groups=groups, columns=names, use_threads=False)
+    while (batch := _read_on(batches, path)) is not None:
+        yield batch
 
-    A page names a text of its dictionary by a number: one of a megabyte, written once and named
-    by one person's thousands of rows, is gigabytes in a batch, and the system would end the
-    program. Such columns stay dictionaries until they are cut into pieces (`RowRules.batches`).
-    One row of a row group brings its dictionary; ordinary columns cost no more than that.
+
+def _read_on(batches: Iterator[Any], path: Path) -> Any:
+    """The next batch, or None behind the last."""
+    try:
+        return next(batches, None)
+    except (pa.ArrowException, OSError, ValueError, EOFError):
+        raise _damaged(path) from None
+
+
+def _judged(path: Path, names: Sequence[str]) -> tuple[Any, list[Chunks], list[str]]:
+    """The footer, what it says of columns of texts in each row group, and which of them swell.
+
+    These have a text so long that rows spelled out would not fit into memory. A page names a text
+    of its dictionary by a number: one of a megabyte, written once and named by one person's
+    thousands of rows, is gigabytes in a batch, and the system would end the program. Such columns
+    stay dictionaries until they are cut into pieces (`RowRules.batches`). One row of a row group
+    brings its dictionary; ordinary columns cost no more than that.
     """
     with _Parquet(path) as file:
         kinds = {c.path: c.physical_type for c in map(file.schema.column, range(len(file.schema)))}
-    texts = [name for name in names if kinds.get(name) == "BYTE_ARRAY"]
+        texts = [name for name in names if kinds.get(name) == "BYTE_ARRAY"]
+        groups = [_trusted(file, path, group, texts) for group in range(file.num_row_groups)]
+        footer = file.metadata
     swollen: set[str] = set()
-    with _Parquet(path, texts) as file:
-        for group in range(file.num_row_groups):
-            named = _with_dictionary(file.metadata.row_group(group), texts)
-            if not named:
-                continue
-            try:
-                rows = file.iter_batches(1, row_groups=[group], columns=named, use_threads=False)
-                first = next(rows, None)
-            except (pa.ArrowException, OSError, ValueError, EOFError):
-                raise _damaged(path) from None
-            if first is not None:
-                swollen |= {n for n in named if longest_entry(first.column(n)) > SWOLLEN // BATCH}
-    return [name for name in texts if name in swollen]
-
-
-def _with_dictionary(group: Any, names: Sequence[str]) -> list[str]:
-    """Those of the columns whose pages name texts of a dictionary; others cannot swell."""
-    chunks = [group.column(k) for k in range(group.num_columns)]
-    coded = {c.path_in_schema for c in chunks if any("DICT" in text for text in c.encodings)}
-    return [name for name in names if name in coded]
+    with _Parquet(path, texts, footer) as file:
+        for group, chunks in enumerate(groups):
+            # Pages that name texts of a dictionary; others cannot swell.
+            coded = [n for n, c in chunks.items() if any("DICT" in text for text in c.encodings)]
+            rows = _arrow_batches(file, path, [group], coded, 1)
+            if coded and (first := next(rows, None)) is not None:
+                swollen |= {n for n in coded if longest_entry(first.column(n)) > SWOLLEN // BATCH}
+    return footer, groups, [name for name in texts if name in swollen]
 
 
 def parquet_layout(path: Path) -> str:
@@ -181,10 +215,13 @@ def _check_start(path: Path) -> None:
 class _Parquet:
     """A Parquet file that is closed again, with errors that show nothing of it."""
 
-    def __init__(self, path: Path, dictionaries: Sequence[str | None] = ()) -> None:
+    def __init__(
+        self, path: Path, dictionaries: Sequence[str | None] = (), footer: Any = None
+    ) -> None:
         try:
             self._file = pq.ParquetFile(
                 path.absolute(),  # `week:37.parquet` alone would be an address to Arrow
+                metadata=footer,  # where it was read before; else from the file
                 coerce_int96_timestamp_unit="us",
                 pre_buffer=False,  # else all of it stays in memory
                 buffer_size=_BUFFER,
