@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +24,7 @@ def case(users: int, zones: int, epsilon: float, scheme: str = "bayes", **more: 
     """A week of hours in zones that are counted themselves."""
     grid = TimeGrid.between(date(2024, 1, 8), date(2024, 1, 15), str(more.pop("slot", "1h")), "UTC")
     facts = PublicFacts(
-        np.array([f"zone {k:05d}" for k in range(zones)]),
+        np.array([f"zone {k:06d}" for k in range(zones)]),
         grid,
         epsilon,
         float(str(more.pop("delta", 0.1 / users))),
@@ -162,6 +168,59 @@ def test_suggestions_work_and_begin_with_the_smallest_change() -> None:
     assert [made.factor for made in found] == sorted(made.factor for made in found)
     lines = table(found)
     assert any("--epsilon" in line or "--slot" in line for line in lines)
+
+
+def test_a_city_of_small_cells_takes_few_forecasts_and_ends_at_a_size_that_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Cells of 100 m for ten thousand taxis: the gate forecast 25 times and found nothing."""
+    asked, told = [], []
+
+    def verdict(tried: Case) -> Fitness:
+        asked.append(tried)
+        useful = tried.released <= 1000
+        return Fitness(tried.signal, {"error_ratio": 0.5 if useful else 0.95})
+
+    monkeypatch.setattr("sfumato.density.suggest.fitness", verdict)
+    grid = TimeGrid.between(date(2008, 2, 2), date(2008, 2, 9), "1h", "Asia/Shanghai")
+    city = case(10_000, 95_458, 1.0).with_grid(grid)
+    (only,) = suggestions(city, "100m", lambda what, _: told.append(what))
+    assert only.settings == {"grid": "1km"}
+    assert len(asked) <= 8
+    assert told == ["looking for what would be of use"]
+
+
+def test_stated_visits_fit_into_fewer_slots() -> None:
+    """A hundred visits in a week of hours are at most ten of the week as one slot."""
+    stated = replace(case(10_000, 100, 1.0), parameters=(("visits", 120.0),))
+    week = TimeGrid.between(date(2024, 1, 8), date(2024, 1, 15), "1w", "UTC")
+    assert stated.with_grid(week).signal.whole > 0
+
+
+@pytest.mark.slow
+def test_cells_of_100_m_in_a_city_are_answered_in_time(tmp_path: Path) -> None:
+    """Progress within two seconds and the answer within thirty, on two quiet processors."""
+    command = [sys.executable, "-m", "sfumato"]
+    asked = (
+        "--grid 100m --region 116.2,39.8,116.6,40.05 --epsilon 1 --delta 1e-6 --tz Asia/Shanghai"
+    )
+    asked += " --expected-users 10000 --from 2008-02-02 --to 2008-02-09"
+    book = ["--ledger", str(tmp_path / "ledger.sqlite"), "--dataset", "taxis"]
+    cap = ["--cap-epsilon", "9", "--cap-delta", "1e-5"]
+    subprocess.run([*command, "ledger", "init", *book, *cap], check=True)
+    release = ["release", str(tmp_path), "--out", str(tmp_path / "out"), *book]
+    for verb in (["plan", "--suggest"], release):
+        begun, paid = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        process = subprocess.Popen(
+            [*command, *verb, *asked.split()], stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert process.stderr is not None
+        assert b"\xe2\x80\xa6" in process.stderr.readline()  # a stage and an ellipsis
+        assert time.monotonic() - begun < 4 * 2
+        said = b"".join(process.communicate())
+        assert time.monotonic() - begun < 4 * 30
+        assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - paid < 2 * 30
+        assert b"--grid 1km" in said
 
 
 def test_two_or_more_whole_weeks_can_be_folded() -> None:

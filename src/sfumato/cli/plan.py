@@ -106,8 +106,8 @@ def plan(
         --epsilon 0.3 --delta 1e-7 --cap-epsilon 2
     """
     options = dict(locals())
-    from sfumato.density.plan import plan as look_ahead
+    with Working(as_json, "planning") as progress:
+        from sfumato.density.plan import plan as look_ahead
 
-    with Working(as_json, "rehearsing on made-up people" if rehearse or suggest else "planning"):
-        found = called(look_ahead, options)
+        found = called(look_ahead, options, progress=progress)
     typer.echo(json.dumps(found.answer, indent=2) if as_json else str(found))

@@ -63,6 +63,7 @@ from sfumato.cli.telling import RowsRead, Working, print_json
 
 if TYPE_CHECKING:
     from sfumato.density.publish import Price
+    from sfumato.model.source import Progress
     from sfumato.published.release import Release
 
 
@@ -158,12 +159,14 @@ def release(
         --expected-users 2000000 --out releases/week-37
     """
     options, told = dict(locals()), RowsRead(silent=quiet)
-    from sfumato.density import publish
-
-    if dry_run:
-        _tell_price(_price(options), as_json)
-        return
     with Working(quiet or as_json, "opening events and places") as progress:
+        from sfumato.density import publish
+
+        if dry_run:
+            price = _price(options, progress)
+            progress.close()
+            _tell_price(price, as_json)
+            return
         made = called(publish.release, options, internal=told, progress=progress)
     if as_json:
         print_json(_summary(made), told.counts)
@@ -171,7 +174,7 @@ def release(
         _tell(made, str(open_ledger(ledger, ledger_key).database))
 
 
-def _price(options: dict[str, Any]) -> Price:
+def _price(options: dict[str, Any], progress: Progress) -> Price:
     """What the release would cost; its events are not opened."""
     from sfumato.density import publish
     from sfumato.density.request import request
@@ -186,7 +189,7 @@ def _price(options: dict[str, Any]) -> Price:
         name = options["name"] or options["out"].absolute().name
         asked = called(request, options, places=places, grid=slots, name=name)
     book = open_ledger(options["ledger"], options["ledger_key"])
-    return publish.price(asked, book, options["anyway"], options["grid"])
+    return publish.price(asked, book, options["anyway"], options["grid"], progress)
 
 
 def _tell_price(price: Price, as_json: bool) -> None:

@@ -6,7 +6,7 @@ it goes to standard error, each line marked `internal:`; in JSON it stands under
 pipes or publishes it can drop this part without reading it.
 
 Work that lasts is named (`Working`): on a terminal by a line that moves, elsewhere by one line a
-stage on standard error, once the stage has lasted two seconds. What is told depends on public sizes
+stage on standard error, once it has lasted for `PATIENCE_S`. What is told depends on public sizes
 and on elapsed time, never on a count.
 """
 
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from sfumato.streams.slots import Dropped
 
 KEY = "internal"
-PATIENCE_S = 2.0
-"""Stages that last longer are named where there is no terminal to draw on."""
+PATIENCE_S = 1.5
+"""Stages that last longer are named where there is no terminal to draw on: two seconds after a
+command began somebody wonders whether it does anything."""
 
 
 def tell(lines: Iterable[str]) -> None:

@@ -133,7 +133,7 @@ class Case:
         """The same in other slots; visits that are stated become fewer as slots get longer."""
         fewer = (grid.slots / self.grid.slots) ** 0.4
         parameters = tuple(
-            (name, float(value) * fewer if name == "visits" else value)
+            (name, min(float(value) * fewer, 10.0 * grid.slots) if name == "visits" else value)
             for name, value in self.parameters
         )
         return replace(self, grid=grid, slots=grid.fingerprint(), parameters=parameters)

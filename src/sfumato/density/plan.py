@@ -31,7 +31,7 @@ from sfumato.model.counts import Bound, Counting, SampleBound, WeightBound
 from sfumato.model.events import Events
 from sfumato.model.places import Places
 from sfumato.model.rounding import number_of, rounded_up
-from sfumato.model.source import RecallingSource, Source
+from sfumato.model.source import Progress, RecallingSource, Source
 from sfumato.model.time_grid import TimeGrid, period_of
 from sfumato.privacy.events import PrivacyEvent, Unit
 from sfumato.privacy.ledger.totals import Spend, compose
@@ -118,6 +118,7 @@ def plan(
     cap_epsilon: float | None = None,
     rehearse: bool = True,
     suggest: bool = False,
+    progress: Progress | None = None,
 ) -> Outlook:
     """Say what a release will cost and how good it will be. Spends nothing, reads no events.
 
@@ -156,6 +157,7 @@ def plan(
         cap_epsilon: Say how many releases a year fit this cap.
         rehearse: Forecast errors on made-up people, and whether `release` would refuse it.
         suggest: Say what would make it useful, if it is not.
+        progress: Told the stage.
 
     Returns:
         The outlook, which prints itself; `answer` holds its numbers.
@@ -175,7 +177,8 @@ def plan(
             "The epsilon of a `target_error` is found by rehearsing, and `rehearse` is off.",
             remedy="Leave one of the two out.",
         )
-    recipe = scheme_named(scheme)
+    recipe, tell = scheme_named(scheme), progress or (lambda *_: None)
+    tell("opening places", -1.0)
     said = PlaceOptions(
         towers,
         zones,
@@ -249,13 +252,15 @@ def plan(
             "enough_for_a_year": fits >= a_year,
         }
     if rehearse:
+        tell("rehearsing on made-up people", -1.0)
         answer["rehearsal"] = _forecast(recipe, facts, expected_users, released, target_error)
     use: list[str] = []
     if (rehearse or suggest) and (case := Case.of(scheme, facts, released)) is not None:
+        tell("forecasting on made-up people", -1.0)
         found = fitness(case)
         answer["fitness"], use = found.answer(), found.lines()
         if suggest:
-            working = suggestions(case, grid) if found.failing else []
+            working = suggestions(case, grid, progress) if found.failing else []
             answer["suggestions"] = [made.answer() for made in working]
             use += table(working) if found.failing else ["Nothing has to be changed for that."]
     return Outlook(answer, tuple(use))

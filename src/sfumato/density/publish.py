@@ -271,7 +271,7 @@ def checked_fitness(
         progress("forecasting on made-up people", -1.0)
     found = fitness(case)
     if not anyway and _refused(found, asked, book):
-        raise unfit(case, found, cells)
+        raise unfit(case, found, cells, progress)
     return found
 
 
@@ -279,9 +279,11 @@ def _refused(found: Fitness, asked: Request, book: Ledger) -> bool:
     return found.useless and book.book().find(asked.dataset, asked.name) is None
 
 
-def unfit(case: Case, found: Fitness, cells: str | None = None) -> Unfit:
+def unfit(
+    case: Case, found: Fitness, cells: str | None = None, progress: Progress | None = None
+) -> Unfit:
     """The refusal of a release, with what would work."""
-    working = [made.in_python for made in suggestions(case, cells)]
+    working = [made.in_python for made in suggestions(case, cells, progress)]
     works = f"Of use would be {', or '.join(working)}. " if working else ""
     if case.scheme == DEFAULT and "visits" not in dict(case.parameters):
         works += (
@@ -319,7 +321,13 @@ class Price:
     """Why it would be refused, if it would be of no use."""
 
 
-def price(asked: Request, book: Ledger, anyway: bool = False, cells: str | None = None) -> Price:
+def price(
+    asked: Request,
+    book: Ledger,
+    anyway: bool = False,
+    cells: str | None = None,
+    progress: Progress | None = None,
+) -> Price:
     """What a release that was asked for would be charged; nothing is read and nothing spent."""
     plan, state = asked.plan(), book.book()
     if asked.dataset not in state.caps:
@@ -340,9 +348,11 @@ def price(asked: Request, book: Ledger, anyway: bool = False, cells: str | None 
         except BudgetRefused as refused:
             budget = refused
     if (case := Case.of(asked.scheme, asked.facts)) is not None:
+        if progress is not None:
+            progress("forecasting on made-up people", -1.0)
         forecast = fitness(case)
         if not anyway and _refused(forecast, asked, book):
-            refusal = unfit(case, forecast, cells)
+            refusal = unfit(case, forecast, cells, progress)
     spend = compose(list(plan.events.values()), asked.facts.delta)
     return Price(plan, spend, budget, forecast, refusal)
 

@@ -6,8 +6,9 @@ Each kind of change is tried from the smallest step on until the forecast (`dens
 the release useful; what is found is listed by how large the change is, as a factor. Public facts
 only, nothing is read or spent.
 
-More people or more visits to a number can only help, so the smallest step of a kind that works is
-found by halving the list of its steps.
+More people or more visits to a number can only help, so the largest step of a kind is forecast
+first, which ends it where that does not help, and then the smallest that works is found by halving
+the list of its steps. So a million cells take some ten forecasts, each of a part of the town.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from sfumato.density.request import bound_text
 from sfumato.model.counts import Bound, SampleBound, WeightBound
 from sfumato.model.folded import FOLDS, folded_period
 from sfumato.model.rounding import percent
+from sfumato.model.source import Progress
 from sfumato.model.time_grid import parse_step, period_of
 from sfumato.privacy.events import USER_PERIOD
 
@@ -38,6 +40,8 @@ _FEWEST_ZONES = 4
 _CELL = re.compile(r"(\d+(?:\.\d+)?)(m|km)(@.*)?")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _INDEXED = re.compile(r"(h3|geohash):(\d+)")
+_LARGER = (1.5, 2, 3, 4, 6, 10, 15, 20, 30, 50, 100)
+"""How many times larger squares are tried: 100 m in a city may have to be 5 km."""
 _FEWER_CELLS = {"h3": 7.0, "geohash": 32.0}
 _HEADS = {
     "total_half_width": "total known to",
@@ -90,17 +94,22 @@ class _Step:
     case: Case
 
 
-def suggestions(case: Case, cells: str | None = None) -> list[Suggestion]:
+def suggestions(
+    case: Case, cells: str | None = None, progress: Progress | None = None
+) -> list[Suggestion]:
     """What would work, the smallest change first.
 
     Args:
         case: What is planned.
         cells: The grid that its places are cells of (`500m`, `h3:8`), if they are.
+        progress: Told the stage.
 
     Returns:
         At most one change of each kind; where no single one works, pairs of longer slots and
         fewer zones; empty where nothing helps.
     """
+    if progress is not None:
+        progress("looking for what would be of use", -1.0)
     slots, zones = _longer_slots(case), _fewer_zones(case, cells)
     kinds = [slots, zones, _more_epsilon(case), _folded(case)]
     kinds += [_wider_bounds(case), _default_scheme(case)]
@@ -141,17 +150,16 @@ def _literal(value: str) -> str:
 
 def _smallest(steps: Sequence[_Step]) -> Suggestion | None:
     """The first step that works, later ones being at least as good."""
-    if not steps:
-        return None
-    low, high, best = 0, len(steps) - 1, None
+    low, high, middle = 0, len(steps) - 1, len(steps) - 1
+    best = None
     while low <= high:
-        middle = (low + high) // 2
         found = fitness(steps[middle].case)
         if found.failing:
             low = middle + 1
         else:
             best = Suggestion(steps[middle].settings, steps[middle].factor, found)
             high = middle - 1
+        middle = (low + high) // 2
     return best
 
 
@@ -210,14 +218,14 @@ def coarser_grids(cells: str) -> list[tuple[str, float]]:
     if square := _CELL.fullmatch(cells):
         metres = float(square[1]) * (1000 if square[2] == "km" else 1)
         found = []
-        for times in (1.5, 2, 3, 4, 6):
+        for times in _LARGER:
             side = metres * times
             text = f"{side / 1000:g}km" if side >= 1000 else f"{side:g}m"
             found.append((text + (square[3] or ""), times**2))
         return found
     if index := _INDEXED.fullmatch(cells):
         fewer = _FEWER_CELLS[index[1]]
-        levels = range(1, min(int(index[2]), 3))
+        levels = range(1, int(index[2]))
         return [(f"{index[1]}:{int(index[2]) - up}", fewer**up) for up in levels]
     return []
 

@@ -256,5 +256,6 @@ def layout_of_cells(cells: Cells) -> Layout:
 def layout_of_zones(zones: Places) -> Layout:
     """Zones: centroids and areas on the plane around them. Towers: positions, areas 1."""
     plane = Projection.around(zones)
-    areas = shapely.area(plane.shapes(zones.geometry))
-    return Layout(centres(zones, plane), np.maximum(areas, 1.0))
+    shapes = plane.shapes(zones.geometry)
+    at = shapely.get_coordinates(shapely.centroid(shapes))
+    return Layout(at, np.maximum(shapely.area(shapes), 1.0))
