@@ -46,6 +46,8 @@ _STEP = 0.2
 half of it made files a fifth larger and no interval better."""
 _LOG_LEAST, _LOG_STEP = np.log(1e-6), 0.125
 """Variances are kept to an eighth of a power of e: 6 % at most, and either way."""
+_LARGEST_HALF = float(np.finfo(np.float16).max)
+"""Factors of places and slots are kept in half precision."""
 _DENSE = 40_000_000
 """Numbers (questions x cells) up to which common chance is worked out at once."""
 
@@ -164,7 +166,8 @@ class Factors:
             within = 1.0 - 2.0 * ndtr(-error / np.maximum(spread, 1e-12))
             return float(share @ within) - wanted
 
-        most = float(spread.max()) * float(ndtri(0.5 + wanted / 2)) + 1e-9
+        # A hair beyond where all are within: of one place the root lies at the very end.
+        most = float(spread.max()) * float(ndtri(0.5 + wanted / 2)) * (1.0 + 1e-9) + 1e-9
         return float(brentq(short, 0.0, most, xtol=1e-6))
 
     def estimates(
@@ -285,8 +288,8 @@ def packed(
         "format": np.array(FORMAT, dtype=np.int64),
         "coverage": np.array(coverage, dtype=np.float64),
         "level": level.astype(np.float32),
-        "places": places.astype(np.float16),
-        "slots": slots.astype(np.float16),
+        "places": np.clip(places, -_LARGEST_HALF, _LARGEST_HALF).astype(np.float16),
+        "slots": np.clip(slots, -_LARGEST_HALF, _LARGEST_HALF).astype(np.float16),
         "strengths": steps.astype(np.int8),
         "scale": scale,
         "rhythms": rhythms.astype(np.float32),

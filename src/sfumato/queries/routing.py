@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.model.masks import Measure
+from sfumato.model.matrices import firm
 from sfumato.published.estimate import Estimate
 from sfumato.published.posterior import Factors
 from sfumato.queries.pricing import COVERAGE, HALF_WIDTH
@@ -276,7 +277,8 @@ def _corrected(question: Question, stored: Sequence[Stored], cube: Cube) -> Know
     answers = np.array([one.value for one in stored])
     noise = np.array([one.variance for one in stored])
     covariance = shared + chance
-    gain = np.linalg.solve(covariance[1:, 1:] + np.diag(noise), covariance[1:, 0])
+    among = firm(covariance[1:, 1:] + np.diag(noise), noise)
+    gain = np.linalg.solve(among, covariance[1:, 0])
     values = factors.values(places, slots)
     value = float(values[0] + gain @ (answers - values[1:]))
     left = np.concatenate(([1.0], -gain))

@@ -71,7 +71,9 @@ class Consistency(StrEnum):
 
 def random_decrements(values: Values, rng: np.random.Generator) -> NDArray[np.int64]:
     """Algorithm 3 as printed, in its vectorised form."""
-    whole = np.rint(values).astype(np.int64)
+    # Cut where a sum of all cells could wrap: far more than there are people.
+    most = float((1 << 62) // values.size)
+    whole = np.rint(np.clip(values, -most, most)).astype(np.int64)
     missing = int(-whole[whole < 0].sum())
     whole = np.maximum(whole, 0)
     if missing >= whole.sum():
@@ -133,6 +135,8 @@ class Steady:
 
 README = "README.txt"
 LAYERS = ("median", "lower", "upper")
+_NO_INTEGER = 2.0**63
+"""From here on a number is written as it is."""
 _PAGE_MOST = 20_000_000
 """Counts beyond which a page would be tens of megabytes, which no browser shows."""
 _PAGE_LIVE = 400_000
@@ -157,7 +161,7 @@ def _column(values: Values) -> pa.Array:
 
 
 def _whole(values: Values) -> bool:
-    return bool((values == np.rint(values)).all())
+    return bool(((values == np.rint(values)) & (np.abs(values) < _NO_INTEGER)).all())
 
 
 def line_bytes(slot: int, start: str, end: str, made: Publication) -> bytes:

@@ -29,6 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from sfumato.model.matrices import inverse, root, solved
+
 Vector = NDArray[np.float64]
 Table = NDArray[np.float64]
 
@@ -59,10 +61,10 @@ _NODES = 4
 _POINTS, _ROUNDS, _STARTS, _DRAWS = 6000, 8, 4000, 256
 _TAILS, _MOST_WEIGHT = 6.0, 0.01
 """Degrees of freedom of the proposal, and the most weight of one of its points."""
-_ROUNDING, _SURELY = float(np.finfo(np.float64).eps), 0.01
-"""A rounding, and the part of a number that its error must stay below for the number to stand."""
 _FARTHEST = 40.0
 """Standard deviations beyond which nothing is told apart: less likely than e^-800."""
+_LEAST_TOTAL = 1e-3
+"""Of less than a thousandth of a visit nothing is published."""
 _SEED = 20140824
 
 
@@ -135,14 +137,14 @@ def read_ladder(
     points, weights = model.population(rng)
     people = model.people(points)
     jitter = np.exp(_MODEL * rng.standard_normal(weights.size))
-    totals = (people * model.widths).sum(axis=1) * jitter
+    totals = np.maximum((people * model.widths).sum(axis=1) * jitter, _LEAST_TOTAL)
     order = np.argsort(totals, kind="stable")
     ranks = np.cumsum(weights[order]) - weights[order] / 2
     # Evenly spaced ranks; beyond the outermost lies what one stray point could be.
     even = (np.arange(_DRAWS) + 0.5) / _DRAWS
     found = np.interp(even, ranks, totals[order])
     # Few points may hold all weight, and their departures are few: no total is known better.
-    missing = max(_MODEL**2 - float(np.log(np.maximum(found, 1e-300)).var()), 0.0)
+    missing = max(_MODEL**2 - float(np.log(found).var()), 0.0)
     found *= np.exp(math.sqrt(missing) * ndtri(even))
     above = weights @ people
     levels, shares = _law(above, model.edges)
@@ -258,7 +260,7 @@ class _Model:
             curvature = slopes @ slopes.T + unit
             downhill = slopes @ now + point
             damped = curvature + damping * np.diag(np.diag(curvature))
-            trial = point - np.linalg.solve(damped, downhill)
+            trial = point - solved(damped, downhill)
             trial_score = score_of(trial)
             if trial_score > score:
                 rests = trial_score - score < 1e-11 * (1.0 + abs(trial_score))
@@ -279,7 +281,7 @@ class _Model:
         not: a last bit that differs between two processors would end in other draws.
         """
         centre, curvature = self._mode(rng)
-        covariance = _inverse(curvature)
+        covariance = inverse(curvature)
         half = rng.standard_normal((_POINTS // 2, self.size))
         normal = np.concatenate((half, -half))
         scale = np.tile(rng.chisquare(_TAILS, _POINTS // 2) / _TAILS, 2)
@@ -287,8 +289,7 @@ class _Model:
         density = -0.5 * (_TAILS + self.size) * np.log1p(np.square(away).sum(axis=1) / _TAILS)
         points, weights = np.empty((0, self.size)), np.empty(0)
         for _ in range(_ROUNDS):
-            root = _root(covariance)
-            points = centre + away @ root.T
+            points = centre + away @ root(covariance).T
             logs = self._score(points) - density
             weights = np.exp(logs - logs.max())
             weights /= weights.sum()
@@ -301,37 +302,6 @@ class _Model:
             covariance = 0.8 * seen + 0.2 * covariance + 1e-9 * np.diag(np.diag(covariance))
         bounded = np.minimum(weights, _MOST_WEIGHT)
         return points, bounded / bounded.sum()
-
-
-def _inverse(curvature: Table) -> Table:
-    """The inverse of a matrix that is the unit matrix and more: none of its eigenvalues is below 1.
-
-    Of many people in few slots the total is known to a part in 10^5 and how it comes about hardly:
-    one eigenvalue is 10^9 and the others are 1. An inverse of all entries at once is then off by
-    more than its own smallest eigenvalue, and is positive or not as rounding has it; one by its
-    axes is not.
-    """
-    values, axes = np.linalg.eigh(curvature)
-    off = curvature.shape[0] * _ROUNDING * float(values[-1])
-    if off * float(values[-1]) < _SURELY:
-        return np.asarray(np.linalg.inv(curvature))
-    return np.asarray((axes / np.maximum(values, 1.0)) @ axes.T)
-
-
-def _root(covariance: Table) -> Table:
-    """The lower triangular root of a covariance, of which directions may be known exactly.
-
-    With ones on its diagonal a matrix of n rows has a computed root where its smallest eigenvalue
-    is above n (n + 1) roundings (Demmel 1989). What is nearer to none is raised to that.
-    """
-    sd = np.sqrt(np.diag(covariance))
-    alike = covariance / np.outer(sd, sd)
-    size = sd.size
-    least = 4.0 * size * (size + 2) * _ROUNDING
-    short = least - float(np.linalg.eigvalsh(alike)[0])
-    if short > 0:
-        return np.asarray(sd[:, None] * np.linalg.cholesky(alike + (short + least) * np.eye(size)))
-    return np.asarray(np.linalg.cholesky(covariance))
 
 
 def _law(people: Vector, edges: Vector) -> tuple[Vector, Vector]:

@@ -34,6 +34,8 @@ Arrays = Mapping[str, NDArray[Any]]
 
 FINENESS = 32
 """Steps of what is kept in a standard deviation of its noise."""
+_MOST_STEPS = 2.0**62
+"""A number of more steps is no whole number of 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,7 +229,7 @@ def centres(facts: PublicFacts) -> NDArray[np.float64]:
 
 
 def _whole(values: Table, step: float | Table) -> NDArray[np.int64]:
-    return np.asarray(np.rint(values / step), dtype=np.int64)
+    return np.asarray(np.rint(np.clip(values / step, -_MOST_STEPS, _MOST_STEPS)), dtype=np.int64)
 
 
 def _steps(arrays: Arrays, name: str) -> tuple[Table, Vector]:

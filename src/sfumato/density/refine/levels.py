@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.model.matrices import inverse, root, solved
+
 Vector = NDArray[np.float64]
 Table = NDArray[np.float64]
 
@@ -102,6 +104,8 @@ _ROUNDS = 40
 _LENGTHS = (1.0, 2.5)
 _SPREADS_OF_DAY = (0.15, 0.4, 0.8, 1.3)
 _OWN_SPREADS = (0.03, 0.12, 0.4)
+_FARTHEST = 100.0
+"""Logarithm of a level beyond which none is: with its square a number still."""
 _OTHER_KIND = 0.7
 """How alike the logarithms of one time are on workdays and at weekends."""
 
@@ -153,23 +157,26 @@ def _log_mode(
     noisy: Vector, variance: Vector, centre: float, prior: Table
 ) -> tuple[float, Vector, Table]:
     """Log evidence, mode of the log levels, and a root of their posterior covariance."""
-    root = np.linalg.cholesky(prior + 1e-9 * np.eye(noisy.size))
+    lower = np.linalg.cholesky(prior + 1e-9 * np.eye(noisy.size))  # public: its own part is firm
     base = np.log(centre)
     latent = np.zeros(noisy.size)
 
+    def level_of(point: Vector) -> Vector:
+        return np.asarray(np.exp(np.clip(base + lower @ point, -_FARTHEST, _FARTHEST)))
+
     def cost(point: Vector) -> float:
-        away = noisy - np.exp(base + root @ point)
+        away = noisy - level_of(point)
         return float(0.5 * (np.square(away) / variance).sum() + 0.5 * point @ point)
 
     now = cost(latent)
     damping = 1e-3
     curvature = np.eye(noisy.size)
     for _ in range(_ROUNDS):
-        level = np.exp(base + root @ latent)
-        slope = root * level[:, None]
+        level = level_of(latent)
+        slope = lower * level[:, None]
         curvature = (slope / variance[:, None]).T @ slope + np.eye(noisy.size)
         gradient = latent - slope.T @ ((noisy - level) / variance)
-        step = np.linalg.solve(curvature + damping * np.eye(noisy.size), gradient)
+        step = solved(curvature + damping * np.eye(noisy.size), gradient)
         trial = latent - step
         after = cost(trial)
         if after < now:
@@ -182,7 +189,7 @@ def _log_mode(
             damping *= 10
             if damping > 1e8:
                 break
-    inverse = np.linalg.inv(curvature)
-    errors = root @ np.linalg.cholesky(0.5 * (inverse + inverse.T))
+    within = inverse(curvature)
+    errors = lower @ root(0.5 * (within + within.T))
     evidence = -now - 0.5 * float(np.linalg.slogdet(curvature)[1])
-    return evidence, base + root @ latent, errors
+    return evidence, np.clip(base + lower @ latent, -_FARTHEST, _FARTHEST), errors

@@ -70,6 +70,10 @@ def project_to_simplex(
     return result
 
 
+_LARGEST = 2.0**62
+"""A count beyond it is no whole number of 64 bits."""
+
+
 def round_keeping_totals(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Whole numbers whose column sums are the rounded column sums (largest remainders).
 
@@ -77,8 +81,9 @@ def round_keeping_totals(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """
     if (values < 0).any():
         raise UsageError("Only non-negative counts are rounded; clip or project them first.")
+    values = np.minimum(values, _LARGEST)
     floor = np.floor(values)
-    missing = np.rint(values.sum(axis=0)).astype(np.int64) - floor.sum(axis=0).astype(np.int64)
+    missing = np.rint(values.sum(axis=0)) - floor.sum(axis=0)
     rank = np.argsort(np.argsort(-(values - floor), axis=0, kind="stable"), axis=0, kind="stable")
     return np.asarray(floor.astype(np.int64) + (rank < missing))
 

@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.density.refine.spatial import Filtered
+from sfumato.model.matrices import firm
 from sfumato.model.tiles import beside, is_large, tiles
 from sfumato.model.time_grid import HourCalendar
 
@@ -363,7 +364,8 @@ def _stands_out(
     signal: with 200,000 people at epsilon 0.1 it made intervals half as wide again.
     """
     size = moments.shape[0]
-    total = sum((w * k for w, k in zip(mixture, shapes, strict=True)), noise * np.eye(size))
+    white = noise * np.eye(size)
+    total = firm(sum((w * k for w, k in zip(mixture, shapes, strict=True)), white), noise)
     fit = np.linalg.slogdet(total)[1] + float(np.trace(np.linalg.solve(total, moments)))
     alone = size * np.log(noise) + float(np.trace(moments)) / noise
     return bool(0.5 * rows * (alone - fit) > _CLEARLY)
@@ -385,7 +387,7 @@ def _likeliest(
     white = noise * np.eye(size)
     for _ in range(_ROUNDS):
         total = sum((w * k for w, k in zip(weights, shapes, strict=True)), white)
-        inverse = np.linalg.inv(total)
+        inverse = np.linalg.inv(firm(total, noise))
         evidence = inverse @ moments @ inverse
         ratio = [
             max(float(np.sum(evidence * k)), 0.0) / max(float(np.sum(inverse * k)), 1e-300)

@@ -231,8 +231,11 @@ class _Hybrid(Repeating):
         if self._by_score:
             self._choose(whole, first, wall)
             return
+        if window_end(self.facts, first) - first < 2:
+            self._divide(np.empty(0))  # nothing lies between the slots of one
+            return
         noise, apart = self._terms.division_noise(), successive(whole, self.facts.l1)
-        between = max(window_end(self.facts, first) - first - 1, 1)
+        between = window_end(self.facts, first) - first - 1
         found = noise.measure(wall, apart, f"division@{first}", touched=between)
         self._divide(found.estimate())
 

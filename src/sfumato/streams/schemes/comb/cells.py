@@ -30,6 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.model.matrices import firm
 from sfumato.streams.output import nearest_counts
 from sfumato.streams.scheme import Values
 from sfumato.streams.schemes.comb.learned import Learned
@@ -274,7 +275,7 @@ class Cells:
         chance = habits.chance(self._times, self._times)
         size = levels[:, None, None]
         whole = np.square(size) * kernel + size * chance + np.diag(self._noise)
-        return np.asarray(np.linalg.inv(whole), dtype=np.float64)
+        return np.asarray(np.linalg.inv(firm(whole, self._noise)), dtype=np.float64)
 
     def _likelihoods(self, laplace: bool) -> Values:
         """Log likelihood of every level for every cell.
@@ -326,7 +327,7 @@ class Cells:
         out[:, 0] = chance[:, 0]
         rows = np.repeat(np.arange(cells), reach.size)
         np.add.at(out, (rows, np.clip(at, 0, top).ravel()), chance[:, 1:].ravel())
-        out /= out.sum(axis=1, keepdims=True)
+        out /= np.maximum(out.sum(axis=1, keepdims=True), 1e-300)
         return np.where(out < _SLIGHT, 0.0, out)
 
     def at(self, now: Times, wider: Values | None = None) -> Counted:

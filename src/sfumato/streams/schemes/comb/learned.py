@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.model.matrices import firm
 from sfumato.streams.scheme import Values
 from sfumato.streams.schemes.comb.profiles import Times
 
@@ -65,7 +66,7 @@ class Learned:
             for size, many, moments in groups:
                 whole = size**2 * (passing + self._own[where])
                 whole += size * (fresh + self._people[where]) + np.diag(noise)
-                inverse = np.linalg.inv(whole)
+                inverse = np.linalg.inv(firm(whole, noise))
                 core = many * (inverse @ (moments - whole) @ inverse)
                 own = own + size**2 * (self._own[:, at] @ core @ self._own[at])
                 people = people + size * (self._people[:, at] @ core @ self._people[at])

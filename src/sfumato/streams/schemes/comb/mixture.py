@@ -20,6 +20,9 @@ be there. In crowds of 130,000 the intervals of cells below .2 held 45 % (docs/d
 "Nearly empty between full")."""
 _MANY, _FAR = 60.0, 400
 """Mean from which the steps of a count no longer matter, and the longest walk over whole counts."""
+_NOTHING, _SURELY = 1e-300, 1.0 - 1e-12
+"""Least weight that is divided by, and the most certain that somebody is there: of a mean beyond
+10^7 the next whole number is the mean itself."""
 
 
 @compiled
@@ -32,7 +35,9 @@ def laplace_logs(solved: Values, whole: Values, table: Values, per_unit: float) 
         total = 0.0
         for v in range(vectors):
             at = abs(solved[c, v]) * whole[v] * per_unit
-            k = min(int(at), last - 1)
+            k = last - 1
+            if at < k:  # asked first: a number beyond 2^63 is no whole number, but any
+                k = int(at)
             share = at - k  # beyond the table the last step goes on
             total += table[v, k] + share * (table[v, k + 1] - table[v, k])
         out[c] = total
@@ -104,6 +109,7 @@ def summaries(
             first += chance[c, k] * value
             second += chance[c, k] * (value * value + own)
             used += 1
+        total, lifted = max(total, _NOTHING), max(lifted, _NOTHING)
         middle = first / total
         means[c] = middle
         factor = wider[-1]
@@ -155,7 +161,7 @@ def _quantiles(
         excess = variance[k] - mean[k]
         if surer and excess < -_SURER * mean[k]:
             most = max(math.ceil(-mean[k] * mean[k] / excess), math.ceil(mean[k] + 1e-9))
-            there = mean[k] / most
+            there = min(mean[k] / most, _SURELY)
             ratio[k] = -there / (1 - there)
             shape[k] = -most * ratio[k]
         else:

@@ -37,6 +37,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.ndimage import gaussian_filter
 from scipy.special import ndtr
 
+from sfumato.model.matrices import firm
 from sfumato.streams.scheme import Values
 
 _CONSTANT, _DAILY, _KIND, _DRIFT, _HOURS, _DAY = 0.09, 0.10, 0.02, 0.02, 0.01, 0.006
@@ -300,7 +301,8 @@ def fitted(
     """The process that has this scale: its level by generalised least squares, and its fit."""
     level = min(max(float(sums.mean()), 1.0), ceiling)
     for _ in range(4):
-        whole = scale * level**2 * kernel + np.diag(noise + chance * level)
+        own = noise + chance * level
+        whole = firm(scale * level**2 * kernel + np.diag(own), own)
         factor = cho_factor(whole, lower=True)
         towards = cho_solve(factor, shape)
         level = min(max(float(towards @ sums) / float(towards @ shape), 1.0), ceiling)
@@ -399,7 +401,8 @@ class Surroundings:
         for band in kinds:
             which = np.flatnonzero(bands == band)
             size = 2.0 ** (band / 2)
-            whole = kernel + np.diag((noise / size**2 + 1 / size) * squares)
+            own = (noise / size**2 + 1 / size) * squares
+            whole = firm(kernel + np.diag(own), own)
             apart = means[:, which] / clipped[which] - base[:, None]
             self._solved[:, which] = np.linalg.solve(whole, apart)
         self.seen = np.maximum(base[:, None] + kernel @ self._solved, LEAST)

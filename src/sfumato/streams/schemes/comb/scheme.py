@@ -334,7 +334,7 @@ class _Comb(Repeating):
         elif (self._rows[:, _USED] > 0).sum() >= 3:
             mean, spread = (float(part[0]) for part in self._city.total(now))
             if total < _LOW * mean and mean - total > _FAR * math.sqrt(spread + noise):
-                self._outage = (max(total, 0.0) / mean, float(now.at[0]))
+                self._outage = (max(total, 0.0) / max(mean, 1e-9), float(now.at[0]))
         return self._outage is None
 
     def _begun(self, total: float, noise: float) -> bool:

@@ -29,8 +29,9 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
+from sfumato.model.matrices import factor
 from sfumato.streams.scheme import Values
 
 
@@ -132,12 +133,11 @@ def likelihood(kernel: Kernel, times: Times, moments: Values, noise: float) -> f
     """Log likelihood per cell, up to a constant, of cells with these second moments."""
     covariance = kernel.between(times, times)
     covariance[np.diag_indices_from(covariance)] += noise
-    try:
-        factor = cho_factor(covariance, lower=True, check_finite=False)
-    except np.linalg.LinAlgError:
+    found = factor(covariance)
+    if found is None:
         return -np.inf
-    spread = 2.0 * np.log(np.diag(factor[0])).sum()
-    return float(-spread - np.trace(cho_solve(factor, moments, check_finite=False)))
+    spread = 2.0 * np.log(np.diag(found[0])).sum()
+    return float(-spread - np.trace(cho_solve(found, moments, check_finite=False)))
 
 
 def fit(times: Times, moments: Values, noise: float, start: Kernel | None) -> Kernel:
@@ -261,25 +261,15 @@ def learned(
     fixed[np.diag_indices_from(fixed)] += noise
     for _ in range(_FIT_STEPS):
         across = covariance[:, seen]
-        if not positive(across[seen] + fixed):
+        if factor(across[seen] + fixed) is None:
             # Distances on a circle make the kernel one only nearly, which noise hides. Where
             # counts are far above the noise, steps would carry that on and multiply it.
             prior, covariance = nearest_covariance(prior), nearest_covariance(covariance)
             across = covariance[:, seen]
-        factor = factored(across[seen] + fixed)
-        gain = cho_solve(factor, across.T, check_finite=False).T
+        gain = cho_solve(factored(across[seen] + fixed), across.T, check_finite=False).T
         expected = gain @ moments @ gain.T + covariance - gain @ across.T
         covariance = (1 - _KEPT) * (expected + expected.T) / 2 + _KEPT * prior
     return Learned(hours, kernel, covariance)
-
-
-def positive(covariance: Values) -> bool:
-    """Whether a symmetric matrix has positive eigenvalues alone."""
-    try:
-        cho_factor(covariance, lower=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        return False
-    return True
 
 
 def nearest_covariance(matrix: Values) -> Values:
@@ -291,14 +281,9 @@ def nearest_covariance(matrix: Values) -> Values:
 def factored(covariance: Values) -> tuple[Values, bool]:
     """Cholesky factor. Where counts are huge beside the noise, rounding may have cost the last
     digits that keep it positive; then a hair of noise more is assumed."""
-    more, level = 0.0, float(np.diag(covariance).mean())
-    while True:
-        raised = covariance + more * level * np.eye(covariance.shape[0])
-        try:
-            lower_factor, lower = cho_factor(raised, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            if more > 1.0:
-                raise
-            more = max(10 * more, 1e-12)
-            continue
-        return np.asarray(lower_factor), bool(lower)
+    more, unit = 0.0, float(np.diag(covariance).mean()) * np.eye(covariance.shape[0])
+    while (found := factor(covariance + more * unit)) is None:
+        if more > 1.0:
+            raise np.linalg.LinAlgError("no covariance")
+        more = max(10 * more, 1e-12)
+    return found

@@ -31,6 +31,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.model.matrices import firm
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.scheme import Values
 from sfumato.streams.schemes.comb.cells import DOWN, At, Cells, Counted, Habits
@@ -276,7 +277,8 @@ class Profiles:
             for band in np.unique(bands):
                 which = np.flatnonzero(bands == band)
                 size = 2.0 ** (band / 2)
-                whole = within + np.diag((noise / size**2 + 1 / (size * slots)) * squares)
+                own = (noise / size**2 + 1 / (size * slots)) * squares
+                whole = firm(within + np.diag(own), own)
                 apart = means[:, which] / clipped[which] - inside[:, None]
                 solved[:, which] = np.linalg.solve(whole, apart)
             self.all = np.maximum(base[:, None] + cross @ solved, LEAST)
@@ -363,7 +365,7 @@ class PartCells(Cells):
         chance = shares @ habits.chance(times, times) @ shares.T
         size = levels[:, None, None]
         whole = np.square(size) * kernel + size * chance + np.diag(self._noise)
-        return np.asarray(np.linalg.inv(whole), dtype=np.float64)
+        return np.asarray(np.linalg.inv(firm(whole, self._noise)), dtype=np.float64)
 
     @property
     def kernel(self) -> Values:
