@@ -8,6 +8,7 @@ protection. All results are internal.
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,7 +48,7 @@ from sfumato.cli.options import (
     shared,
 )
 from sfumato.cli.telling import Working, print_json, tell
-from sfumato.errors import InputError
+from sfumato.errors import InputError, UsageError
 
 traces_app = typer.Typer(help="Attacks on sanitised traces; results are internal.")
 
@@ -58,8 +59,16 @@ def traces(
         str, typer.Argument(help="True traces: files, a folder or an address, as for sanitise.")
     ],
     out: Results,
-    expected_noise: Annotated[str, typer.Option(help="Noise to attack: 100m.")] = "100m",
-    window: Annotated[str, typer.Option(help="Windows of the time-dependent noise.")] = "5min",
+    release: Annotated[
+        Path | None,
+        typer.Option(help="Attack the reports in this folder of sanitise, made of these traces."),
+    ] = None,
+    expected_noise: Annotated[
+        str | None, typer.Option(help="Noise to attack where no release is; default: 100m.")
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option(help="Windows of its time-dependent form; default: 5min.")
+    ] = None,
     region: Annotated[
         str | None,
         shared(
@@ -81,28 +90,48 @@ def traces(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Sanitise the traces as a release would, then take the noise off and recognise people.
+    """Take the noise off sanitised traces and recognise people in them.
+
+    With --release those of a release; without it the traces are first sanitised as one would.
 
     Example:
         sfumato attack traces traces.parquet --expected-noise 100m --out attacked
     """
-    from sfumato.attacks.traces.run import attack_traces, write
-    from sfumato.io.traces import read_traces
-    from sfumato.model.traces import Box
-    from sfumato.privacy.noise.planar import parse_metres, parse_seconds
-    from sfumato.published.folder import check_internal
+    with Working(quiet, "reading traces") as progress:  # loading what follows takes a while
+        from sfumato.attacks.traces.released import released
+        from sfumato.attacks.traces.run import attack_released, attack_traces, write
+        from sfumato.io.traces import read_traces
+        from sfumato.model.traces import Box
+        from sfumato.privacy.noise.planar import parse_metres, parse_seconds
+        from sfumato.published.folder import check_internal
+        from sfumato.published.manifest import MANIFEST_NAME
 
-    check_internal(out)  # refused before an hour of work, not after it
-    noise, window_s = parse_metres(expected_noise), parse_seconds(window)
-    box = None if region is None else Box.parse(region)
-    with Working(quiet, "reading traces") as progress:
+        check_internal(out)  # refused before an hour of work, not after it
+        noise = parse_metres(expected_noise or "100m")
+        window_s = parse_seconds(window or "5min")
+        box = None if region is None else Box.parse(region)
+        if release is not None and (classifier or expected_noise or window):
+            raise UsageError(
+                "A release says what its noise is, and the classifier trains on noise of its own.",
+                remedy="Leave out `expected_noise`, `window` and `classifier`, or `release`.",
+            )
+        if (Path(source) / MANIFEST_NAME).is_file():
+            raise UsageError(
+                f"{source} holds what was published.",
+                remedy=f"Give the true traces it was made of, and --release {source}.",
+            )
         read, _ = read_traces(
             source, columns=columns_of(column), tz=tz, time_unit=time_unit, format=format
         )
         if not len(read):
             raise InputError("there is not a single usable fix.")
-        progress("attacking the noise", -1.0)
-        found = attack_traces(read, noise, window_s=window_s, box=box, seed=seed)
+        if release is None:
+            found = attack_traces(
+                read, noise, window_s=window_s, box=box, seed=seed, progress=progress
+            )
+        else:
+            progress("finding the users of the release", -1.0)
+            found = attack_released(released(read, release), box=box, seed=seed, progress=progress)
         if classifier:
             from sfumato.attacks.traces.classifier import classify
 
@@ -238,10 +267,19 @@ class _WithDefault(TyperGroup):
             args = [DEFAULT, *args]
         return super().parse_args(ctx, args)
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """With the options of the default command, which is run where no other is named."""
+        whole = copy(self)
+        whole.params = self.commands[DEFAULT].get_params(ctx)
+        whole.add_help_option = False  # it is among these
+        whole.subcommand_metavar = "| COMMAND [ARGS]..."
+        super(_WithDefault, whole).format_help(ctx, formatter)
+
 
 app = typer.Typer(
     cls=_WithDefault,
-    help="Attack a release before others do; results are internal.",
+    help="Attack a release before others do; results are internal. Without the name of a command "
+    f"it is {DEFAULT}, whose options are these.",
     epilog="Example:\n\nsfumato attack releases/week-37 --events events.parquet",
     no_args_is_help=True,
 )

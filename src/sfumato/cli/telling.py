@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sfumato.streams.slots import Dropped
 
 KEY = "internal"
-PATIENCE_S = 1.5
+PATIENCE_S = 1.0
 """Stages that last longer are named where there is no terminal to draw on: two seconds after a
 command began somebody wonders whether it does anything."""
 

@@ -11,7 +11,15 @@ from sfumato.attacks.traces.denoise import (
     most_likely_place,
     moving_average,
 )
-from sfumato.attacks.traces.reidentify import SIDE_M, halves, link, top_places, unicity, wilson
+from sfumato.attacks.traces.reidentify import (
+    SIDE_M,
+    Visits,
+    halves,
+    link,
+    top_places,
+    unicity,
+    wilson,
+)
 from sfumato.errors import UsageError
 from sfumato.model.sphere import great_circle
 from sfumato.model.traces import MICROSECONDS, Traces
@@ -168,7 +176,8 @@ def test_topsoe_by_the_formula() -> None:
 
 def test_unicity_by_brute_force() -> None:
     traces = crowd(12, 20, 10, spread=0.02)
-    found = unicity(traces, CELLS, 2, slot_s=7200, trials=1500, seed=1)
+    seen = Visits.of(traces, CELLS, 7200)
+    found = unicity(seen.user, seen.point, 2, trials=1500, seed=1)
     cell, slot = CELLS.index(traces.lon, traces.lat), traces.time // (7200 * MICROSECONDS)
     been = [
         set(zip(slot[traces.user == u].tolist(), cell[traces.user == u].tolist(), strict=True))
@@ -183,13 +192,14 @@ def test_unicity_by_brute_force() -> None:
         ]
     )
     assert found.low - 0.02 <= share <= found.high + 0.02
-    assert unicity(traces, CELLS, 500, trials=10, seed=1).users_left_out == 1.0
+    assert unicity(seen.user, seen.point, 500, trials=10, seed=1).users_left_out == 1.0
     assert wilson(0, 0) == (0.0, 1.0)
 
 
 def test_more_points_are_more_unique() -> None:
     traces = crowd(60, 40, 11, spread=0.03)
-    shares = [unicity(traces, CELLS, p, slot_s=36_000, trials=800, seed=2).share for p in (1, 2, 4)]
+    seen = Visits.of(traces, CELLS, 36_000)
+    shares = [unicity(seen.user, seen.point, p, trials=800, seed=2).share for p in (1, 2, 4)]
     assert shares[0] < shares[1] < shares[2]
 
 
@@ -197,8 +207,9 @@ def test_top_places() -> None:
     base = crowd(3, 4, 12)
     x = np.array([0, 0, 0, 1, 0, 0, 1, 1, 1, 1, 1, 0]) * 0.02
     traces = base.at(116.3 + x, np.full(12, 39.9))
-    found = top_places(traces, CELLS, 1)
+    seen = Visits.of(traces, CELLS)
+    found = top_places(seen.user, seen.cell, 1)
     assert found.sizes.tolist() == [2, 2, 1]
-    assert top_places(traces, CELLS, 2).sizes.tolist() == [2, 2, 1]
-    assert top_places(traces, CELLS, 2, ordered=False).sizes.tolist() == [3, 3, 3]
+    assert top_places(seen.user, seen.cell, 2).sizes.tolist() == [2, 2, 1]
+    assert top_places(seen.user, seen.cell, 2, ordered=False).sizes.tolist() == [3, 3, 3]
     assert found.share_below(2) == pytest.approx(1 / 3)

@@ -52,7 +52,7 @@ from sfumato.attacks.anonymised.visited import (
     from_table,
     from_traces,
 )
-from sfumato.attacks.traces.reidentify import Unicity, top_of_visits, unicity_of_visits
+from sfumato.attacks.traces.reidentify import Unicity, top_places, unicity
 from sfumato.errors import InputError, UsageError
 from sfumato.geography.places import OpenedPlaces, PlaceOptions
 from sfumato.model.source import Progress
@@ -257,7 +257,7 @@ def attack_anonymised(
         truth.places,
         truth.slots,
         unicity_curves(truth, centres, targets, seed),
-        {n: top_of_visits(truth.user, truth.place, n).share_below(2) for n in TOP},
+        {n: top_places(truth.user, truth.place, n).share_below(2) for n in TOP},
         tuple(tables),
         groups,
         knowledge,
@@ -286,8 +286,7 @@ def unicity_curves(
     for name, (places, slots) in COARSER.items():
         held = truth.coarser(neighbours(centres, places), slots)
         found[name] = tuple(
-            unicity_of_visits(held.user, held.pairs, p, trials=targets, seed=seed)
-            for p in POINTS_OF_CURVE
+            unicity(held.user, held.pairs, p, trials=targets, seed=seed) for p in POINTS_OF_CURVE
         )
     return found
 

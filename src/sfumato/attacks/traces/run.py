@@ -1,6 +1,7 @@
 """All attacks on a set of traces at a given noise, and the internal page about them.
 
-`attack_traces` gives plain data; the page is a head with its warning, a picture, and tables.
+`attack_traces` makes the reports itself, `attack_released` takes those of a folder. Both give plain
+data; the page is a head with its warning, a picture, and tables.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import math
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -20,9 +22,19 @@ from sfumato.attacks.traces.denoise import (
     expected_error_m,
     moving_average,
 )
-from sfumato.attacks.traces.reidentify import SIDE_M, Globe, halves, link, top_places, unicity
+from sfumato.attacks.traces.reidentify import (
+    SIDE_M,
+    Globe,
+    Visits,
+    halves,
+    link,
+    top_places,
+    unicity,
+)
+from sfumato.attacks.traces.released import Released
 from sfumato.errors import UsageError
 from sfumato.io.write import write_bytes
+from sfumato.model.source import Progress
 from sfumato.model.sphere import EARTH_RADIUS_M, great_circle
 from sfumato.model.traces import Box, Traces
 from sfumato.privacy.noise import SeededStream
@@ -35,6 +47,7 @@ from sfumato.reports.internal import table as table
 from sfumato.traces.cells import Cells
 from sfumato.traces.interpolation import interpolate
 from sfumato.traces.mechanisms import simulated
+from sfumato.traces.request import Kind
 
 
 def embedded(picture: bytes | None, words: str) -> str:
@@ -110,7 +123,7 @@ def page(results: dict[str, Any], picture: bytes | None = None) -> str:
     parts = [
         head("attacks on traces"),
         f"<h1>Attacks at {results['noise_m']:g} m of expected noise</h1>",
-        f"<p>{results['users']:,} users, {results['fixes']:,} fixes.</p>",
+        f"<p>{results['users']:,} users, {results['fixes']:,} fixes.{_of(results)}</p>",
         embedded(picture, "a trace, errors of guesses, people recognised"),
         "<h2>Where people were</h2>",
         table(["an adversary's guess", "mean error", "median error"], errors),
@@ -130,6 +143,17 @@ def page(results: dict[str, Any], picture: bytes | None = None) -> str:
     if "classifier" in results:
         parts.insert(-1, _classifier(results["classifier"]))
     return "\n".join(parts) + "\n"
+
+
+def _of(results: dict[str, Any]) -> str:
+    """Which release was attacked, where it was one that exists."""
+    if "release" not in results:
+        return ""
+    release = results["release"]
+    return (
+        f" The release is {escape(release['name'])} ({release['kind']}); "
+        f"{percent(release['matched'])} of its reports have their true fix among these."
+    )
 
 
 def _where(region: list[float] | str) -> str:
@@ -181,14 +205,18 @@ def attack_traces(
     window_s: int = 300,
     box: Box | None = None,
     seed: int = 1,
+    progress: Progress = lambda *_: None,
 ) -> dict[str, Any]:
     """Errors of each attack on positions, and how well people are recognised."""
     strength, wall = Strength.from_noise(noise_m), Wall.seeded(SeededStream(seed).child("attack"))
+    progress("adding noise", -1.0)
     noisy = simulated(traces, strength, wall, "independent")
     frozen = simulated(traces, strength, wall, "windows", window_s=window_s)
+    progress("taking the noise off", -1.0)
+    averaged = moving_average(noisy, _AVERAGED)
     guesses = {
         "independent noise, as published": noisy,
-        f"plain average of {_AVERAGED} reports": moving_average(noisy, _AVERAGED),
+        f"plain average of {_AVERAGED} reports": averaged,
         f"recursive average of {_AVERAGED}, as printed": moving_average(
             noisy, _AVERAGED, as_published=True
         ),
@@ -201,12 +229,65 @@ def attack_traces(
     return {
         "noise_m": noise_m,
         "window_s": window_s,
-        "users": int(np.unique(traces.user).size),
-        "fixes": len(traces),
-        "shown": _one_person(traces, noisy, guesses[f"plain average of {_AVERAGED} reports"], seed),
-        "position_error_m": {name: _error(traces, guess) for name, guess in guesses.items()},
+        "shown": _one_person(traces, noisy, averaged, seed),
+        **_positions(traces, guesses),
         "stationary_error_m": {str(n): expected_error_m(noise_m, n) for n in _REPORTS},
-        **_recognition(traces, {"no noise": traces, "independent": noisy, "windows": frozen}, box),
+        **_recognition(
+            traces, {"no noise": traces, "independent": noisy, "windows": frozen}, box, progress
+        ),
+    }
+
+
+def attack_released(
+    target: Released,
+    *,
+    box: Box | None = None,
+    seed: int = 1,
+    progress: Progress = lambda *_: None,
+) -> dict[str, Any]:
+    """The same of a release that exists: no noise is drawn, its own reports are attacked."""
+    progress("taking the noise off", -1.0)
+    true, reports = target.true, target.reports
+    if target.kind is Kind.PRINTED_CLOCK and target.window_s is not None:
+        moving = interpolate(reports, target.window_s)
+        guess = moving_average(moving, _AVERAGED)
+        guesses = {
+            "as published": reports,
+            "windows, interpolated": moving,
+            f"windows, interpolated, average of {_AVERAGED}": guess,
+        }
+    else:
+        guess = moving_average(reports, _AVERAGED)
+        guesses = {
+            "as published": reports,
+            f"plain average of {_AVERAGED} reports": guess,
+            f"recursive average of {_AVERAGED}, as printed": moving_average(
+                reports, _AVERAGED, as_published=True
+            ),
+        }
+    # The mean of Gaussian reports is their most likely place.
+    still = {
+        str(n): target.noise_m / math.sqrt(n)
+        if target.kind is Kind.GAUSSIAN
+        else expected_error_m(target.noise_m, n)
+        for n in _REPORTS
+    }
+    return {
+        "release": {"name": target.name, "kind": target.kind.value, "matched": target.matched},
+        "noise_m": target.noise_m,
+        "window_s": target.window_s,
+        "shown": _one_person(true, reports, guess, seed),
+        **_positions(true, guesses),
+        "stationary_error_m": still,
+        **_recognition(true, {"no noise": true, "as published": reports}, box, progress),
+    }
+
+
+def _positions(true: Traces, guesses: dict[str, Traces]) -> dict[str, Any]:
+    return {
+        "users": int(np.unique(true.user).size),
+        "fixes": len(true),
+        "position_error_m": {name: _error(true, guess) for name, guess in guesses.items()},
     }
 
 
@@ -232,7 +313,9 @@ def _error(true: Traces, guess: Traces) -> dict[str, float]:
     return {"mean": float(apart.mean()), "median": float(np.median(apart))}
 
 
-def _recognition(true: Traces, forms: dict[str, Traces], box: Box | None) -> dict[str, Any]:
+def _recognition(
+    true: Traces, forms: dict[str, Traces], box: Box | None, progress: Progress
+) -> dict[str, Any]:
     area = box or _middle(true)
     coarse: Cells | Globe = Cells.over(area, SIDE_M)
     where: list[float] | str = list(area.bounds)
@@ -245,15 +328,17 @@ def _recognition(true: Traces, forms: dict[str, Traces], box: Box | None) -> dic
         coarse, where = Globe(), GLOBE
     known, _ = halves(true)
     rows: dict[str, Any] = {"region": where, "linkage": {}, "unicity": {}, "unique_top_places": {}}
-    for name, form in forms.items():
+    for done, (name, form) in enumerate(forms.items()):
+        progress("recognising people", done / len(forms))
         linked = link(known, halves(form)[1], coarse)
         rows["linkage"][name] = linked.rate
         rows["linkage_by_chance"] = linked.chance
+        seen = Visits.of(form, coarse)
         rows["unicity"][name] = {
-            str(p): unicity(form, coarse, p, trials=1000, seed=1).share for p in (1, 2, 4)
+            str(p): unicity(seen.user, seen.point, p, trials=1000, seed=1).share for p in (1, 2, 4)
         }
         rows["unique_top_places"][name] = {
-            str(n): top_places(form, coarse, n).share_below(2) for n in (1, 2, 3)
+            str(n): top_places(seen.user, seen.cell, n).share_below(2) for n in (1, 2, 3)
         }
     return rows
 
