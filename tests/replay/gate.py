@@ -6,6 +6,7 @@ prints, how it ends and every file that it leaves count as published, but for `I
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,9 +22,24 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tests.replay.people import FORMATS, MODEL, PEOPLE, PERSONS, Row, of_unit, write_city
-from tests.replay.wall import Recorder, Transcript, moved, same_bits_and_time
+from tests.replay.people import (
+    COLUMNS,
+    EXPECTED,
+    FORMATS,
+    MODEL,
+    PEOPLE,
+    PERSONS,
+    SPELLED,
+    Row,
+    elsewhere,
+    moved,
+    one_unit,
+    write_city,
+    write_csv,
+)
+from tests.replay.wall import Recorder, Transcript, moves, same_bits_and_time
 
+import sfumato
 from sfumato.cli import main, telling
 from sfumato.privacy.events import Unit, UnitKind
 from sfumato.privacy.ledger import Cap, Ledger, remembered
@@ -31,10 +47,14 @@ from sfumato.privacy.ledger import Cap, Ledger, remembered
 INTERNAL = (
     re.compile(r"events.*"),  # the records themselves
     re.compile(r"books/.*"),  # the ledger and its keys
+    re.compile(r".*\.internal\.jsonl(\..*)?"),  # the log of questions to an auditor
+    re.compile(r"out-internal/.*"),  # whose record is whose, and what attacks make of it
 )
 """Files in the folder of a run that stay with the holder, by their path. Nothing else does."""
 HOLDERS = re.compile(r"^internal: .*\n", re.MULTILINE)
-"""Lines of standard error for the holder, marked so: docs/files.md."""
+"""Lines of standard error for the holder, marked so; of JSON, what stands under the same word."""
+LEARNT, ZONED = "learnt", "learnt-zones"
+"""Releases about people of the public model, for verbs that go on from one."""
 CAP = Cap(epsilon=1e6, delta=1e-2)
 
 
@@ -47,10 +67,25 @@ class Case:
     unit: str = "user-period"
     formats: tuple[str, ...] = tuple(FORMATS)
     """The formats that its records can have."""
-    people: Sequence[Row] = ()
-    """Who is there, where it is not `PEOPLE`."""
-    before: Callable[[Path], None] | None = None
-    """Makes what the verb needs besides (a question, a release), in the folder of the run."""
+
+    @property
+    def persons(self) -> tuple[str, ...]:
+        """Who joins, or where the one goes whose instants are no secret."""
+        return ("nearby", "anywhere") if self.unit == "point" else tuple(PERSONS)
+
+    def without(self) -> list[Row]:
+        """What is there of the person before."""
+        return moved("still") if self.unit == "point" else []
+
+    def joins(self, person: str) -> tuple[list[Row], bool]:
+        """What is there of the person then, and whether it is one unit more: a neighbour."""
+        if self.unit == "point":
+            return moved(person), person == "nearby"
+        rows = PERSONS[person]()
+        if self.unit == "user-period":
+            return rows, True
+        whole = person in SPELLED
+        return rows if whole else one_unit(self.unit.partition(":")[0], rows), not whole
 
 
 @dataclass(frozen=True)
@@ -137,6 +172,34 @@ class Gate:
                 os.utime(path, (0, 0))
         return folder
 
+    def _learn(self, name: str) -> None:
+        """A release that stands in the ledger before anything is asked, made when it is needed."""
+        folder = self._city
+        if (folder / name).exists():
+            return
+        remembered.forget()
+        events = write_csv(folder, MODEL, ())
+        places = {"zones": folder / "zones.geojson"} if name == ZONED else {}
+        with same_bits_and_time():
+            sfumato.release(
+                events,
+                out=folder / name,
+                dataset="city",
+                epsilon=4,
+                delta=1e-6,
+                start="2024-03-04",
+                end="2024-03-06",
+                tz="UTC",
+                expected_users=EXPECTED,
+                towers=folder / "towers.csv",
+                column={role: COLUMNS[role] for role in ("user", "time", "place")},
+                ledger=folder / "books" / "ledger.sqlite",
+                anyway=True,
+                internal=lambda _: None,
+                **places,
+            )
+        events.unlink()
+
     def run(
         self,
         case: Case,
@@ -148,11 +211,11 @@ class Gate:
         """The case, once; `transcript` None lets the truth through the wall."""
         folder = self.home / "run"
         shutil.rmtree(folder, ignore_errors=True)
+        for name in {LEARNT, ZONED} & {*case.words}:
+            self._learn(name)
         shutil.copytree(self._city, folder)
-        rows = people if people is not None else case.people or PEOPLE
+        rows = PEOPLE if people is None else people
         events = FORMATS[format](folder, rows, person).name
-        if case.before is not None:
-            case.before(folder)
         remembered.forget()
         recorder = Recorder(transcript)
         words = [events if word == "EVENTS" else word for word in case.words]
@@ -163,24 +226,31 @@ class Gate:
         files = dict(_files(folder, begun, ended))
         if recorder.refused:
             raise AssertionError(f"{case.name}: {recorder.refused}\n{err}")
+        if "--json" in words and code == 0:
+            told = json.loads(out)
+            told.pop(telling.KEY, None)
+            out = json.dumps(told)
         return Run(Published(code, out, HOLDERS.sub("", err), warned, files), recorder)
 
     def model(self, case: Case) -> Transcript:
         """Answers that look true: those that the public model's people would have."""
         if case not in self._model:
-            run = self.run(case, people=MODEL)
+            still = case.without()
+            people = elsewhere([*PEOPLE, *still], 3) if still else MODEL
+            run = self.run(case, people=people)
             arrays = {name: each.values for name, each in run.recorder.measured.items()}
             self._model[case] = Transcript(arrays)
         return self._model[case]
 
-    def base(self, case: Case, format: str, true_looking: bool) -> Run:
+    def base(self, case: Case, format: str, true_looking: bool, again: bool = False) -> Run:
         """The people alone, once for all who join them."""
         key = (case, format, true_looking)
-        if key not in self._base:
-            self._base[key] = self.run(case, (), format, self._answers(case, true_looking))
+        if again or key not in self._base:
+            answers = self.answers(case, true_looking)
+            self._base[key] = self.run(case, case.without(), format, answers)
         return self._base[key]
 
-    def _answers(self, case: Case, true_looking: bool) -> Transcript:
+    def answers(self, case: Case, true_looking: bool) -> Transcript:
         return self.model(case) if true_looking else Transcript()
 
     def leaks(
@@ -191,16 +261,14 @@ class Gate:
         What is made once in a process (compiled code, a forecast) may show in its first run
         alone: the people are then run again before a difference is believed.
         """
-        rows = of_unit(case.unit, PERSONS[person]())
-        answers = self._answers(case, true_looking)
+        rows, neighbour = case.joins(person)
         base = self.base(case, format, true_looking)
-        joined = self.run(case, rows, format, answers)
+        joined = self.run(case, rows, format, self.answers(case, true_looking))
         lines = base.published.differences(joined.published)
         if lines:
-            base = self.run(case, (), format, answers)
-            self._base[case, format, true_looking] = base
+            base = self.base(case, format, true_looking, again=True)
             lines = base.published.differences(joined.published)
-        return lines + moved(base.recorder, joined.recorder)
+        return lines + moves(base.recorder, joined.recorder, neighbour)
 
 
 def _units() -> Iterator[Unit]:

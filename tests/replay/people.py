@@ -45,15 +45,17 @@ def at(user: str, minute: float, tower: int, zone: str = "Z") -> Row:
 
 
 def crowd(seed: int, people: int) -> list[Row]:
-    """People with a home who move about; the same seed gives the same people."""
+    """People with a home who take short ways; the same seed gives the same people."""
     luck = random.Random(seed)
     rows = []
     for user in range(people):
         home = luck.randrange(6)
         for hour in range(SLOTS):
-            if luck.random() < 0.3:
-                tower = home if luck.random() < 0.7 else luck.randrange(6)
-                rows.append(at(str(1000 + user), 60 * hour + luck.randrange(60), tower))
+            if luck.random() < 0.2:
+                minute = 60 * hour + luck.randrange(45)
+                for step in range(luck.randrange(1, 4)):
+                    tower = home if luck.random() < 0.7 else luck.randrange(6)
+                    rows.append(at(str(1000 + user), minute + 5 * step, tower))
     luck.shuffle(rows)
     return rows
 
@@ -116,7 +118,7 @@ def unreadable() -> list[Row]:
         *(good._replace(time=time) for time in times),
         *(good._replace(lon=lon, lat=lat) for lon, lat in coordinates),
         *(good._replace(tower=tower) for tower in towers),
-        *[at(user, 2879.5, 5)] * 50,
+        *[at(user, 2879.5, 5)] * 5,
     ]
 
 
@@ -134,9 +136,9 @@ def nameless() -> list[Row]:
 
 
 def everything() -> list[Row]:
-    """All of it under one id."""
+    """All of it under one id, the last of all."""
     parts = (unreadable(), heavy(), travelling(), nameless())
-    return [row._replace(user=LONG) for part in parts for row in part]
+    return [row._replace(user=LONG[:300]) for part in parts for row in part]
 
 
 PERSONS: Mapping[str, Callable[[], list[Row]]] = {
@@ -147,18 +149,59 @@ PERSONS: Mapping[str, Callable[[], list[Row]]] = {
 }  # fmt: skip
 
 
-def of_unit(unit: str, rows: Sequence[Row]) -> list[Row]:
+SPELLED = ("everything", "unreadable", "nameless")
+"""Those whose records strain readers: they stay whole, whatever the unit is."""
+
+
+def one_unit(unit: str, rows: Sequence[Row]) -> list[Row]:
     """The part of a person's records that is one unit, of somebody who is there at other times.
 
-    `user-period` is all of them. Of a day, those of the first; of a window of six hours, those of
-    the first window; of an event, one of the first day.
+    Of a day, those of the first; of a window of six hours, those of the first window; of an event,
+    one of the first day; of a trip, those before the first pause of more than twenty minutes.
     """
-    if unit in ("user-period", "trajectory"):
-        return list(rows)
-    hours = {"user-day": 24, "event": 24}.get(unit.partition(":")[0], 6)
-    end = (BEGINNING + timedelta(hours=hours)).isoformat()
-    mine = [row._replace(user=REGULAR) for row in rows if BEGINNING.isoformat() <= row.time < end]
-    return mine[:1] if unit == "event" else mine
+    end = BEGINNING + timedelta(hours={"user-day": 24, "event": 24}.get(unit, 6))
+    mine: list[Row] = []
+    for row in sorted(rows, key=lambda row: row.time):
+        time = datetime.fromisoformat(row.time).replace(tzinfo=None)
+        pause = time - datetime.fromisoformat(mine[-1].time).replace(tzinfo=None) if mine else None
+        if time >= end or (unit == "event" and mine):
+            break
+        if unit == "trajectory" and pause is not None and pause > timedelta(minutes=20):
+            break
+        mine.append(row._replace(user=REGULAR))
+    return mine
+
+
+# Of traces it is hidden where somebody was, and not when: neighbours differ in places alone.
+
+CORNERS = (("180", "90"), ("-180", "-90"), ("0", "0"), ("2.28", "48.84"), ("179.9999999", "-89.99"))
+
+
+def moved(where: str) -> list[Row]:
+    """One person's records at the same instants, still, nearby or all over the globe."""
+    rows = [at("one", 30 * k, 0) for k in range(2 * SLOTS)]
+    if where == "nearby":  # within 150 m
+        step = 0.001
+        return [
+            row._replace(lon=f"{2.30 + step * (k % 3 - 1)}", lat=f"{48.80 + step * (k % 2)}")
+            for k, row in enumerate(rows)
+        ]
+    if where == "anywhere":
+        return [
+            row._replace(lon=CORNERS[k % 5][0], lat=CORNERS[k % 5][1]) for k, row in enumerate(rows)
+        ]
+    return rows
+
+
+def elsewhere(rows: Sequence[Row], seed: int) -> list[Row]:
+    """The same people at the same instants at other places."""
+    luck = random.Random(seed)
+    places = list(TOWERS.items())
+    return [
+        row._replace(tower=name, lon=str(lon), lat=str(lat))
+        for row in rows
+        for name, (lon, lat) in (luck.choice(places),)
+    ]
 
 
 # Files. Each format says how the person's records are kept beside the others'.

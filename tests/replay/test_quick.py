@@ -14,7 +14,7 @@ from sfumato.cli.main import COMMANDS, OTHER, PUBLISH
 
 pytestmark = [pytest.mark.privacy, pytest.mark.xdist_group("replay")]
 
-NOT_YET = {"anonymise", "query", "sanitise", "synth"}
+NOT_YET = {"anonymise"}
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_nothing_that_is_published_tells_that_somebody_joined(
     assert gate.leaks(case, person, format, true_looking) == []
     run = gate.base(case, format, true_looking)
     assert run.published.code == 0, run.published.err
-    assert run.published.files
+    assert run.published.files or run.published.out
     assert run.recorder.measured
 
 

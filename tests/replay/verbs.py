@@ -6,14 +6,22 @@ of its name in `VERBS`, which a test asks for (docs/decisions/audit.md).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 
-from tests.replay.gate import Case
+from tests.replay.gate import LEARNT, ZONED, Case
 from tests.replay.people import COLUMNS, EXPECTED, REGION
 
 from sfumato.density import registry as densities
+from sfumato.model.masks import Measure
 from sfumato.privacy.events import UnitKind
+from sfumato.queries.pricing import Mechanism
+from sfumato.queries.together import Method as Together
 from sfumato.streams import registry as streams
+from sfumato.streams.output import Consistency
+from sfumato.synthesis import registry as people
+from sfumato.synthesis.method import Reads
+from sfumato.traces.request import Kind, Outside
 
 PERIOD = ("--from", "2024-03-04", "--to", "2024-03-06", "--tz", "UTC")
 USERS = ("--expected-users", str(EXPECTED))
@@ -73,13 +81,100 @@ def stream_cases() -> Iterator[Case]:
     """Every scheme, under every unit of a stream; one that it cannot have is refused alike."""
     for scheme in streams.NAMES:
         for unit in UNITS:
-            yield stream(scheme, "towers and zones", unit)
-        yield stream(scheme, "zones", "user-day", "--consistency", "nearest")
+            yield stream(scheme, "towers and zones", unit, "--slot", "2h")
+        for whole in Consistency:
+            more = ("--slot", "4h", "--consistency", whole)
+            yield stream(scheme, "zones", "user-day", *more)
+
+
+REPORTS: Mapping[str, tuple[str, ...]] = {
+    Kind.CLOCK: ("--expected-noise", "200m", "--window", "1h"),
+    Kind.PRINTED_CLOCK: ("--expected-noise", "200m", "--window", "1h", "--most-reports", "40"),
+    Kind.PREDICTIVE: ("--expected-noise", "200m", "--threshold", "500m", "--most-reports", "9"),
+    Kind.GAUSSIAN: (
+        *("--radius", "200m", "--epsilon", "4", "--delta", "1e-6", "--region", REGION),
+        *("--most-reports", "40"),
+    ),
+}
+"""What a kind of report needs besides its name; the words of a new one are those of the default."""
+DAILY = ("--daily-level", "ln10")
+PLAIN = ("--expected-noise", "200m", "--most-reports", "40")
+
+
+def sanitise(kind: str, *more: str) -> Case:
+    """Traces with noise on every location."""
+    name = " ".join(("sanitise", kind, *more))
+    fixed = ("--from", "2024-03-04", "--to", "2024-03-06", "--dataset", "city", "--out", "out")
+    columns = roles("user", "time", "lon", "lat")
+    words = ("sanitise", "EVENTS", *fixed, "--kind", kind, *REPORTS.get(kind, PLAIN))
+    return Case(name, (*words, *columns, *more), "point")
+
+
+def sanitised() -> Iterator[Case]:
+    """Every kind of report; what happens outside of a region."""
+    for kind in Kind:
+        yield sanitise(kind)
+    for outside in Outside:
+        yield sanitise(Kind.INDEPENDENT, "--region", REGION, "--outside", outside)
+    yield sanitise(Kind.INDEPENDENT, *DAILY)
+    yield sanitise(Kind.INDEPENDENT, "--json")
+
+
+def synth(method: str, *more: str) -> Case:
+    """Records of people who do not exist."""
+    declares = people.METHODS[method].declares
+    name = " ".join(("synth", method, *more))
+    budget = ("--dataset", "city", "--epsilon", "40", "--delta", "1e-6", "--people", "200")
+    fixed = (*PERIOD, *budget, *USERS, "--anyway", "--out", "out", "--method", method)
+    traces = declares.reads is Reads.TRACES
+    columns = roles("user", "time", "lon", "lat")
+    where = ("--region", REGION, *columns) if traces else located("towers and zones")
+    return Case(name, ("synth", "EVENTS", *fixed, *where, *more), str(declares.unit))
+
+
+def synthesised() -> Iterator[Case]:
+    """Every method that reads people."""
+    for method, each in people.METHODS.items():
+        if each.declares.reads is not Reads.NOTHING:
+            yield synth(method)
+            if each.declares.on_release:
+                yield synth(method, "--on", ZONED)
+
+
+def query(*more: str, **question: object) -> Case:
+    """A question to the data, or several that are asked alike."""
+    hours = (
+        [("visits", "0-24")] if question else [("visits", f"{h}-{h + 6}") for h in range(0, 24, 6)]
+    )
+    asked = [{"measure": measure, "hours": when} | question for measure, when in hours]
+    texts = [word for each in asked for word in ("--question", json.dumps(each))]
+    name = " ".join(("query", *more, *(str(value) for value in question.values())))
+    fixed = (*PERIOD, "--dataset", "city", "--delta", "1e-7", *located("towers"))
+    return Case(name, ("query", "EVENTS", *fixed, *texts, *more))
+
+
+def queries() -> Iterator[Case]:
+    """Every measure under every noise, clipped or not; all ways to ask several."""
+    for mechanism in Mechanism:
+        for measure in Measure:
+            for want in ({"epsilon": 1}, {"plus_minus": 20}):
+                yield query("--mechanism", mechanism, measure=measure, want=want)
+        yield query("--mechanism", mechanism, measure="visits", clip=2, want={"epsilon": 1})
+    for method in Together:
+        yield query("--together", method, "--epsilon", "1")
+    session = ("--session", "s", "--epsilon", "2", "--threshold", "5", "--release", LEARNT)
+    yield query(*session)
+    yield query("--release", LEARNT, measure="visits", want={"epsilon": 1})
+    yield query("--plan", measure="visits", want={"epsilon": 1})
+    yield query("--json", measure="visits", want={"epsilon": 1})
 
 
 VERBS: Mapping[str, Callable[[], Iterator[Case]]] = {
     "release": releases,
     "stream": stream_cases,
+    "sanitise": sanitised,
+    "synth": synthesised,
+    "query": queries,
 }
 
 
@@ -90,5 +185,12 @@ def quick() -> Iterator[tuple[Case, str, str, bool]]:
     own = (streams.DEFAULT, streams.THIN, streams.FINISHED, streams.THIN_FINISHED)
     for scheme in dict.fromkeys(own):
         yield stream(scheme, "towers and zones", "user-day", "--slot", "4h"), "heavy", "csv", True
-    coarse = stream(streams.DEFAULT, "zones", "user-day", "--slot", "4h")
-    yield coarse, "everything", "parquet", False
+    for k, whole in enumerate(Consistency):
+        case = stream("direct", "zones", "user-day", "--slot", "4h", "--consistency", whole)
+        yield case, "everything", ("parquet", "csv", "ndjson")[k % 3], k % 2 == 0
+    for kind in Kind:
+        yield sanitise(kind), "nearby", "csv", True
+    yield sanitise(Kind.INDEPENDENT, *DAILY), "anywhere", "parquet", False
+    yield synth(people.DEFAULT, "--slot", "4h"), "everything", "ndjson", True
+    yield query(measure=Measure.VISITS, want={"epsilon": 1}), "heavy", "csv", False
+    yield query("--together", Together.BATCH, "--epsilon", "1"), "everything", "csv.gz", True

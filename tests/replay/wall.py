@@ -147,7 +147,8 @@ class Recorder:
     def opened(self, box: Private[Any]) -> Any:
         """What a mechanism is given for a box that it has paid for."""
         owner = sys._getframe(1).f_locals.get("self")  # a run of questions outlives its call
-        request = next((known for run, known in self._runs if run is owner), self._now())
+        mine = [known for run, known in self._runs if run is owner]
+        request = mine[0] if mine else self._now()
         truth = open_private(box)
         if request is None:
             return truth
@@ -311,14 +312,19 @@ class _StandingTime:
 # Sensitivities, by brute force.
 
 
+def shapes(one: Measured, other: Measured) -> list[str]:
+    """Whether two inputs have arrays of the same shape."""
+    shape, label = one.values.shape, one.request.label
+    same = shape == other.values.shape
+    return [] if same else [f"{label}: the shape {shape} is {other.values.shape} for another"]
+
+
 def excess(one: Measured, other: Measured) -> list[str]:
     """Where the numbers of neighbours lie further apart than what was charged for; empty if fine.
 
     Sums are of plain integers, so that no square overflows.
     """
     label, event = one.request.label, one.request.event
-    if one.values.shape != other.values.shape:
-        return [f"{label}: the shape {one.values.shape} is {other.values.shape} for a neighbour"]
     if isinstance(event, MetricEvent):
         return []  # a loss per metre: every move of a location is within it
     moved = [
@@ -356,10 +362,14 @@ def excess(one: Measured, other: Measured) -> list[str]:
     ]
 
 
-def moved(one: Recorder, other: Recorder) -> list[str]:
-    """Every measurement whose sensitivity is smaller than what these two inputs show."""
+def moves(one: Recorder, other: Recorder, neighbours: bool) -> list[str]:
+    """Every measurement whose sensitivity is smaller than what these two inputs show.
+
+    Inputs that are no neighbours have the same measurements at the same price all the same.
+    """
     if one.charged != other.charged or one.measured.keys() != other.measured.keys():
         return ["what is measured, or what it is charged as, depends on the data"]
-    return [
-        line for name in one.measured for line in excess(one.measured[name], other.measured[name])
-    ]
+    pairs = [(one.measured[name], other.measured[name]) for name in one.measured]
+    if not neighbours:
+        return [line for a, b in pairs for line in shapes(a, b)]
+    return [line for a, b in pairs for line in shapes(a, b) or excess(a, b)]
