@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,27 @@ import pytest
 
 from sfumato.io.write import write_parquet
 from sfumato.model.time_grid import TimeGrid
+from sfumato.privacy.accounting import zcdp_rho
+from sfumato.privacy.events import GaussianEvent, MetricEvent, PrivacyEvent, event_to_json
 from sfumato.privacy.ledger import Reservation
+from sfumato.privacy.ledger.totals import PER_METRE
 from sfumato.published.manifest import GridFacts, Manifest, manifest_text
 from sfumato.published.tables import long_table
+
+
+def paid(epsilon: float, delta: float, method: str = "zcdp") -> dict[str, Any]:
+    """One measurement that costs so much, and the rho of it."""
+    event: PrivacyEvent
+    if method == PER_METRE:
+        event, rho, variance = MetricEvent(epsilon, "reports"), None, None
+    else:
+        rho = zcdp_rho(epsilon, delta)
+        variance = 1 / (2 * rho)
+        event = GaussianEvent(1.0, Fraction(variance), 3)
+    measured = {"label": "counts", "event": event_to_json(event), "cells": 8}
+    sd = None if variance is None else math.sqrt(variance)
+    measured |= {"units_per_count": 1, "variance": variance, "sd": sd}
+    return {"measurements": [measured], "rho": rho}
 
 
 def _filled(release: str, name: str, row: tuple[str, int], files: Mapping[str, str]) -> Manifest:
@@ -34,17 +54,7 @@ def _filled(release: str, name: str, row: tuple[str, int], files: Mapping[str, s
                 "neighbours": "adding or removing one user's whole record in the period",
                 "bound": "Each person counts for at most 3.",
                 "counting": "visits",
-                "measurements": [
-                    {
-                        "label": "counts",
-                        "event": {"kind": "discrete-gaussian", "l2": 1.0, "sigma2": "183"},
-                        "cells": 8,
-                        "units_per_count": 1,
-                        "variance": 183.0,
-                        "sd": 13.53,
-                    }
-                ],
-                "rho": 0.0027,
+                **paid(0.3, 2e-6),
                 "epsilon": 0.3,
                 "delta": 2e-6,
                 "method": "zcdp",
@@ -98,11 +108,15 @@ def manifest_of() -> Callable[[Reservation, Mapping[str, str]], Manifest]:
 def seal(folder: Path, manifest: Mapping[str, Any]) -> Path:
     """Write `manifest.json` with the digests of all files that are there.
 
-    `manifest` holds what differs from the manifest above, by section.
+    `manifest` holds what differs from the manifest above, by section. Another loss is that of
+    another measurement, unless they are given, too.
     """
     data = _filled("r" * 32, "week 10", ("ledger", 4), {}).model_dump(mode="json")
     for name, part in manifest.items():
         data[name] = (data.get(name) or {}) | part if isinstance(part, dict) else part
+    privacy = data["privacy"]
+    if "measurements" not in manifest.get("privacy", {}):
+        privacy |= paid(privacy["epsilon"], privacy["delta"], privacy["method"])
     data["files"] = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.iterdir()

@@ -37,6 +37,29 @@ _USERINFO = re.compile(r"(:/+[^\s/:@]*):(?!\d+(?:[^\w@]|$))(?:.*@|(?!/)\S+)")
 """`//user:password@`, also where the address is cut off; `//host:9092` has a port."""
 
 
+_UNSHOWN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Controls (C0, C1, delete), what turns a line around, ends it or cannot be seen, and halves of
+characters. Joiners, which some scripts need inside of a word, are none of them."""
+
+
+def printable(text: str) -> str:
+    """A text on one line that neither a terminal nor a page takes for a command.
+
+    Example:
+        >>> printable("a\x1b[31mb")
+        'a\\\\x1b[31mb'
+    """
+    return _UNSHOWN.sub(lambda sign: ascii(sign[0])[1:-1], text)
+
+
+def is_printable(text: str) -> bool:
+    """Whether `printable` leaves a text as it is."""
+    return _UNSHOWN.search(text) is None
+
+
 def without_secrets(text: str) -> str:
     """A text without the password that an address or a connection string in it may hold."""
     return _PASSWORD.sub(r"\1…", _USERINFO.sub(r"\1:…@", text))

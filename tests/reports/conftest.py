@@ -42,7 +42,6 @@ MANIFEST: dict[str, Any] = {
     "privacy": {
         "neighbours": "add or remove one person's whole record",
         "bound": "Each person's week is scaled to a norm of at most 3.",
-        "rho": 0.0012,
         "epsilon": 0.3,
         "delta": 2e-7,
         "cumulative": SPENT,

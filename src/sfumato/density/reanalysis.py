@@ -11,7 +11,6 @@ every file against its digest (`published.folder`).
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,6 +34,7 @@ from sfumato.density.folder import (
 )
 from sfumato.density.registry import scheme_named
 from sfumato.errors import InputError, UsageError
+from sfumato.io.foreign import digest
 from sfumato.io.write import not_there_yet, write_bytes, write_folder
 from sfumato.model.counts import Counting
 from sfumato.model.source import Progress
@@ -213,7 +213,7 @@ def twice(release: Release) -> UsageError:
 
 def manifest_digest(release: Release) -> str:
     """What names a release in those that are made from it: SHA-256 of its manifest."""
-    return hashlib.sha256((release.folder / MANIFEST_NAME).read_bytes()).hexdigest()
+    return digest(release.folder / MANIFEST_NAME)
 
 
 def _finish(release: Release) -> Finish:

@@ -23,11 +23,11 @@ from typing import Any, Protocol
 import geopandas
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import shapely
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, UsageError
+from sfumato.io import foreign
 from sfumato.io.events import Inputs, read_events
 from sfumato.io.files import is_address
 from sfumato.io.postgres.connect import Address, Table, parse_address
@@ -89,8 +89,8 @@ class ExportedTables:
     def read(self, table: Table, columns: Sequence[str], shape: str) -> pa.Table:
         path = self.path(table)
         try:
-            return pq.read_table(path.absolute(), columns=[*columns, shape])
-        except (OSError, KeyError, pa.ArrowException):
+            return foreign.table(foreign.contents(path, links=True)).select([*columns, shape])
+        except (OSError, KeyError, ValueError):
             pass
         raise InputError(
             f"the table needs the columns {', '.join([*columns, shape])}.", file=str(path)
@@ -120,8 +120,8 @@ def database(where: str) -> Address:
 def shapes_of(column: Any, label: str) -> NDArray[np.object_]:
     """Shapes from well-known binary, plain or in hexadecimal."""
     try:
-        return np.asarray(shapely.from_wkb(column.to_pylist()), dtype=object)
-    except (TypeError, shapely.errors.GEOSException):
+        return foreign.wkb_shapes(column.to_pylist())
+    except ValueError:
         pass
     raise InputError("the geometry is not well-known binary.", file=label)
 

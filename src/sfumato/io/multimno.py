@@ -34,6 +34,7 @@ from pyproj import CRS
 
 from sfumato.errors import InputError, UsageError
 from sfumato.io.events import Inputs, read_events
+from sfumato.io.foreign import wkb_shapes
 from sfumato.io.places import PlaceTable, id_texts
 from sfumato.io.towers import validity
 from sfumato.io.zones import read_zones
@@ -245,9 +246,9 @@ def _frame(part: Part, level: int) -> tuple[pa.Table, NDArray[np.object_], CRS]:
         table = pq.ParquetFile(part.path.absolute(), page_checksum_verification=True).read()
         levels = table["level"].fill_null(level).to_numpy()
         kept = table.filter(pa.array(levels == level))
-        shapes = np.asarray(shapely.from_wkb(kept["geometry"].to_pylist()), dtype=object)
+        shapes = wkb_shapes(kept["geometry"].to_pylist())
         return kept.select(["zone_id", "name"]), shapes, _crs(table.schema.metadata)
-    except (OSError, KeyError, pa.ArrowException, shapely.errors.GEOSException):
+    except (OSError, KeyError, ValueError, pa.ArrowException):
         pass
     raise InputError(
         "these are not geographic zones: they need zone_id, name, level and geometry.",

@@ -6,11 +6,13 @@ GDAL. Types are kept as stored, so that an id 075 or 123 never becomes 75 or 123
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,14 @@ from pyproj.exceptions import CRSError
 
 from sfumato.errors import InputError, UsageError, parquet_error
 from sfumato.io.files import head, is_folder, locate, numbered_columns, read_dialect
+from sfumato.io.foreign import (
+    check_places,
+    column,
+    contents,
+    document,
+    parquet_file,
+    wkb_shapes,
+)
 from sfumato.io.names import Role, by_position
 from sfumato.io.tables import as_table, read_public_table
 
@@ -92,6 +102,8 @@ def _load(source: object, layer: str | None, chosen: list[str], keys: list[str])
     if not is_folder(text):  # a folder may be a file geodatabase; GDAL says whether it is
         path = _one_file(text)
     label = str(path)
+    if not path.is_dir():
+        check_places(path)
     start = b"" if path.is_dir() else head(path, 4)
     if not path.is_dir() and not start:
         raise InputError("the file is empty.", file=label)
@@ -136,16 +148,19 @@ def _shapes(values: Any) -> NDArray[np.object_]:
 
 
 def _from_parquet(path: Path) -> PlaceTable:
-    whole = path.absolute()  # `week:37.parquet` alone would be an address to Arrow
     try:
-        schema = pq.read_schema(whole)
+        content = contents(path, links=True)
+        file = parquet_file(content)
+        schema, whole = file.schema_arrow, partial(io.BytesIO, content)
         if b"geo" in (schema.metadata or {}):
-            frame = geopandas.read_parquet(whole, page_checksum_verification=True)
+            for name in _wkb_columns(schema):
+                wkb_shapes(column(file, name).to_pylist())
+            frame = geopandas.read_parquet(whole(), page_checksum_verification=True)
             shapes = frame.geometry
             others = [name for name in schema.names if name != shapes.name]
-            table = pq.read_table(whole, columns=others, page_checksum_verification=True)
+            table = pq.read_table(whole(), columns=others, page_checksum_verification=True)
             return PlaceTable(table, _shapes(shapes.to_numpy()), shapes.crs, str(path))
-        table = pq.read_table(whole, page_checksum_verification=True)
+        table = pq.read_table(whole(), page_checksum_verification=True)
         return PlaceTable(as_table(table, str(path)), None, None, str(path))
     except InputError:
         raise
@@ -154,6 +169,12 @@ def _from_parquet(path: Path) -> PlaceTable:
     except Exception as error:
         # Arrow and GEOS raise many kinds for damaged bytes; all mean the same to the user.
         raise parquet_error(error, [str(path)]) from None
+
+
+def _wkb_columns(schema: pa.Schema) -> list[str]:
+    """Columns that GEOS would read as shapes."""
+    stated = document(schema.metadata[b"geo"])["columns"]
+    return [name for name in schema.names if stated.get(name, {}).get("encoding") == "WKB"]
 
 
 def _from_gdal(path: Path, layer: str | None) -> PlaceTable:

@@ -15,7 +15,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError
+from sfumato.errors import InputError, is_printable, printable
 
 ALWAYS_FROM = np.iinfo(np.int64).min
 ALWAYS_TO = np.iinfo(np.int64).max
@@ -61,12 +61,21 @@ class Places:
             column = getattr(self, name)[order]
             column.setflags(write=False)
             object.__setattr__(self, name, column)
+        if not all(map(is_printable, self.names.tolist())):
+            names = np.array(list(map(printable, self.names.tolist())), dtype=np.str_)
+            object.__setattr__(self, "names", names)
         self._check_ids_and_dates()
         self._check_geometry()
 
     def _check_ids_and_dates(self) -> None:
         if (self.ids == "").any():
             raise InputError(f"Some {self.kind} have no id.", remedy="Give every one an id.")
+        if not all(map(is_printable, self.ids.tolist())):
+            raise InputError(
+                f"An id of the {self.kind} holds characters that cannot be shown: controls, or "
+                "marks that turn a line around.",
+                remedy="Give them plain ids; names may stay, and lose such characters.",
+            )
         if not (self.valid_from < self.valid_to).all():
             key = self.ids[np.argmax(self.valid_from >= self.valid_to)]
             raise InputError(

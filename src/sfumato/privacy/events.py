@@ -189,6 +189,9 @@ def event_to_json(event: PrivacyEvent) -> dict[str, Any]:
     return {"kind": event.kind, **fields}
 
 
+_FRACTION = re.compile(r"\d{1,1000}(/\d{1,1000})?", re.ASCII)
+
+
 def event_from_json(data: dict[str, Any]) -> PrivacyEvent:
     """The event that `event_to_json` wrote."""
     fields = dict(data)
@@ -200,6 +203,8 @@ def event_from_json(data: dict[str, Any]) -> PrivacyEvent:
         )
     for name in ("sigma2", "scale"):
         if name in fields:
+            if isinstance(fields[name], str) and not _FRACTION.fullmatch(fields[name]):
+                raise ValueError("no fraction")  # `1e999999999` is one that no memory holds
             fields[name] = Fraction(fields[name])
     return _KINDS[kind](**fields)
 

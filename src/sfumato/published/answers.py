@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
+from sfumato.errors import printable
 from sfumato.published.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -73,7 +74,11 @@ class Answer:
     def lines(self) -> list[str]:
         """The answer as text: headline, question, table, notes."""
         table = self._text_table() if len(self.rows) >= self._least_rows else []
-        return [self.headline, self.question, *table, *self.notes]
+        return [
+            *map(printable, (self.headline, self.question)),
+            *table,
+            *map(printable, self.notes),
+        ]
 
     def plot(self) -> Figure:
         """A matplotlib figure: bars with their intervals, or a line with its band.
@@ -90,6 +95,7 @@ class Answer:
 
     def __repr__(self) -> str:
         said = f"{self.headline}; {self.question}"
+        said = printable(said)
         return f"<{self.kind}: {said if len(said) <= 96 else said[:95] + '…'}>"
 
     def _repr_html_(self) -> str:
@@ -103,9 +109,12 @@ class Answer:
         )
         left = len(self.rows) - len(self.printed())
         more = f"<div>and {left:,} more rows</div>" if left > 0 else ""
-        notes = "".join(f"<div><small>{escape(note)}</small></div>" for note in self.notes)
+        notes = "".join(
+            f"<div><small>{escape(printable(note))}</small></div>" for note in self.notes
+        )
         return (
-            f"<div><b>{escape(self.headline)}</b></div><div>{escape(self.question)}</div>"
+            f"<div><b>{escape(printable(self.headline))}</b></div>"
+            f"<div>{escape(printable(self.question))}</div>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}{notes}"
         )
 
@@ -219,7 +228,7 @@ class Table(Answer):
 
 
 def words_of(column: str) -> str:
-    return column.replace("_", " ")
+    return printable(column.replace("_", " "))
 
 
 _SHARES = frozenset({"chance", "chance_below", "chance_in_top", "relative", "sure"})
@@ -239,7 +248,7 @@ def shown(value: object, column: str = "") -> str:
         return f"{100 * value:{sign}.{1 if abs(value) < 0.1 else 0}f} %"
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-    return str(value)
+    return printable(str(value))
 
 
 def _flat(row: Row) -> Iterator[tuple[str, Any]]:

@@ -12,9 +12,7 @@ Such a folder is opened and called unsealed; whoever passes its numbers on must 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -25,16 +23,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import shapely
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
-from sfumato.errors import InputError, UsageError
+from sfumato.errors import InputError, SfumatoError, UsageError
+from sfumato.io.foreign import arrays, column, contents, digest, document, parquet_file, table
 from sfumato.io.write import make_folder
 from sfumato.model.folded import folded_period
 from sfumato.model.tiles import give_back
-from sfumato.model.time_grid import TimeGrid
+from sfumato.model.time_grid import TimeGrid, zone
 from sfumato.published.lines import (
     CITY_TABLE,
     LINES,
@@ -46,11 +43,14 @@ from sfumato.published.lines import (
     last_lines,
     no_folder,
     read_lines,
+    shown_ids,
 )
 from sfumato.published.manifest import MANIFEST_NAME, GridFacts, Manifest
-from sfumato.published.statement import adds_up_to_claim
+from sfumato.published.statement import why_not_believed
 
 TABLE, STATEMENT, MEASUREMENTS = "density.parquet", "stream.json", "measurements.npz"
+MOST_STATED = 64 << 20
+"""Bytes of a statement. It grows with the number of measurements, never with the table."""
 
 
 def is_published(folder: Path) -> bool:
@@ -113,7 +113,7 @@ class Folder:
         if not self.holds(name):
             raise InputError("the manifest does not list it.", file=str(path), remedy=WHOLE)
         try:
-            content = path.read_bytes()
+            content = contents(path)
         except OSError:
             raise _missing(path) from None
         if wanted is not None and hashlib.sha256(content).hexdigest() != wanted:
@@ -131,8 +131,7 @@ class Folder:
             if Path(name).name != name:
                 raise InputError("the manifest lists a file elsewhere.", file=str(self.path))
             try:
-                with path.open("rb") as file:
-                    found = hashlib.file_digest(file, "sha256").hexdigest()
+                found = digest(path)
             except OSError:
                 raise _missing(path) from None
             if found != wanted:
@@ -150,19 +149,13 @@ def open_folder(path: Path, tz: str | None = None) -> Folder:
         InputError: It is no such folder, or a file of it is absent or altered.
     """
     try:
-        text = (path / MANIFEST_NAME).read_text("utf-8")
+        stated = document(contents(path / MANIFEST_NAME, MOST_STATED))
     except FileNotFoundError:
         return _open_unsealed(path, tz)
     except (OSError, ValueError):
         raise no_folder(path) from None
-    folder = Folder(path, _manifest(text, path))
+    folder = Folder(path, _manifest(stated, path))
     folder.check()
-    if not adds_up_to_claim(folder.manifest):
-        raise InputError(
-            "its manifest's list of measurements does not give the loss that it claims.",
-            file=str(path / MANIFEST_NAME),
-            remedy="Take the folder from where it was published.",
-        )
     return folder
 
 
@@ -200,23 +193,26 @@ def parquet_table(folder: Folder, name: str) -> pa.Table:
     """A Parquet file of the folder."""
     content = folder.read(name)
     with _as_parquet(folder.path / name):
-        return pq.read_table(pa.BufferReader(content))
+        return table(content)
 
 
 @contextmanager
 def _as_parquet(path: Path) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError):
-        raise InputError("it cannot be read as Parquet.", file=str(path)) from None
+    except ValueError:
+        raise InputError(
+            "it cannot be read as Parquet, or is far larger than it should be.", file=str(path)
+        ) from None
 
 
-def read_arrays(folder: Folder, name: str = MEASUREMENTS) -> dict[str, NDArray[Any]]:
-    """The arrays of a file of numpy's, by name; nothing in it is run."""
+def read_arrays(
+    folder: Folder, name: str = MEASUREMENTS, most: int | None = None
+) -> dict[str, NDArray[Any]]:
+    """The arrays of a file of numpy's, by name; `most` is how many bytes they may be."""
     try:
-        with np.load(io.BytesIO(folder.read(name)), allow_pickle=False) as found:
-            return {key: found[key] for key in found.files}
-    except (ValueError, TypeError, EOFError, OSError, AttributeError, zipfile.BadZipFile):
+        return arrays(folder.read(name), most)
+    except ValueError:
         raise InputError(
             "it cannot be read as arrays.", file=str(folder.path / name), remedy=WHOLE
         ) from None
@@ -226,44 +222,69 @@ def _from_table(folder: Folder, manifest: Manifest, path: Path) -> Numbers:
     """One column after the other: of a year of hours all of them at once would be a gigabyte."""
     slots, content = manifest.grid.slots, folder.read(TABLE)
     with _as_parquet(path):
-        file = pq.ParquetFile(pa.BufferReader(content))
+        file = parquet_file(content)
         names, rows = set(file.schema_arrow.names), file.metadata.num_rows
 
-    def column(name: str) -> pa.ChunkedArray:
+    def read(name: str) -> pa.ChunkedArray:
         with _as_parquet(path):
-            return file.read(columns=[name]).column(0)
+            return column(file, name)
 
     for name in ("zone_id", "time_start", "time_end", "count"):
         if name not in names:
             raise InputError("the column is missing.", file=str(path), column=name)
     if not rows or rows % slots:
         raise _not_whole(path)
-    coded = pc.cast(column("zone_id"), pa.string()).dictionary_encode().combine_chunks()
-    ids = np.asarray(coded.dictionary.to_pylist(), dtype=np.str_)
-    which = coded.indices.to_numpy().reshape(-1, slots)
-    in_order = bool((which == np.arange(which.shape[0])[:, None]).all())
-    del coded, which
-    starts, edges = _same_of_all(_microseconds(column("time_start"), path).reshape(-1, slots))
-    ends, until = _same_of_all(_microseconds(column("time_end"), path).reshape(-1, slots))
-    if not (in_order and starts and ends and (np.diff(edges) > 0).all()):
+    ids = _ids(read("zone_id"), slots, path)
+    starts, edges = _same_of_all(_microseconds(read("time_start"), path).reshape(-1, slots))
+    ends, until = _same_of_all(_microseconds(read("time_end"), path).reshape(-1, slots))
+    if not (starts and ends and (np.diff(edges) > 0).all()):
         raise _not_whole(path)
     edges = np.append(edges, until[-1])
-    grid = _grid(edges, manifest.grid)
+    try:
+        grid = _grid(edges, manifest.grid)
+    except (ValueError, OverflowError, SfumatoError):
+        raise _not_whole(path) from None
     if grid.fingerprint() != manifest.grid.sha256 or not np.array_equal(grid.edges, edges):
         raise InputError("its times are not those of the manifest.", file=str(path), remedy=WHOLE)
 
     def layer(name: str) -> Table | None:
         if name not in names:
             return None
-        values = pc.cast(column(name), pa.float64()).to_numpy().reshape(-1, slots)
+        with _as_parquet(path):
+            numbers = _floats(read(name))
+        values = numbers.reshape(-1, slots)
         found = np.ascontiguousarray(values, dtype=np.float64)
-        del values
+        if np.isinf(found).any():
+            raise InputError("it holds an infinite number.", file=str(path), column=name)
+        del values, numbers
         give_back(found.shape)
         return found
 
     values = layer("count")
     assert values is not None
     return Numbers(ids, grid, values, layer("lower"), layer("upper"), layer("median"))
+
+
+def _ids(names: pa.ChunkedArray, slots: int, path: Path) -> NDArray[np.str_]:
+    """The place of every run of `slots` rows; each stands once, and can be shown."""
+    if names.null_count:
+        raise _not_whole(path)
+    if not pa.types.is_dictionary(names.type):
+        names = pc.cast(names, pa.string()).dictionary_encode()
+    coded = names.unify_dictionaries().combine_chunks()
+    which = coded.indices.to_numpy().reshape(-1, slots)
+    first = which[:, 0].copy()
+    if not (which == first[:, None]).all() or np.unique(first).size != first.size:
+        raise _not_whole(path)
+    return shown_ids(coded.dictionary.take(pa.array(first)).to_pylist(), path)
+
+
+def _floats(numbers: pa.ChunkedArray) -> NDArray[np.float64]:
+    try:
+        found: NDArray[np.float64] = pc.cast(numbers, pa.float64()).to_numpy()
+    except pa.ArrowException as error:
+        raise ValueError("no numbers") from error
+    return found
 
 
 def _same_of_all(times: NDArray[np.int64]) -> tuple[bool, NDArray[np.int64]]:
@@ -273,10 +294,11 @@ def _same_of_all(times: NDArray[np.int64]) -> tuple[bool, NDArray[np.int64]]:
 
 def _sums(folder: Folder, slots: int) -> Table:
     """Ends of the intervals of a stream's sums, slot x 2."""
-    table = parquet_table(folder, CITY_TABLE)
-    if table.num_rows != slots or not {"lower", "upper"} <= set(table.column_names):
+    sums = parquet_table(folder, CITY_TABLE)
+    if sums.num_rows != slots or not {"lower", "upper"} <= set(sums.column_names):
         raise _not_whole(folder.path / CITY_TABLE)
-    ends = [pc.cast(table[name], pa.float64()).to_numpy() for name in ("lower", "upper")]
+    with _as_parquet(folder.path / CITY_TABLE):
+        ends = [_floats(sums[name]) for name in ("lower", "upper")]
     return np.stack(ends, axis=1)
 
 
@@ -296,7 +318,7 @@ def read_shapes(folder: Folder, ids: NDArray[np.str_]) -> Shapes:
     if not folder.holds(name):
         return Shapes(keys, tuple("" for _ in keys), None)
     try:
-        features = json.loads(folder.read(name))["features"]
+        features = document(folder.read(name))["features"]
         found: dict[str, tuple[str, str, Any]] = {}
         for feature in features:
             properties = feature.get("properties") or {}
@@ -306,24 +328,24 @@ def read_shapes(folder: Folder, ids: NDArray[np.str_]) -> Shapes:
                 shape = None
             district = str(properties.get("district") or "")
             found[key] = (key if called in (None, "") else str(called), district, shape)
-    except (ValueError, KeyError, TypeError, AttributeError):
+        known = [found.get(key, (key, "", None)) for key in keys]
+        texts = [None if shape is None else json.dumps(shape) for _, _, shape in known]
+        geometry = shapely.from_geojson(np.array(texts, dtype=object), on_invalid="ignore")
+    except (ValueError, KeyError, TypeError, AttributeError, shapely.errors.ShapelyError):
         raise InputError("it cannot be read as GeoJSON.", file=str(folder.path / name)) from None
-    known = [found.get(key, (key, "", None)) for key in keys]
-    texts = [None if shape is None else json.dumps(shape) for _, _, shape in known]
-    geometry = shapely.from_geojson(np.array(texts, dtype=object), on_invalid="ignore")
     return Shapes(tuple(k[0] for k in known), tuple(k[1] for k in known), geometry)
 
 
 def _open_unsealed(path: Path, tz: str | None) -> Folder:
     """A stream by its own statement; what that lists is compared all the same."""
     try:
-        said = json.loads((path / STATEMENT).read_text("utf-8"))
+        said = document(contents(path / STATEMENT, MOST_STATED))
         inside = said.get("manifest")
     except (OSError, ValueError, AttributeError):
         raise no_folder(path) from None
     if inside is None:
         return Folder(path, first_manifest(said, path, tz), sealed=False)
-    manifest = _manifest(json.dumps(inside), path)
+    manifest = _manifest(inside, path)
     folder = Folder(path, manifest, sealed=False)
     folder.check()
     out = folder.read(LINES).count(b"\n") if folder.holds(LINES) else 0
@@ -335,18 +357,32 @@ def _open_unsealed(path: Path, tz: str | None) -> Folder:
     return Folder(path, told, sealed=False)
 
 
-def _manifest(text: str, path: Path) -> Manifest:
+def _manifest(stated: object, path: Path) -> Manifest:
+    """A statement that can be believed as far as it goes: its own list gives what it claims."""
     try:
-        return Manifest.model_validate_json(text)
-    except ValidationError:
+        manifest = Manifest.model_validate_json(json.dumps(stated))
+        zone(manifest.grid.tz)
+        if not (manifest.grid.slots > 0 and manifest.released.count > 0):
+            raise ValueError("a table of nothing")
+    except (ValueError, SfumatoError):
         raise no_folder(path) from None
+    problem = why_not_believed(manifest)
+    if problem:
+        raise InputError(
+            problem, file=str(path), remedy="Take the folder from where it was published."
+        )
+    return manifest
 
 
-def _microseconds(column: pa.ChunkedArray, path: Path) -> NDArray[np.int64]:
-    if not pa.types.is_timestamp(column.type):
+def _microseconds(times: pa.ChunkedArray, path: Path) -> NDArray[np.int64]:
+    if times.null_count or not pa.types.is_timestamp(times.type):
         raise InputError("its times are not timestamps.", file=str(path))
-    unit = pa.timestamp("us", tz=column.type.tz)
-    result: NDArray[np.int64] = pc.cast(pc.cast(column, unit), pa.int64()).to_numpy()
+    unit = pa.timestamp("us", tz=times.type.tz)
+    with _as_parquet(path):
+        try:
+            result: NDArray[np.int64] = pc.cast(pc.cast(times, unit), pa.int64()).to_numpy()
+        except pa.ArrowException as error:
+            raise ValueError("no times") from error
     return result
 
 

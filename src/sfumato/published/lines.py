@@ -8,8 +8,7 @@ Streams of the first version have no manifest: what their `stream.json` says bec
 from __future__ import annotations
 
 import hashlib
-import io
-import json
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError, SfumatoError
+from sfumato.errors import InputError, SfumatoError, is_printable
+from sfumato.io.foreign import contents, document, opened
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.estimate import Estimate
 from sfumato.published.manifest import GridFacts, Manifest
@@ -83,13 +83,13 @@ def last_lines(path: Path, lines: int) -> bytes:
     """The last whole lines of a file that grows, without reading what is before them."""
     block, found = 1 << 20, b""
     try:
-        with path.open("rb") as file:
-            at = file.seek(0, io.SEEK_END)
+        with opened(path) as (file, size):
+            at = size
             while at > 0 and found.count(b"\n") <= lines:
-                size = min(block, at)
-                at -= size
+                piece = min(block, at)
+                at -= piece
                 file.seek(at)
-                found = file.read(size) + found
+                found = file.read(piece) + found
                 block *= 2
     except OSError:
         raise no_folder(path.parent) from None
@@ -112,8 +112,10 @@ def read_lines(lines: bytes, places: bytes, facts: GridFacts | str, path: Path) 
         InputError: They are damaged, or no slot is out yet.
     """
     try:
-        rows = json.loads(places)["zones"]
-        records = [json.loads(line) for line in lines.split(b"\n")[:-1]]
+        rows = list(document(places)["zones"])
+        records = [document(line) for line in lines.split(b"\n")[:-1]]
+        if len(records) * len(rows) > len(lines):  # no number takes less than a byte
+            raise ValueError("numbers are missing")
         layers = {
             name: _layer(records, name, len(rows))
             for name in ("counts", "lower", "upper", "median")
@@ -141,9 +143,10 @@ def read_lines(lines: bytes, places: bytes, facts: GridFacts | str, path: Path) 
         and grid.fingerprint() != facts.sha256
     ):
         raise InputError("its times are not those of the manifest.", file=str(path), remedy=WHOLE)
-    ids, row = np.unique(np.asarray(rows, dtype=np.str_), return_inverse=True)
+    named = shown_ids(rows, path)
+    ids, row = np.unique(named, return_inverse=True)
     if ids.size == len(rows):
-        ids = np.asarray(rows, dtype=np.str_)
+        ids = named
         tables = {name: np.ascontiguousarray(layer.T) for name, layer in layers.items()}
     else:
         tables = {}
@@ -152,6 +155,19 @@ def read_lines(lines: bytes, places: bytes, facts: GridFacts | str, path: Path) 
             np.add.at(tables[name], row, layer.T)
             tables[name] = np.round(tables[name], 3)
     return Numbers(ids, grid, tables.pop("counts"), **tables, total=total)
+
+
+def shown_ids(ids: list[Any], path: Path) -> NDArray[np.str_]:
+    """Ids of places as they are. They are keys, so none is changed to something that can be shown.
+
+    Raises:
+        InputError: One is no text, or holds what commands a terminal.
+    """
+    if not all(isinstance(key, str) and is_printable(key) for key in ids):
+        raise InputError(
+            "an id of its places holds characters that cannot be shown.", file=str(path)
+        )
+    return np.asarray(ids, dtype=np.str_)
 
 
 def _layer(records: list[dict[str, Any]], name: str, width: int) -> Table:
@@ -172,13 +188,15 @@ def first_manifest(said: dict[str, Any], path: Path, tz: str | None) -> Manifest
             remedy="Give `tz`, as the stream was given it.",
         )
     try:
-        lines, listed = ((path / name).read_bytes() for name in (LINES, PLACES))
+        lines, listed = (contents(path / name) for name in (LINES, PLACES))
     except OSError:
         raise no_folder(path) from None
     numbers = read_lines(lines, listed, tz, path)
     try:
-        ids = "\n".join(json.loads(listed)["zones"]).encode()
-        epsilon = float(said["epsilon"] or 0.0)
+        ids = "\n".join(document(listed)["zones"]).encode()
+        epsilon = float(said["epsilon"])
+        if not 0 < epsilon < math.inf:
+            raise ValueError("no loss")
         spent = {"releases": 1, "rho": None, "epsilon": epsilon, "delta": said["delta"]}
         places = {
             "kind": "places",

@@ -25,6 +25,7 @@ from pathlib import Path
 import shapely
 
 from sfumato.errors import SfumatoError, UsageError
+from sfumato.io.foreign import opened
 from sfumato.io.write import write_bytes, write_folder
 from sfumato.published.about import About
 from sfumato.published.catalogue import Box, Described, Item, datapackage, dcat, text_of
@@ -84,7 +85,8 @@ def _copy(found: Release, name: str, place: Path) -> None:
     """One file, refused unless it is the one that was published."""
     target = place / name
     try:
-        shutil.copyfile(found.folder / name, target)
+        with opened(found.folder / name) as (file, _), target.open("xb") as copy:
+            shutil.copyfileobj(file, copy)
     except OSError as error:
         raise SfumatoError(f"{target.name} cannot be copied: {error.strerror}.") from None
     if _digest(target) != found.manifest.files[name]:

@@ -38,7 +38,7 @@ Vector = NDArray[np.float64]
 
 POSTERIOR = "posterior.npz"
 FORMAT = 1
-MOST_FIELDS = 40
+MOST_FIELDS, MOST_PAIRS = 40, 64
 SAMPLES = 2_000
 """Joint draws of answers. Ends of a 90 % interval are then right to a fortieth of a deviation."""
 _STEP = 0.2
@@ -296,6 +296,13 @@ def packed(
         "chance": codes,
         "piece": piece.astype(np.float32),
     }
+
+
+def most_bytes(counts: Table) -> int:
+    """What the file of these counts' posterior unpacks to at most, before any of it is."""
+    rows, slots = map(int, counts.shape)
+    each = MOST_PAIRS * (rows * MOST_FIELDS + 2 * (rows + slots)) + rows * slots
+    return each + 4 * (MOST_FIELDS * (rows + slots + MOST_PAIRS) + rows + slots) + (1 << 16)
 
 
 def unpacked(arrays: Mapping[str, NDArray[Any]], counts: Table, stream: int = 0) -> Factors:

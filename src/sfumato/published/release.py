@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError, UsageError
+from sfumato.errors import InputError, UsageError, printable
 from sfumato.model.extras import optional
 from sfumato.model.rounding import number_of, rounded_up
 from sfumato.model.time_grid import TimeGrid
@@ -40,7 +40,7 @@ from sfumato.published.folder import (
 from sfumato.published.lines import WHOLE, Numbers
 from sfumato.published.manifest import Manifest
 from sfumato.published.notebook import shown
-from sfumato.published.posterior import POSTERIOR, Factors, unpacked
+from sfumato.published.posterior import POSTERIOR, Factors, most_bytes, unpacked
 from sfumato.published.questions import Questions
 from sfumato.published.selection import (
     Hours,
@@ -151,7 +151,8 @@ class Release(Questions):
         whole = self._numbers if self.last is None else read_numbers(self.files)
         stream = int(self.manifest.files[POSTERIOR][:8], 16)
         try:
-            found = unpacked(read_arrays(self.files, POSTERIOR), whole.values, stream)
+            arrays = read_arrays(self.files, POSTERIOR, most_bytes(whole.values))
+            found = unpacked(arrays, whole.values, stream)
         except ValueError:
             raise InputError(
                 "it does not hold the posterior of this release.",
@@ -260,7 +261,8 @@ class Release(Questions):
     def statement(self) -> str:
         """The privacy statement in plain words, after what readers must take note of."""
         if self.kind != "density" and self.files.holds("README.txt"):
-            promise = promise_in(self.files.read("README.txt").decode())
+            text = self.files.read("README.txt").decode(errors="replace")
+            promise = promise_in("\n".join(map(printable, text.split("\n"))))
             note = "" if "Take note" in promise else take_note(self.manifest)
             return f"{note}\n\n{promise}" if note else promise
         return statement(self.manifest)

@@ -26,6 +26,7 @@ import shapely
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, UsageError
+from sfumato.io.foreign import check_depth, document
 from sfumato.io.zones import read_region
 from sfumato.model.rounding import number_of
 from sfumato.model.time_grid import MICROSECONDS, TimeGrid, step_text
@@ -149,15 +150,18 @@ def _from_geojson(given: Mapping[str, Any]) -> shapely.Geometry:
     if given.get("type") == "FeatureCollection":
         return shapely.union_all([_from_geojson(one) for one in given["features"]])
     shape = given["geometry"] if given.get("type") == "Feature" else given
-    return shapely.from_geojson(json.dumps(shape))
+    text = json.dumps(shape)
+    check_depth(text.encode())
+    return shapely.from_geojson(text)
 
 
 def _from_text(text: str, files: bool) -> shapely.Geometry:
     if text.startswith("{"):
-        return _from_geojson(json.loads(text))
+        return _from_geojson(document(text))
     if not text:
         raise ValueError("no polygon")
     if _WKT.match(text):
+        check_depth(text.encode())
         return shapely.from_wkt(text)
     edges = text.split(",")
     if len(edges) == 4:

@@ -130,16 +130,38 @@ def _epsilon(events: list[PrivacyEvent], rho: float, delta: float, method: Metho
 def adds_up_to_claim(manifest: Manifest) -> bool:
     """Whether the manifest's own list gives the loss that it claims.
 
-    A list that this version cannot read says nothing against it: readers go on, publishers do not
-    write one.
+    A list that this version cannot read does not: nobody could say what the numbers cost.
     """
     try:
         found = recomputed_claim(manifest.privacy, sources_of(manifest))
-    except (KeyError, TypeError, ValueError):
-        return True
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, SfumatoError):
+        return False
     return _equal(found.epsilon, manifest.privacy.epsilon) and _equal(
         found.rho, manifest.privacy.rho
     )
+
+
+_MOST_MEASURED = 100_000
+"""Measurements of a statement; a stream has one account, a release at most some dozens."""
+
+
+def why_not_believed(manifest: Manifest) -> str:
+    """What is wrong with a statement of whatever origin; empty where nothing is.
+
+    Numbers about people that nothing was paid for are either invented or not private, and a loss
+    that is no positive number is no promise.
+    """
+    privacy = manifest.privacy
+    losses = [(privacy.epsilon, privacy.delta, privacy.rho)]
+    losses += [(one.epsilon, one.delta, one.rho) for one in sources_of(manifest)]
+    for epsilon, delta, rho in losses:
+        if not (0 < epsilon < math.inf and 0 <= delta < 1 and (rho is None or 0 < rho < math.inf)):
+            return "its manifest states a privacy loss that is no positive number."
+    if not privacy.measurements:
+        return "its manifest lists no measurement, so nothing vouches for its privacy loss."
+    if len(privacy.measurements) > _MOST_MEASURED or not adds_up_to_claim(manifest):
+        return "its manifest's list of measurements does not give the loss that it claims."
+    return ""
 
 
 def sources_of(manifest: Manifest) -> list[Source]:
@@ -148,10 +170,16 @@ def sources_of(manifest: Manifest) -> list[Source]:
 
 
 def check_claim(manifest: Manifest) -> None:
-    """Refuse to publish a manifest whose list does not give its claim."""
-    if adds_up_to_claim(manifest):
+    """Refuse to publish a manifest whose list does not give its claim, or that claims nothing."""
+    problem = why_not_believed(manifest)
+    if not problem:
         return
     privacy = manifest.privacy
+    if adds_up_to_claim(manifest):
+        raise SfumatoError(
+            f"Nothing was published: {problem}",
+            remedy="This is a fault of sfumato: please report it with the options you gave.",
+        )
     found = recomputed_claim(privacy, sources_of(manifest))
     raise SfumatoError(
         "The measurements in the manifest do not add up to its claim (rho "

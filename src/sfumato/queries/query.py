@@ -11,6 +11,7 @@ from typing import Any
 
 from sfumato.engine.local import DropLog
 from sfumato.errors import InputError, UsageError
+from sfumato.io.foreign import contents
 from sfumato.model.rounding import rounded_up
 from sfumato.model.source import Progress
 from sfumato.privacy.ledger import Ledger
@@ -316,11 +317,7 @@ def _texts(given: str) -> Sequence[Mapping[str, Any] | str]:
 
 def _content(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(64 * LONGEST_TEXT + 1)
-        if len(content) > 64 * LONGEST_TEXT:
-            raise InputError("it is too long for questions.", file=str(path)[:200])
-        return content.decode("utf-8")
+        return contents(path, 64 * LONGEST_TEXT, links=True).decode("utf-8")
     except OSError as error:
         raise InputError(
             f"it cannot be read: {error.strerror}.",

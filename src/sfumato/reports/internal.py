@@ -33,6 +33,7 @@ import shapely
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, UsageError
+from sfumato.io.foreign import contents, document
 from sfumato.io.write import write_bytes
 from sfumato.reports.classes import per_area, shown_bounds
 from sfumato.reports.encode import encode_numbers, encode_outlines
@@ -101,7 +102,7 @@ def write_panel(panel: AttackPanel, folder: Path) -> Path:
 def read_panel(folder: Path) -> AttackPanel:
     """What an attack left in the folder; nothing where there was none."""
     try:
-        found = json.loads((folder / PANEL).read_text("utf-8"))
+        found = document(contents(folder / PANEL))
         return AttackPanel(
             tuple(AttackResult(**one) for one in found["results"]),
             tuple(AttackTracks(**one) for one in found["tracks"]),

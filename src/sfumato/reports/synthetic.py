@@ -7,11 +7,11 @@ template.
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
 from sfumato.errors import InputError
+from sfumato.io.foreign import document
 from sfumato.published.release import Release
 
 FIGURES = "figures.json"
@@ -23,7 +23,7 @@ def people_of_page(release: Release) -> dict[str, Any] | None:
     if release.kind != "synthetic" or not release.files.holds(FIGURES):
         return None
     try:
-        found = json.loads(release.files.read(FIGURES))
+        found = document(release.files.read(FIGURES))
         return {
             "lengths": _bars(found["ends_km"], found["lengths"], found.get("unit", "km")),
             "trips": bool(found.get("trips")),

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, UsageError
 from sfumato.geography.projection import Projection
+from sfumato.io.foreign import contents
 from sfumato.io.places import id_texts, load_places
 from sfumato.io.tables import no_one, to_wgs84
 from sfumato.model.places import PlaceKind, Places
@@ -167,10 +168,13 @@ def holidays_in(given: object, grid: TimeGrid) -> tuple[date, ...]:
     return tuple(sorted(day for day in found if min(days) <= day <= max(days)))
 
 
+_MOST_DATES = 64 << 20
+
+
 def _dates_of(path: Path) -> set[date]:
     """Dates at the start of lines, or of the whole days of an iCalendar file."""
     try:
-        lines = path.read_text("utf-8-sig").splitlines()
+        lines = contents(path, _MOST_DATES, links=True).decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError):
         raise InputError("it cannot be read as text.", file=str(path)) from None
     if any(line.strip().upper() == "BEGIN:VCALENDAR" for line in lines[:5]):

@@ -29,6 +29,7 @@ from sfumato.engine.local import DropLog
 from sfumato.engine.open import engine_of, opened_source
 from sfumato.errors import InputError, UsageError
 from sfumato.geography.places import PlaceOptions
+from sfumato.io.foreign import contents, document
 from sfumato.io.names import PLACE, ZONE, Role, missing, pick
 from sfumato.io.places import id_texts, load_places
 from sfumato.model.counts import MOST_PEOPLE
@@ -361,9 +362,7 @@ def _texts(given: Asked) -> Iterable[str | Mapping[str, Any] | Question]:
         return _of_file(given)
     path = Path(given)
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError("the file of questions is larger than 64 MiB.", file=str(path))
-        return _of_file(path.read_text("utf-8"))
+        return _of_file(contents(path, MOST_BYTES, links=True).decode("utf-8"))
     except (OSError, ValueError):  # also a name that no file can have, and text that is not UTF-8
         raise InputError(
             "the file of questions cannot be read as text.",
@@ -375,10 +374,10 @@ def _texts(given: Asked) -> Iterable[str | Mapping[str, Any] | Question]:
 def _of_file(text: str) -> list[str | Mapping[str, Any]]:
     """One question, a list of them, or one a line."""
     try:
-        whole = json.loads(text)
+        whole = document(text)
         if isinstance(whole, list):
             return [json.dumps(one) for one in whole]
-    except (ValueError, RecursionError):
+    except ValueError:
         return [line for line in text.splitlines() if line.strip()]
     return [text]
 

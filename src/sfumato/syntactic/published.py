@@ -23,7 +23,6 @@ truth, attacks among it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -38,6 +37,7 @@ from numpy.typing import NDArray
 
 from sfumato import __version__
 from sfumato.errors import InputError, UsageError
+from sfumato.io import foreign
 from sfumato.io.write import (
     PARQUET,
     folder_to_fill,
@@ -203,7 +203,7 @@ def checked_out(out: str | os.PathLike[str]) -> Path:
     manifest = folder / MANIFEST_NAME
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         try:
-            kind = json.loads(manifest.read_text("utf-8")).get("kind")
+            kind = foreign.document(foreign.contents(manifest)).get("kind")
         except (OSError, ValueError, AttributeError):
             kind = None
         if kind != KIND:
@@ -246,7 +246,7 @@ def write_anonymised(
         # what breaks either.
         (folder / name).unlink(missing_ok=True)
     write_bytes(folder / README, promise.text().encode())
-    digests = {name: _digest(folder / name) for name in sorted([*names, README])}
+    digests = {name: foreign.digest(folder / name) for name in sorted([*names, README])}
     about = {"kind": str(places.kind), "count": len(places), "sha256": places.fingerprint()}
     manifest = {
         "kind": KIND,
@@ -264,11 +264,6 @@ def write_anonymised(
     text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
     write_bytes(folder / MANIFEST_NAME, text.encode())
     return folder
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _write_table(folder: Path, table: Table, places: Places) -> list[str]:
@@ -378,7 +373,7 @@ def read_manifest(where: Path) -> dict[str, Any]:
         InputError: It is no such folder.
     """
     try:
-        manifest: dict[str, Any] = json.loads((where / MANIFEST_NAME).read_text("utf-8"))
+        manifest: dict[str, Any] = foreign.document(foreign.contents(where / MANIFEST_NAME))
         right = manifest["kind"] == KIND and manifest["table"] in TABLES
     except (OSError, ValueError, KeyError, TypeError):
         right = False
@@ -399,18 +394,28 @@ def read_anonymised(folder: str | os.PathLike[str]) -> Published:
     """
     where = Path(folder)
     manifest = read_manifest(where)
-    for name, digest in manifest["files"].items():
-        if not (where / name).is_file() or _digest(where / name) != digest:
+    for name, wanted in manifest["files"].items():
+        try:
+            same = Path(name).name == name and foreign.digest(where / name) == wanted
+        except OSError:
+            same = False
+        if not same:
             raise InputError(
                 "the file is missing or was altered since it was written.",
                 file=str(where / name),
             )
-    return Published(where, manifest, _read_table(where, manifest))
+    try:
+        return Published(where, manifest, _read_table(where, manifest))
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, OSError,
+            pa.ArrowException):  # fmt: skip
+        raise InputError(
+            "its table is not the one that its manifest is about.", file=str(where)
+        ) from None
 
 
 def _read_table(folder: Path, manifest: Mapping[str, Any]) -> Table:
     kind = manifest["table"]
-    rows = pq.read_table(folder / f"{kind}.parquet")
+    rows = foreign.table(foreign.contents(folder / f"{kind}.parquet"))
 
     def numbers(name: str, missing: int = -1) -> Any:
         return rows[name].combine_chunks().fill_null(missing).to_numpy(zero_copy_only=False)
@@ -435,9 +440,11 @@ def _read_table(folder: Path, manifest: Mapping[str, Any]) -> Table:
             for name in ("lon", "lat")
         )
         return Paths(lon, lat)
-    covers = pq.read_table(folder / "areas.parquet")
-    record = numbers("record")
-    offsets = np.searchsorted(record, np.arange(int(manifest["records"]) + 1))
+    covers = foreign.table(foreign.contents(folder / "areas.parquet"))
+    record, records = numbers("record"), int(manifest["records"])
+    if not 0 <= records <= foreign.UNPACKED // 8:
+        raise ValueError("more records than can be read")
+    offsets = np.searchsorted(record, np.arange(records + 1))
     area_of = covers["area"].to_numpy()
     labels = np.unique(area_of, return_index=True)[1]
     # Every place is in some area and places are in the order of their ids: these are their numbers.

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.errors import UsageError
+from sfumato.io.foreign import contents, document
 from sfumato.io.write import make_folder, write_bytes, write_csv
 from sfumato.published.manifest import MANIFEST_NAME, GridFacts
 from sfumato.queries.question import Frame, Question
@@ -167,7 +168,7 @@ def checked_folder(out: Path) -> Path:
     """
     if (out / MANIFEST_NAME).exists():
         try:
-            kind = json.loads((out / MANIFEST_NAME).read_text("utf-8")).get("kind")
+            kind = document(contents(out / MANIFEST_NAME)).get("kind")
         except (OSError, ValueError, AttributeError):
             kind = None
         if kind != KIND:

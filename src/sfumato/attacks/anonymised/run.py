@@ -9,7 +9,6 @@ all of them. Recovery of trajectories from tables is `sfumato attack recovery`.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,6 +54,7 @@ from sfumato.attacks.anonymised.visited import (
 from sfumato.attacks.traces.reidentify import Unicity, top_places, unicity
 from sfumato.errors import InputError, UsageError
 from sfumato.geography.places import OpenedPlaces, PlaceOptions
+from sfumato.io.foreign import contents, document
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid, period_of
 from sfumato.published.manifest import MANIFEST_NAME
@@ -384,7 +384,7 @@ def _put(
 
 def _anonymised(folder: str | os.PathLike[str]) -> bool:
     try:
-        about = json.loads((Path(folder) / MANIFEST_NAME).read_text("utf-8"))
+        about = document(contents(Path(folder) / MANIFEST_NAME))
         return bool(about.get("kind") == "anonymised")
     except (OSError, ValueError, AttributeError):
         return False

@@ -23,6 +23,7 @@ from sfumato.attacks.queries.logged import Isolated, LogAttacked, attack_log
 from sfumato.attacks.report import rich_table
 from sfumato.attacks.traces.run import head, table
 from sfumato.errors import InputError
+from sfumato.io.foreign import contents, document
 from sfumato.io.write import write_bytes
 from sfumato.model.masks import Measure
 from sfumato.published.folder import make_internal_folder
@@ -93,9 +94,7 @@ def read_log(path: str | os.PathLike[str]) -> Log:
     """
     file, found = Path(path), Log()
     try:
-        if file.stat().st_size > MOST_BYTES:
-            raise InputError("it is too long for a log of questions.", file=file.name)
-        lines = file.read_text("utf-8").splitlines()
+        lines = contents(file, MOST_BYTES, links=True).decode("utf-8").splitlines()
     except OSError as error:
         raise InputError(f"it cannot be read: {error.strerror}.", file=file.name) from None
     except ValueError:
@@ -104,8 +103,8 @@ def read_log(path: str | os.PathLike[str]) -> Log:
         if not line.strip():
             continue
         try:
-            _take(json.loads(line), found)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            _take(document(line), found)
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             raise InputError(
                 f"line {number} is not a question with its answer.", file=file.name, remedy=_FORM
             ) from None
