@@ -366,7 +366,7 @@ def test_settings_come_from_a_file_and_are_never_shown(
     with pytest.raises(UsageError, match=r"no.such.setting"):
         feed("kafka://h/t", settings={"no.such.setting": "1"}).begin(None)
     monkeypatch.setitem(__import__("sys").modules, "confluent_kafka", None)
-    with pytest.raises(UsageError, match=r"sfumato\[kafka\]"):
+    with pytest.raises(UsageError, match=r"pip install 'confluent-kafka"):
         TopicFeed(Topic.at("kafka://h/t"), replace(READING), GRID, 0)
 
 

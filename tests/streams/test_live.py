@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from tests.io.footers import IMPOSSIBLE, make_impossible
 from typer.testing import CliRunner
 
+import sfumato
 from sfumato.cli.main import app
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.geography.overlay import Overlay, exact_shares
@@ -25,6 +26,7 @@ from sfumato.privacy.ledger import Ledger, Status
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.live import StreamRequest
 from sfumato.streams.registry import stream_scheme
+from sfumato.streams.run import Stream as Published
 from sfumato.streams.scheme import Publication
 from sfumato.streams.vault import packed, seal, unpacked, unseal
 
@@ -163,6 +165,88 @@ def test_a_damaged_file_costs_its_own_rows_and_no_slot(
     assert ended["finished"]
     assert ended["internal"]["files_without_rows"] == 1
     assert len(lines(home)) == 4
+
+
+@pytest.mark.privacy
+@pytest.mark.parametrize("source", ["an empty folder", "a folder", "pipe"])
+def test_a_period_that_is_over_is_refused_before_it_costs(
+    home: Path, stream: Stream, source: str
+) -> None:
+    """All slots would close at the first look. That hangs on clock and options, not on rows."""
+    (home / "inbox").mkdir()
+    if source == "a folder":
+        (home / "events.parquet").rename(home / "inbox" / "events.parquet")
+    given = ("-",) if source == "pipe" else (str(home / "inbox"), "--follow")
+    with pytest.raises(UsageError) as refused:
+        stream(*given, feed=ndjson((1, "a", "t0")))
+    assert "The period is over by the machine's clock: all its slots" in refused.value.problem
+    assert "as a history" in refused.value.remedy
+    assert not Ledger(home / "ledger.sqlite").book().charges
+    assert not (home / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("at", "start", "delay", "out", "said"),
+    [
+        (5, "2024-03-04", "0", 0, ""),
+        (6, "2024-03-04", "0", 1, "1 of 4 slots is over"),
+        (6, "2024-03-04", "1h", 0, ""),
+        (13, "2024-03-04", "0", 2, "2 of 4 slots are over"),
+        (13, "2024-03-04T12:00", "0", 2, ""),
+        (19, "2024-03-04T12:00", "0", 3, "1 of 2 slots is over"),
+    ],
+)
+def test_slots_that_are_over_when_a_stream_begins_are_said(
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    at: int,
+    start: str,
+    delay: str,
+    out: int,
+    said: str,
+) -> None:
+    """And a stream that was begun in time goes on when its period is over."""
+    (home / "inbox").mkdir()
+    told: list[str] = []
+
+    def killed(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    def run() -> Published:
+        return sfumato.stream(
+            home / "inbox",
+            dataset="city",
+            epsilon=1,
+            expected_users=40,
+            scheme="rhythm",
+            start=start,
+            end="2024-03-05",
+            tz="UTC",
+            slot="6h",
+            delay=delay,
+            towers=home / "towers.csv",
+            out=home / "out",
+            ledger=home / "ledger.sqlite",
+            follow=True,
+            resume=True,
+            begin=lambda _, notes: told.extend(notes),
+        )
+
+    with monkeypatch.context() as clock:
+        clock.setattr("time.time", lambda: (START + timedelta(hours=at)).timestamp())
+        clock.setattr("time.sleep", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run()
+    notes = " ".join(told)
+    assert said in notes
+    assert bool(notes) == bool(said)
+    if said:
+        begins = (START + timedelta(hours=6 * out)).replace(tzinfo=None)
+        assert f"--from {begins.isoformat(timespec='minutes')}" in notes
+    assert len(lines(home) if out else []) == out
+    assert run().finished
+    assert len(lines(home)) == 4
+    assert " ".join(told) == notes, "what was begun is paid for, and nothing is said of it again"
 
 
 def test_schemes_that_need_the_whole_window_are_not_for_pipes(stream: Stream) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -206,7 +207,7 @@ def stream(
         done = called(
             publish,
             options,
-            begin=None if quiet else _say_unit,
+            begin=None if quiet else _say_before,
             watch=None if quiet or as_json else _Watching(stages),
             internal=told,
             progress=stages,
@@ -232,13 +233,15 @@ def _privacy(out: Path) -> dict[str, Any]:
     return {"release": said["release"]["id"], **claimed, **spent}
 
 
-def _say_unit(facts: StreamFacts) -> None:
-    """Whose contribution is hidden, before anything is reserved: epsilon means nothing without."""
+def _say_before(facts: StreamFacts, notes: Sequence[str]) -> None:
+    """What must be known before anything is reserved: whose contribution is hidden, since epsilon
+    means nothing without, and which slots are over already."""
     from sfumato.published.statement import adds_up, whose
 
     unit = str(facts.unit)
     text = f"unit {unit}: epsilon {facts.epsilon:g} hides {whose(unit)}. {adds_up(unit)}"
-    typer.echo(text.strip(), err=True)
+    for line in (text.strip(), *notes):
+        typer.echo(line, err=True)
 
 
 class _Watching:

@@ -200,7 +200,7 @@ def folder_feed(
             time.sleep(wait - time.time() % wait)
         looked = True
         # The clock first: a file that was there before its hour was told is not too late.
-        tick = _told(folder)
+        tick = folder_clock(folder)
         fresh = sorted(
             path.name
             for path in folder.iterdir()
@@ -268,7 +268,7 @@ def file_rows(path: Path, options: Options) -> list[Positions] | list[Unfit]:
         return [Unfit(path.name, "it cannot be read")]
 
 
-def _told(folder: Path) -> Tick:
+def folder_clock(folder: Path) -> Tick:
     """What the file `CLOCK` says, or the machine."""
     path = folder / _CLOCK
     try:

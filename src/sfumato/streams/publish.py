@@ -37,6 +37,7 @@ from sfumato.streams.input import Options, Unfit, ndjson_feed
 from sfumato.streams.kafka import Topic, TopicFeed, client_settings, is_topic
 from sfumato.streams.live import StreamRequest
 from sfumato.streams.output import Consistency
+from sfumato.streams.overdue import overdue
 from sfumato.streams.public_inputs import holidays_in, read_public_inputs
 from sfumato.streams.registry import as_begun, default_name, stream_scheme
 from sfumato.streams.run import Runner, Stream, Told
@@ -96,7 +97,7 @@ def stream(
     clock: str = "machine",
     kafka_config: Mapping[str, object] | str | os.PathLike[str] | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
-    begin: Callable[[StreamFacts], None] | None = None,
+    begin: Callable[[StreamFacts, Sequence[str]], None] | None = None,
     watch: Callable[[Told], None] | None = None,
     internal: Callable[[DropLog | Dropped | Unfit], None] | None = None,
     progress: Progress | None = None,
@@ -159,7 +160,8 @@ def stream(
             to close a slot before its end and delay are over.
         kafka_config: Settings of the Kafka client by name, or a file of `name=value`.
         ledger: The ledger, its file or address; default: a file in your data folder.
-        begin: Told the public facts before anything is reserved.
+        begin: Told the public facts before anything is reserved, and what to take note of: slots
+            that are over already.
         watch: Told each slot when it is out.
         internal: Told what was read and dropped: for the holder's eyes only.
         progress: Told the stage and its share.
@@ -169,7 +171,8 @@ def stream(
         takes events, `close` publishes a slot.
 
     Raises:
-        UsageError: What is asked for does not go together.
+        UsageError: What is asked for does not go together, or the period of a folder or a pipe
+            is over by the machine's clock.
         InputError: A file cannot be read.
         Unfit: It would be of no use, and `anyway` does not ask for it. Nothing was spent.
         BudgetRefused: It would pass the cap of the data set.
@@ -303,10 +306,17 @@ def stream(
     book.require_room(request.claim())
     if begun is None:
         _require_empty(folder)
+    source = "topic" if topic is not None else "pipe" if pipe else "folder" if follow else ""
+    inbox = Path(str(events)) if source == "folder" else None
+    if inbox is not None and not inbox.is_dir():
+        raise InputError("this is not a folder.", file=str(events))
+    notes: list[str] = []
+    if begun is None and clock == "machine" and source:
+        notes = overdue(slots, request.delay_seconds, facts.begins, source, inbox)
     if not anyway and begun is None:  # what was begun is paid for, and goes on
         require_fit(chosen, facts, grid)
     if begin is not None:
-        begin(facts)
+        begin(facts, notes)
     run = Runner(book, request, places, reading, resume, watch, internal)
     if events is None:
         return run.pushed()
@@ -318,10 +328,8 @@ def stream(
         return run.followed(topic=feed)
     if pipe:
         return run.followed(ndjson_feed(_binary(events), reading))
-    if follow:
-        if not Path(str(events)).is_dir():
-            raise InputError("this is not a folder.", file=str(events))
-        return run.followed(folder=Path(str(events)))
+    if inbox is not None:
+        return run.followed(folder=inbox)
     return run.replayed(events, progress)
 
 
