@@ -65,15 +65,17 @@ def week(zones: int, grid: TimeGrid, seed: int) -> np.ndarray:
     return np.asarray(level * (0.08 + 1.2 * office * day + (1 - office) * evening))
 
 
-def made_posterior(counts: np.ndarray, sd: float, rng: np.random.Generator) -> dict[str, Any]:
-    """Errors of the level, of places, of slots and of six rhythms, and chance, out of thin air."""
-    (zones, slots), pairs, fields = counts.shape, 32, 6
+def made_posterior(
+    counts: np.ndarray, sd: float, rng: np.random.Generator, fields: int = 6
+) -> dict[str, Any]:
+    """Errors of the level, of places, of slots and of some rhythms, and chance, out of thin air."""
+    (zones, slots), pairs = counts.shape, 32
     hours = np.arange(slots)[:, None] * np.arange(1, fields + 1)
     return packed(
         0.01 * rng.standard_normal(pairs),
         0.05 * rng.standard_normal((pairs, zones)),
         0.03 * rng.standard_normal((pairs, slots)),
-        (0.4 * sd * rng.standard_normal((pairs, zones, fields)) / np.arange(1, fields + 1)).astype(
+        (0.4 * sd * rng.standard_normal((pairs, zones, fields)) * _strong(fields)).astype(
             np.float32
         ),
         np.cos(2 * np.pi * hours / slots),
@@ -81,6 +83,11 @@ def made_posterior(counts: np.ndarray, sd: float, rng: np.random.Generator) -> d
         np.ones(zones),
         0.9,
     )
+
+
+def _strong(fields: int) -> np.ndarray:
+    """How strong fields are beside the first: those of real releases are never quite faint."""
+    return np.maximum(1 / np.arange(1, fields + 1), 0.2)
 
 
 def write_release(
@@ -97,9 +104,9 @@ def write_release(
     manifest: dict[str, Any] | None = None,
     with_zones: bool = True,
     counts: np.ndarray | None = None,
-    intervals: bool = True,
+    intervals: bool | list[np.ndarray] = True,
     medians: bool = False,
-    sums: bool = False,
+    sums: bool | dict[str, Any] = False,
 ) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     grid = TimeGrid.between(start, start + timedelta(days=days), step, tz)
@@ -110,11 +117,15 @@ def write_release(
     half = 1.96 * sd * (0.8 + 0.4 * rng.random((len(places), 1)))
     n = len(places)
     further = {"lower": np.maximum(counts - half, 0), "upper": counts + half} if intervals else {}
-    if medians:
+    if isinstance(intervals, list):
+        further = dict(zip(("lower", "median", "upper"), intervals, strict=True))
+        medians = True
+    elif medians:
         further["median"] = np.maximum(counts - 0.1 * half, 0)
     write_parquet(folder / "density.parquet", long_table(places.ids, grid, counts, **further))
     if sums:
-        write_arrays(folder / POSTERIOR, made_posterior(counts, sd, rng))
+        made = made_posterior(counts, sd, rng) if sums is True else sums
+        write_arrays(folder / POSTERIOR, made)
     if with_zones:
         features = [
             {

@@ -17,13 +17,18 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import shapely
+from tests.reports.conftest import made_posterior, week
 from tests.statements import seal
 
 from sfumato.errors import InputError, UsageError, printable
 from sfumato.model.places import PlaceKind, Places
+from sfumato.model.time_grid import TimeGrid
 from sfumato.published import read_release
+from sfumato.published.estimate import smooth_quantile
+from sfumato.published.posterior import unpacked
 from sfumato.reports.encode import decode_numbers
 from sfumato.reports.page import build_page, write_page
+from sfumato.reports.sums import decode_factors, encode_factors
 
 Maker = Callable[..., Path]
 Reader = Callable[[Path], list[dict[str, Any]]]
@@ -236,11 +241,43 @@ def test_a_folder_that_is_no_release_is_named(tmp_path: Path, release: Path) -> 
         build_page([])
 
 
-def test_a_thousand_zones_fit_the_size(make_release: Maker, tmp_path: Path) -> None:
+def test_a_week_of_989_zones_with_its_sums_fits_the_size(
+    make_release: Maker, tmp_path: Path
+) -> None:
+    """Rough numbers, medians, lopsided intervals and forty fields, most of them faint: as of a
+    city of 150,000 people at epsilon 1, whose page is as large."""
     cells = [shapely.box(2 + x / 400, 48 + y / 400, 2 + (x + 1) / 400, 48 + (y + 1) / 400)
-             for x in range(40) for y in range(25)]  # fmt: skip
-    places = Places.of(PlaceKind.ZONES, [f"Z{k:05}" for k in range(1000)], cells)
+             for x in range(43) for y in range(23)]  # fmt: skip
+    places = Places.of(PlaceKind.ZONES, [f"Z{k:05}" for k in range(989)], cells)
     rng = np.random.default_rng(1)
-    counts = rng.lognormal(5, 0.8, (1000, 1)) * rng.gamma(2, 0.5, (1000, 168))
-    page = build_page(make_release(tmp_path / "r", places, counts=counts, sd=30.0))
-    assert len(page.encode()) <= 1_200_000
+    counts = week(989, TimeGrid.between(date(2007, 9, 10), date(2007, 9, 17), "1h", "UTC"), 1)
+    counts *= 0.08 * np.exp(0.3 * rng.standard_normal(counts.shape))
+    errors = made_posterior(counts, 3.0, rng, fields=40)
+    factors = unpacked(errors, counts)
+    variance = np.square(factors.spread()) + factors.chance
+    ends = [smooth_quantile(counts, variance, level) for level in (0.05, 0.5, 0.95)]
+    folder = make_release(tmp_path / "r", places, counts=counts, intervals=ends, sums=errors)
+    page = build_page(folder)
+    assert "sums" in embedded(page)["releases"][0]
+    assert len(page.encode()) <= 1_100 * 1024
+
+
+def test_a_page_adds_up_as_the_release_does(make_release: Maker, tmp_path: Path) -> None:
+    """Forty fields, of which the page holds fourteen: widths stay within what it says."""
+    cells = [shapely.box(2 + k / 400, 48, 2 + (k + 1) / 400, 48.1) for k in range(120)]
+    places = Places.of(PlaceKind.ZONES, [f"Z{k:05}" for k in range(120)], cells)
+    rng = np.random.default_rng(2)
+    counts = week(120, TimeGrid.between(date(2007, 9, 10), date(2007, 9, 17), "1h", "UTC"), 1)
+    errors = made_posterior(counts, 12.0, rng, fields=40)
+    own = read_release(make_release(tmp_path / "r", places, counts=counts, sums=errors)).posterior
+    assert own is not None
+    held = decode_factors(encode_factors(own), counts)
+    assert held.fields == 14
+    zones = (rng.random((200, 120)) < rng.random((200, 1)) ** 4).astype(float)
+    zones[np.arange(200), rng.integers(0, 120, 200)] = 1
+    middle, wide = rng.uniform(0, 168, (200, 1)), 84 * rng.random((200, 1))
+    slots = (np.abs(np.arange(168) - middle) <= np.maximum(wide, 0.5)).astype(float)
+    value, low, high = own.estimates(zones, slots)
+    shown, below, above = held.estimates(zones, slots)
+    assert np.allclose(value, shown)
+    assert np.quantile(np.abs((above - below) / (high - low) - 1), 0.95) < 0.06

@@ -10,7 +10,7 @@ import { integers } from "./numbers.js";
  */
 
 const RHYTHM = 1 / 512;
-const CHANCE_STEP = 0.125;
+const CHANCE_STEP = 0.25;
 const CHANCE_LEAST = Math.log(1e-6);
 
 /**
@@ -147,7 +147,7 @@ export async function decodeFactors(data, zones, slots) {
   const [places, times, strengths, rhythms, code] = await Promise.all([
     rows(data.places, zones, pairs),
     rows(data.slots, slots, pairs),
-    data.strengths ? rows(data.strengths, zones, pairs * fields) : new Float32Array(0),
+    data.strengths ? byField(data.strengths, zones, pairs, fields) : new Float32Array(0),
     data.rhythms ? integers(data.rhythms, slots, fields).then((whole) => Float32Array.from(whole, (v) => v * RHYTHM)) : new Float32Array(0),
     integers(data.chance, zones, slots),
   ]);
@@ -155,6 +155,25 @@ export async function decodeFactors(data, zones, slots) {
   const chance = new Float32Array(code.length);
   for (let k = 0; k < code.length; k += 1) chance[k] = known[code[k]];
   return new Factors(data, zones, slots, [places, times, strengths, rhythms], chance);
+}
+
+/**
+ * Strengths zone by zone, of numbers field by field, each zone in steps of its own.
+ * @param {Rows} data
+ * @param {number} zones
+ * @param {number} pairs
+ * @param {number} fields
+ */
+async function byField(data, zones, pairs, fields) {
+  const whole = await integers(data.data, fields, zones * pairs);
+  const found = new Float32Array(whole.length);
+  for (let z = 0, k = 0; z < zones; z += 1) {
+    const scale = 2 ** (data.scale[z] / 8);
+    for (const end = k + pairs; k < end; k += 1) {
+      for (let r = 0; r < fields; r += 1) found[k * fields + r] = whole[r * zones * pairs + k] * scale;
+    }
+  }
+  return found;
 }
 
 /**
