@@ -23,8 +23,8 @@ NOT_COMMANDS = {"foreach_batch", "read_release"}
 """Verbs of Python alone: what a command prints, a notebook reads; what Spark's driver calls."""
 NOT_VERBS = {"init", "doctor", "city", "reproduce", "ledger"}
 """Commands without a verb: they begin, or keep books (`sfumato.Ledger`)."""
-PYTHON_ALONE = {"internal", "progress", "watch", "begin", "keep_key"}
-"""Who is told what; what the terminal shows instead."""
+PYTHON_ALONE = {"internal", "progress", "watch", "begin", "keep_key", "asked"}
+"""Who is told what; what the terminal shows instead, or takes as flags of its own."""
 TERMINAL_ALONE = {"quiet", "as_json", "config", "dry_run", "ledger_key", "context", "out", "help"}
 GROUPED = {f"anonymise_{what}": ("anonymise", what) for what in ("answers", "counts", "traces")}
 """Verbs that are commands of a group: the words are the same, with a space between them."""

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from sfumato.density.plan import plan
     from sfumato.density.publish import release
     from sfumato.density.reanalysis import refine
-    from sfumato.io.inspection import inspect
     from sfumato.people.combine import combine
     from sfumato.people.weigh import weigh
+    from sfumato.preview import inspect
     from sfumato.privacy.ledger import Ledger
     from sfumato.published.ask import ask
     from sfumato.published.export import export
@@ -105,7 +105,7 @@ _HOMES = {
     "export": "sfumato.published.export",
     "foreach_batch": "sfumato.streams.spark",
     "hotspots": "sfumato.utility.placement",
-    "inspect": "sfumato.io.inspection",
+    "inspect": "sfumato.preview",
     "plan": "sfumato.density.plan",
     "query": "sfumato.queries.query",
     "read_release": "sfumato.published.release",

@@ -91,7 +91,8 @@ def built(command: Callable[..., Any] | typer.Typer) -> TyperCommand | TyperGrou
         app.command()(command)
         command = app
     for info in command.registered_commands:
-        info.cls = Command
+        if info.cls is None or not issubclass(info.cls, Command):
+            info.cls = Command
     # Completion is the program's, not the part's.
     command._add_completion = False
     made = typer.main.get_command(command)

@@ -331,11 +331,11 @@ def _look(chosen: _Settings) -> None:
     """How the events are read, where they are there to be looked at. For the holder's eyes."""
     if chosen.events is None or not Path(chosen.events).exists():
         return
-    from sfumato.io.inspection import inspect
+    from sfumato.io.inspect import look
 
     tell([f"looking at {chosen.events} to write down how it is read; sfumato inspect says more"])
     try:
-        found = inspect(chosen.events)
+        found = look(chosen.events)
     except SfumatoError as error:
         tell([f"it cannot be read as it is: {error}"])
         return

@@ -6,7 +6,6 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape
@@ -159,77 +158,3 @@ def _toml(value: object) -> str:
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{key} = {_toml(part)}" for key, part in value.items()) + " }"
     return json.dumps(str(value), ensure_ascii=False)
-
-
-def inspect(
-    events: object,
-    *,
-    towers: object = None,
-    zones: object = None,
-    grid: str | None = None,
-    region: object = None,
-    zone_id: str | None = None,
-    zone_name: str | None = None,
-    layer: str | None = None,
-    repair_zones: bool = False,
-    drop_bad_towers: bool = False,
-    column: Mapping[str, str] | None = None,
-    time_unit: str | None = None,
-    events_tz: str | None = None,
-    format: str | None = None,
-) -> Inspection:
-    """Look at events before they are released: columns, clock, span, what would be dropped.
-
-    INTERNAL: it is about people's records. Nothing may be decided by it without a person who
-    writes the decision down.
-
-    Args:
-        events: Files, folders, an address, a table or a data frame.
-        towers: Towers that the events may name.
-        zones: Zones that they may lie in.
-        grid: Cells instead of zones.
-        region: What the grid covers.
-        zone_id: Column of the zones' ids.
-        zone_name: Column of the zones' names.
-        layer: Layer of the zones' or the region's file.
-        repair_zones: Make crossing outlines valid.
-        drop_bad_towers: Leave out towers without a usable position.
-        column: Which column is what: `{"user": "imsi", "time": "ts"}`.
-        time_unit: Unit of epoch numbers: s, ms, us or ns.
-        events_tz: Clock of event times that carry no offset.
-        format: Format of the events, where names do not tell.
-
-    Returns:
-        What was found; `toml()` are the lines that say how the events can be read.
-
-    Raises:
-        InputError: There is nothing to look at. Whatever the rows say, it comes to an end.
-
-    Example:
-        >>> print("\\n".join(sfumato.inspect("events.parquet").lines()))   # doctest: +SKIP
-    """
-    from sfumato.geography.places import PlaceOptions
-    from sfumato.io.inspect import look  # which reports by the class above
-
-    said = PlaceOptions(
-        towers,
-        zones,
-        grid,
-        region,
-        zone_id,
-        zone_name,
-        layer,
-        repair_zones,
-        drop_bad_towers,
-        column=column,
-    )
-    towers, areas = said.read(events_tz or "UTC")
-    return look(
-        events,
-        columns=column,
-        tz=events_tz,
-        time_unit=time_unit,
-        format=format,
-        places=areas if towers is None else towers,
-        zones=None if towers is None else areas,
-    )

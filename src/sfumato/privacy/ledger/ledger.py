@@ -402,7 +402,7 @@ def _bind(change: Change, known: Charge, claim: Claim) -> None:
         )
 
 
-def _cap_unit(unit: Unit) -> str:
+def cap_unit(unit: Unit) -> str:
     """How a cap that holds for this unit is usually written: for every clock and slot length."""
     if unit.kind is UnitKind.POINT and unit.radius_m is None:
         return "point:200m"
@@ -429,7 +429,7 @@ def _admit(book: Book, claim: Claim, replan: limits.Replan | None) -> None:
     if not book.caps_of(claim.dataset, claim.unit):
         raise UsageError(
             f"The data set {claim.dataset!r} has no cap for the unit {claim.unit}.",
-            remedy=f"Set one for the unit {_cap_unit(claim.unit)} with sfumato ledger init, or "
+            remedy=f"Set one for the unit {cap_unit(claim.unit)} with sfumato ledger init, or "
             "with `Ledger.add_dataset`.",
         )
     limits.check(book, claim, replan)
