@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from inspect import signature
 
-from tests.replay.gate import LEARNT, ZONED, Case
+from tests.replay.gate import LEARNT, LENGTHS, ZONED, Case
 from tests.replay.people import COLUMNS, EXPECTED, REGION
 
+from sfumato.cli import anonymise as rules
 from sfumato.density import registry as densities
 from sfumato.model.masks import Measure
 from sfumato.privacy.events import UnitKind
@@ -19,13 +21,16 @@ from sfumato.queries.pricing import Mechanism
 from sfumato.queries.together import Method as Together
 from sfumato.streams import registry as streams
 from sfumato.streams.output import Consistency
+from sfumato.syntactic.counts import Rounding
+from sfumato.syntactic.registry import METHODS
+from sfumato.syntactic.statement import AuditorName
 from sfumato.synthesis import registry as people
 from sfumato.synthesis.method import Reads
 from sfumato.traces.request import Kind, Outside
 
 PERIOD = ("--from", "2024-03-04", "--to", "2024-03-06", "--tz", "UTC")
 USERS = ("--expected-users", str(EXPECTED))
-BUDGET = ("--dataset", "city", "--epsilon", "4", "--delta", "1e-6")
+BUDGET = ("--epsilon", "4", "--delta", "1e-6")
 PLACES: Mapping[str, tuple[str, ...]] = {
     "towers": ("--towers", "towers.csv"),
     "towers and zones": ("--towers", "towers.csv", "--zones", "zones.geojson"),
@@ -71,7 +76,7 @@ def stream(scheme: str, places: str, unit: str, *more: str) -> Case:
 
 
 UNITS = tuple(
-    f"{kind}:6h" if kind is UnitKind.W_EVENT else str(kind)
+    f"{kind}{LENGTHS.get(kind, '')}"
     for kind in UnitKind
     if kind not in (UnitKind.POINT, UnitKind.TRAJECTORY)
 )
@@ -104,7 +109,7 @@ PLAIN = ("--expected-noise", "200m", "--most-reports", "40")
 def sanitise(kind: str, *more: str) -> Case:
     """Traces with noise on every location."""
     name = " ".join(("sanitise", kind, *more))
-    fixed = ("--from", "2024-03-04", "--to", "2024-03-06", "--dataset", "city", "--out", "out")
+    fixed = ("--from", "2024-03-04", "--to", "2024-03-06", "--out", "out")
     columns = roles("user", "time", "lon", "lat")
     words = ("sanitise", "EVENTS", *fixed, "--kind", kind, *REPORTS.get(kind, PLAIN))
     return Case(name, (*words, *columns, *more), "point")
@@ -120,16 +125,26 @@ def sanitised() -> Iterator[Case]:
     yield sanitise(Kind.INDEPENDENT, "--json")
 
 
+MANY = 10_000
+"""Parameters that are larger ask for work alone: they are at their least here."""
+
+
 def synth(method: str, *more: str) -> Case:
     """Records of people who do not exist."""
     declares = people.METHODS[method].declares
     name = " ".join(("synth", method, *more))
-    budget = ("--dataset", "city", "--epsilon", "40", "--delta", "1e-6", "--people", "200")
+    budget = ("--epsilon", "40", "--delta", "1e-6", "--people", "200")
     fixed = (*PERIOD, *budget, *USERS, "--anyway", "--out", "out", "--method", method)
     traces = declares.reads is Reads.TRACES
     columns = roles("user", "time", "lon", "lat")
     where = ("--region", REGION, *columns) if traces else located("towers and zones")
-    return Case(name, ("synth", "EVENTS", *fixed, *where, *more), str(declares.unit))
+    small = tuple(
+        word
+        for parameter, setting in declares.parameters.items()
+        if isinstance(setting.default, int) and setting.default > MANY
+        for word in ("--parameter", f"{parameter}={setting.low:.0f}")
+    )
+    return Case(name, ("synth", "EVENTS", *fixed, *where, *small, *more), str(declares.unit))
 
 
 def synthesised() -> Iterator[Case]:
@@ -149,7 +164,7 @@ def query(*more: str, **question: object) -> Case:
     asked = [{"measure": measure, "hours": when} | question for measure, when in hours]
     texts = [word for each in asked for word in ("--question", json.dumps(each))]
     name = " ".join(("query", *more, *(str(value) for value in question.values())))
-    fixed = (*PERIOD, "--dataset", "city", "--delta", "1e-7", *located("towers"))
+    fixed = (*PERIOD, "--delta", "1e-7", *located("towers"))
     return Case(name, ("query", "EVENTS", *fixed, *texts, *more))
 
 
@@ -169,12 +184,42 @@ def queries() -> Iterator[Case]:
     yield query("--json", measure="visits", want={"epsilon": 1})
 
 
+KNOWN = {AuditorName.ANYONE: USERS, AuditorName.KNOWN: ("--known", "50")}
+
+
+def anonymise(how: str, *more: str) -> Case:
+    """Tables by rules, which are not private: beside them nothing tells who was there."""
+    fixed = (*PERIOD, "--slot", "4h", *located("towers"))
+    if how == "answers":
+        question = json.dumps({"measure": "visits", "hours": "0-24"})
+        own = ("--question", question, "--log", "log.internal.jsonl", "--least", "3")
+        own += ("--out", "out")
+    else:
+        own = ("--out", "out", "--seed", "3")
+    name = " ".join(("anonymise", how, *more))
+    words = ("anonymise", how, "EVENTS", *own, *fixed, *more)
+    return Case(name, words, by_rules=True, booked="dataset" in signature(rules.counts).parameters)
+
+
+def anonymised() -> Iterator[Case]:
+    """Every method, every auditor, every form of counts."""
+    for rounding in Rounding:
+        yield anonymise("counts", "-k", "3", "--totals", "--rounding", rounding)
+    for name, method in METHODS.items():
+        more = ("-k", "3") if method.needs_k else ()
+        city = ("--roads", "neighbours", "--sensitive", "t0", "--parameter", "p=0.6")
+        yield anonymise("traces", "--method", name, *more, *(city if method.needs_map else ()))
+    for auditor in AuditorName:
+        yield anonymise("answers", "--auditor", auditor, *KNOWN.get(auditor, ()))
+
+
 VERBS: Mapping[str, Callable[[], Iterator[Case]]] = {
     "release": releases,
     "stream": stream_cases,
     "sanitise": sanitised,
     "synth": synthesised,
     "query": queries,
+    "anonymise": anonymised,
 }
 
 
@@ -194,3 +239,6 @@ def quick() -> Iterator[tuple[Case, str, str, bool]]:
     yield synth(people.DEFAULT, "--slot", "4h"), "everything", "ndjson", True
     yield query(measure=Measure.VISITS, want={"epsilon": 1}), "heavy", "csv", False
     yield query("--together", Together.BATCH, "--epsilon", "1"), "everything", "csv.gz", True
+    yield anonymise("counts", "-k", "3", "--totals"), "everything", "csv", False
+    yield anonymise("answers", "--auditor", AuditorName.SIMULATABLE), "heavy", "csv", False
+    yield anonymise("traces", "--method", "never-walk-alone", "-k", "3"), "heavy", "csv", False

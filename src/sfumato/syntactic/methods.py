@@ -150,8 +150,9 @@ def run_never_walk_alone(task: Task) -> Outcome:
     mean = translate_in_place(clock.at, found.cluster, found.clusters, delta)
     least, wide = widest(clock.at, found.cluster)
     kept = task.mixed(np.flatnonzero(found.cluster >= 0))
+    shown = clock.seen[kept].sum() / max(1, kept.size * task.grid.slots)
     facts = {
-        "interpolated_share": round(clock.interpolated, 4),
+        "interpolated_share": round(float(1 - shown), 4),
         "checked": {"smallest_cluster": least, "widest_m": round(wide, 3)},
     }
     figures = {
@@ -161,7 +162,7 @@ def run_never_walk_alone(task: Task) -> Outcome:
         "trash": round(found.trash, 6),
         "without_a_trajectory": len(task.held) - int(clock.who.size),
     }
-    said = words.k_delta("never-walk-alone", task.k, delta, clock.interpolated)
+    said = words.k_delta("never-walk-alone", task.k, delta, clocked=True)
     table = _paths(task.plane, clock.at, kept)
     return Outcome(table, clock.who[kept], found.cluster[kept], said, facts, figures)
 
@@ -221,7 +222,7 @@ def run_wait_for_me(task: Task) -> Outcome:
         "trash": round(float((found.cluster < 0).mean()), 6),
     }
     facts = {"made_up_share": round(found.made_up, 2)}
-    said = words.k_delta("wait-for-me", task.k, delta, None)
+    said = words.k_delta("wait-for-me", task.k, delta, clocked=False)
     table = _paths(task.plane, found.at, kept)
     return Outcome(table, kept, found.cluster[kept], said, facts, figures)
 

@@ -197,19 +197,18 @@ class OnClock:
 
     at: Metres
     who: Ints
-    interpolated: float
-    """Share of positions without a record of their own."""
+    seen: Ints
+    """How many of the slots each has a record in; their other positions are interpolated."""
 
 
 def on_clock(held: Held, centre: NDArray[np.float64], slots: int) -> OnClock:
     """Positions at every slot, interpolated between records."""
-    who = np.flatnonzero(held.slots_seen() > 1)
+    seen = held.slots_seen()
+    who = np.flatnonzero(seen > 1)
     at = np.empty((who.size, slots, 2), np.float32)
-    known = _interpolate(
-        held.offsets, held.place, held.slot, np.ascontiguousarray(centre, np.float64), who, at
-    )
-    share = 1.0 - known / max(1, who.size * slots)
-    return OnClock(at, who, share)
+    centre = np.ascontiguousarray(centre, np.float64)
+    _interpolate(held.offsets, held.place, held.slot, centre, who, at)
+    return OnClock(at, who, seen[who])
 
 
 @compiled
@@ -232,9 +231,8 @@ def _interpolate(
     centre: NDArray[np.float64],
     who: Ints,
     out: Metres,
-) -> int:
+) -> None:
     slots = out.shape[1]
-    known = 0
     for row in range(who.size):
         low, high = offsets[who[row]], offsets[who[row] + 1]
         before = -1
@@ -249,7 +247,6 @@ def _interpolate(
                 many += 1
                 j += 1
             x, y = x / many, y / many
-            known += 1
             if before < 0:
                 for t in range(now):
                     out[row, t, 0], out[row, t, 1] = x, y
@@ -261,4 +258,3 @@ def _interpolate(
             before, x0, y0 = now, x, y
         for t in range(before + 1, slots):
             out[row, t, 0], out[row, t, 1] = x0, y0
-    return known

@@ -34,7 +34,7 @@ def k_anonymity(k: int, how: str) -> Promise:
     )
 
 
-def k_delta(method: str, k: int, delta_m: float, interpolated: float | None) -> Promise:
+def k_delta(method: str, k: int, delta_m: float, *, clocked: bool) -> Promise:
     """(k, delta)."""
     notes = []
     if delta_m > 0:
@@ -43,13 +43,13 @@ def k_delta(method: str, k: int, delta_m: float, interpolated: float | None) -> 
             "differ within the tube, and whoever knows exact points can tell them apart "
             "(Trujillo-Rasua & Domingo-Ferrer 2013)."
         )
-    if interpolated is not None:
-        notes.append(
-            f"Positions are on a public clock; {100 * interpolated:.1f} % of them are interpolated "
-            "between records and were never observed."
-        )
-    else:
-        notes.append("Some points were made up to match a pivot's; the manifest has their share.")
+    what = (
+        "Positions are on a public clock: some are interpolated between records and were never "
+        "observed"
+        if clocked
+        else "Some points were made up to match a pivot's"
+    )
+    notes.append(f"{what}; the manifest has their share.")
     return Promise(
         method,
         f"At every instant each record is within {delta_m:,.0f} m of {k - 1:,} others or more of "
