@@ -245,6 +245,36 @@ def test_ask_takes_one_question_at_a_time(week: Release) -> None:
         sfumato.ask(week, sql="SELECT 1", hours="8")
 
 
+def test_two_selections_stand_side_by_side(week: Release, bare: Release, home: Path) -> None:
+    """Each row is the comparison of its group, and knows what both have in common."""
+    found = sfumato.ask(week, by="hour", against={"weekdays": "sat-sun"}, weekdays="mon-fri")
+    assert [row["hour"] for row in found.rows] == [f"{hour:02d}:00" for hour in range(24)]
+    row = found.rows[8]
+    alone = week.compare({"hours": 8, "weekdays": "mon-fri"}, {"hours": 8, "weekdays": "sat-sun"})
+    for name, one in zip(
+        ("average", "against", "difference"),
+        (alone.first, alone.second, alone.difference),
+        strict=True,
+    ):
+        assert row[name].value == pytest.approx(one.value)
+        assert row[name].ends == pytest.approx(one.ends, rel=0.02)
+    assert "largest difference" in str(found)
+    assert "against visits in" in found.question
+    assert found.plot().axes
+    later = published(home / "later", WEEK, 1.5 * daily(WEEK), seed=2)
+    two = sfumato.ask(week, by="zone", against={"release": later.folder}, zones=["a", "b"])
+    assert [row["zone_id"] for row in two.rows] == ["a", "b"]
+    assert all(row["difference"].ends[1] < 0 for row in two.rows)
+    no = sfumato.ask(bare, by="hour", hours="8-10", against={"hours": "9-11"})
+    assert [row["hour"] for row in no.rows] == ["09:00"]
+    assert no.rows[0]["difference"].lower is None
+    assert "2 groups" in no.notes[0]
+    with pytest.raises(InputError, match="no hour in common"):
+        sfumato.ask(week, by="hour", hours="8", against={"hours": "9"})
+    with pytest.raises(UsageError, match="beside `against`"):
+        sfumato.ask(week, by="hour", below=3, against={"weekdays": "sat"})
+
+
 def test_people_are_told_that_sums_over_slots_are_no_heads(home: Path) -> None:
     folder = home / "heads"
     people = published(folder, WEEK, daily(WEEK), privacy={"counting": "people"})

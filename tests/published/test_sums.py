@@ -260,6 +260,30 @@ def test_estimates_print_as_far_as_they_are_known(estimate: Estimate, text: str)
     assert str(estimate) == text
 
 
+def test_several_polygons_are_one_area_and_the_answer_says_so(
+    weekend: Release, tmp_path: Path
+) -> None:
+    west, south, east, north = shapely.total_bounds(weekend.geometry)
+    middle = (west + east) / 2
+    halves = [shapely.box(west, south, middle, north), shapely.box(middle, south, east, north)]
+    features = [
+        {"type": "Feature", "properties": {}, "geometry": json.loads(shapely.to_geojson(half))}
+        for half in halves
+    ]
+    both = {"type": "FeatureCollection", "features": features}
+    (tmp_path / "districts.geojson").write_text(json.dumps(both))
+    for given in (both, json.dumps(both), tmp_path / "districts.geojson"):
+        found = sfumato.ask(weekend, polygon=given)
+        assert found.rows[0]["total"].value == pytest.approx(weekend.sum().value)
+        assert "one sum over 2 polygons together" in str(found).splitlines()[0]
+        assert found.numbers()["rows"][0]["polygons"] == 2
+        assert any("one of them at a time" in note for note in found.notes)
+        for by in ({"by": "hour"}, {"rank": "zone"}, {"share_of": {"zones": "all"}}):
+            assert "2 polygons together" in str(sfumato.ask(weekend, polygon=given, **by))
+    for one in (halves[0], shapely.MultiPolygon([shapely.box(*half.bounds) for half in halves])):
+        assert "polygons" not in str(sfumato.ask(weekend, polygon=one))
+
+
 def test_a_file_may_be_called_polygon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what goes on as a shape does is one: a name that begins like one is a name."""
     square = shapely.box(2.3, 48.8, 2.4, 48.9)

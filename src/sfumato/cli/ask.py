@@ -57,7 +57,11 @@ def ask(
     ] = None,
     against: Annotated[
         list[str] | None,
-        own(QUESTION, "--against", "Compare with what differs: weekdays=sat-sun, release=DIR."),
+        own(
+            QUESTION,
+            "--against",
+            "Compare with what differs: weekdays=sat-sun, release=DIR.",
+        ),
     ] = None,
     share_of: Annotated[
         list[str] | None,

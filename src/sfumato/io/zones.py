@@ -132,7 +132,12 @@ def read_zones(
 
 
 def read_region(source: object, layer: str | None = None) -> shapely.Geometry:
-    """The outline of all polygons in a file or frame, in degrees; they need no ids."""
+    """The outline of all polygons in a file or frame, in degrees."""
+    return shapely.union_all(read_polygons(source, layer))
+
+
+def read_polygons(source: object, layer: str | None = None) -> Shapes:
+    """The polygons in a file or frame, in degrees; they need no ids."""
     table = load_places(source, layer)
     if table.shapes is None or not table.shapes.size:
         raise InputError(
@@ -144,7 +149,7 @@ def read_region(source: object, layer: str | None = None) -> shapely.Geometry:
     shapes = to_wgs84(table.shapes, table.crs, table.label, no_one)
     numbers = np.arange(1, shapes.size + 1).astype(np.str_)
     _check_degrees(shapes, numbers, table.label)
-    return shapely.union_all(shapely.make_valid(shapes))
+    return np.asarray(shapely.make_valid(shapes), dtype=object)
 
 
 def _ids(table: PlaceTable, wanted: str | None) -> NDArray[np.str_]:

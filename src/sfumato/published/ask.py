@@ -67,7 +67,8 @@ def ask(
         window: With `rank` of slots or hours: runs of slots that last so long, such as "2h".
         demand: With `rank`: how much hours matter, {"7-10": 2, "12-14": 1}.
         against: Compare with a second selection: words that differ from the first, `None` where
-            one no longer holds, and `release` for another folder: {"weekdays": "sat-sun"}.
+            one no longer holds, and `release` for another folder: {"weekdays": "sat-sun"}. With
+            `by` there is a row for each group that both have.
         share_of: The share of a selection that holds the first, said likewise: {"zones": None}.
         unusual: Hold every slot against the same weekday and hour at other times.
         earlier: With `unusual`: releases of other weeks.
@@ -108,7 +109,7 @@ def ask(
             remedy="Ask with `sql` about the table traces.",
         )
     answer: Answer
-    if by is not None:
+    if by is not None and against is None:
         answer = asking.profile(found, by, below, given)
     elif rank is not None:
         answer = asking.rank(
@@ -117,7 +118,15 @@ def ask(
     elif against is not None:
         second = against.get("release")
         other = None if second is None else as_release(second, tz)
-        answer = asking.compare(found, given, _changed(given, against), other)
+        changed = _changed(given, against)
+        if by is None:
+            answer = asking.compare(found, given, changed, other)
+        elif below is None:
+            answer = asking.side_by_side(found, by, given, changed, other)
+        else:
+            raise UsageError(
+                "`below` has no effect beside `against`.", remedy="Leave one of the two out."
+            )
     elif share_of is not None:
         if "release" in share_of:
             raise UsageError(
@@ -147,7 +156,7 @@ _BELONGS |= {"earlier": "unusual", "sure": "at"}
 
 def _check(asked: Sequence[str], further: set[str], words: Mapping[str, Any]) -> None:
     """One question at a time, and no word that it has no use for."""
-    if len(asked) > 1:
+    if len(asked) > 1 and asked != ["by", "against"]:
         named = " and ".join(f"`{name}`" for name in asked[:2])
         raise UsageError(f"Two questions at once: {named}.", remedy="Ask one after the other.")
     for name in sorted(further):

@@ -13,6 +13,7 @@ has these as methods (`sfumato.published.questions`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, UsageError
+from sfumato.model.rounding import number_of
 from sfumato.model.time_grid import TimeGrid, parse_step
 from sfumato.published.answers import Comparison, Profile, Ranking, Total
 from sfumato.published.estimate import Estimate
@@ -128,7 +130,12 @@ def total(release: Release, words: Mapping[str, Any]) -> Total:
     (average,) = estimates(release, asked.places, asked.slots, many)
     headline = f"{summed}{f'; {average} a slot on average' if many > 1 else ''}"
     row = {"total": summed, "average": average, "slots": int(many)}
-    return Total(described(release, asked), headline, [row], *signed(release), estimate=summed)
+    notes, signature = signed(release)
+    if asked.polygons > 1:
+        row["polygons"] = asked.polygons
+        headline += f"; one sum over {asked.polygons} polygons together"
+        notes.insert(0, "For a number of each polygon, ask with one of them at a time.")
+    return Total(described(release, asked), headline, [row], notes, signature, estimate=summed)
 
 
 def compare(
@@ -273,6 +280,59 @@ def profile(release: Release, by: str, below: float | None, words: Mapping[str, 
     return Profile(question, headline, rows, *signed(release))
 
 
+def side_by_side(
+    release: Release,
+    by: str,
+    a: Mapping[str, Any],
+    b: Mapping[str, Any],
+    other: Release | None,
+) -> Profile:
+    """The average of a slot for each group that two selections have, of one release or of two."""
+    second = release if other is None else other
+    _alike_enough(release, second)
+    by, asked = grouping(by), (selected(release, a), selected(second, b))
+    first, then = grouped(release, asked[0], by), grouped(second, asked[1], by)
+    place = {key: k for k, key in enumerate(then.keys)}
+    pairs = [(k, place[key]) for k, key in enumerate(first.keys) if key in place]
+    if not pairs:
+        raise InputError(
+            f"The two selections have no {by} in common.",
+            remedy="Compare by another grouping, such as hour or weekday, or without `by`.",
+        )
+    rows: list[dict[str, Any]] = []
+    values = [
+        estimates(one, groups.places, groups.slots, groups.over)
+        for one, groups in ((release, first), (second, then))
+    ]
+    for k, at in pairs:
+        here, there = first.some(np.array([k])), then.some(np.array([at]))
+        if second is release:
+            drawn = samples(
+                release, *(np.concatenate(pair) for pair in zip(here, there, strict=True))
+            )
+            draws = None if drawn is None else (drawn[:, 0], drawn[:, 1])
+        else:
+            both = samples(release, *here), samples(second, *there)
+            draws = None if both[0] is None or both[1] is None else (both[0][:, 0], both[1][:, 0])
+        difference, _ = _apart(values[0][k], values[1][at], draws)
+        row = labelled(release, by, first.keys[k]) | {"average": values[0][k]}
+        rows.append(row | {"against": values[1][at], "difference": difference})
+    most = max(range(len(rows)), key=lambda k: abs(rows[k]["difference"].value))
+    name = name_of(release, by, first.keys[pairs[most][0]])
+    notes, signature = signed(release)
+    alone = len(first.keys) + len(then.keys) - 2 * len(pairs)
+    if alone:
+        notes.insert(0, f"Left out: {number_of(alone, 'groups')} that one of the two has alone.")
+    return Profile(
+        f"average of a slot by {by}: {described(release, asked[0])}; against "
+        f"{described(second, asked[1])}",
+        f"largest difference {rows[most]['difference']}, {name}",
+        rows,
+        notes,
+        signature,
+    )
+
+
 def rank(
     release: Release,
     by: str,
@@ -287,7 +347,7 @@ def rank(
         raise UsageError("A ranking has at least one row.", remedy="Give `top` a positive number.")
     by, asked = grouping(by), selected(release, words)
     if demand:
-        asked = Selection(asked.places, _demanded(release.grid, demand, asked.slots))
+        asked = replace(asked, slots=_demanded(release.grid, demand, asked.slots))
     if window is not None:
         if by not in ("slot", "hour"):
             raise UsageError(

@@ -181,9 +181,11 @@ def described(release: Release, asked: Selection) -> str:
 def places_words(release: Release, asked: Selection) -> str:
     where = np.flatnonzero(asked.places)
     kind = release.manifest.released.kind
-    if where.size == asked.places.size and not asked.partly:
-        return f"all {where.size} {kind}" if where.size > 1 else str(release.ids[0])
     partly = f", {asked.partly} of them partly" if asked.partly else ""
+    if asked.polygons > 1:
+        partly += f", in {asked.polygons} polygons together"
+    if where.size == asked.places.size and not asked.partly:
+        return (f"all {where.size} {kind}" if where.size > 1 else str(release.ids[0])) + partly
     if where.size <= 3:
         return f"{', '.join(release.ids[where].tolist())}{partly}"
     return f"{where.size} of {asked.places.size} {kind}{partly}"

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, UsageError
 from sfumato.io.foreign import check_depth, document
-from sfumato.io.zones import read_region
+from sfumato.io.zones import read_polygons
 from sfumato.model.rounding import number_of
 from sfumato.model.time_grid import MICROSECONDS, TimeGrid, step_text
 
@@ -54,6 +54,8 @@ class Selection:
     places: Vector
     """1 where it counts, 0 where it does not, its share of area in between."""
     slots: Vector
+    polygons: int = 0
+    """How many polygons were given, which are one area here; 0 where places were named."""
 
     @property
     def partly(self) -> int:
@@ -94,11 +96,13 @@ def select(
     if zones is not None and polygon is not None:
         raise UsageError("Zones and a polygon were given.", remedy="Give one of the two.")
     places = np.ones(release.ids.size)
+    parts: tuple[shapely.Geometry, ...] = ()
     if zones is not None:
         places = place_weights(release.ids, zones)
     elif polygon is not None:
-        places = area_weights(release.geometry, as_polygon(polygon))
-    return Selection(places, slot_weights(release.grid, start, end, hours, weekdays))
+        parts = polygons_of(polygon)
+        places = area_weights(release.geometry, shapely.union_all(parts))
+    return Selection(places, slot_weights(release.grid, start, end, hours, weekdays), len(parts))
 
 
 def place_weights(ids: NDArray[np.str_], zones: Zones, of: str = "release") -> Vector:
@@ -125,51 +129,56 @@ def _some(ids: NDArray[np.str_]) -> str:
 
 
 def as_polygon(given: Polygon, *, files: bool = True) -> shapely.Geometry:
-    """An area in degrees, in whichever form it is given; no file is opened where `files` says so.
+    """One area of all polygons that are given."""
+    return shapely.union_all(polygons_of(given, files=files))
+
+
+def polygons_of(given: Polygon, *, files: bool = True) -> tuple[shapely.Geometry, ...]:
+    """Areas in degrees, in whichever form they are given: a file or a collection of features may
+    hold several, all others are one. No file is opened where `files` says so.
 
     Raises:
-        UsageError: It is none, or empty.
+        UsageError: It is none, or one is empty.
     """
     try:
         if isinstance(given, shapely.Geometry):
-            found = given
+            parts: tuple[shapely.Geometry, ...] = (given,)
         elif isinstance(given, Mapping):
-            found = _from_geojson(given)
+            parts = _from_geojson(given)
         else:
-            found = _from_text(os.fspath(given).strip(), files)
-        if found is not None and not shapely.is_valid(found):
-            found = shapely.make_valid(found)  # which coordinates that are no numbers stop
+            parts = _from_text(os.fspath(given).strip(), files)
+        # Coordinates that are no numbers stop this.
+        parts = tuple(one if shapely.is_valid(one) else shapely.make_valid(one) for one in parts)
     except (ValueError, TypeError, KeyError, RecursionError, shapely.errors.ShapelyError):
         raise UsageError("The polygon cannot be read.", remedy=_OUTLINE) from None
-    if found is None or not shapely.area(found) > 0:
+    if not any(one is not None and shapely.area(one) > 0 for one in parts):
         raise UsageError("The polygon is empty: it has no area.", remedy=_OUTLINE)
-    return found
+    return parts
 
 
-def _from_geojson(given: Mapping[str, Any]) -> shapely.Geometry:
+def _from_geojson(given: Mapping[str, Any]) -> tuple[shapely.Geometry, ...]:
     if given.get("type") == "FeatureCollection":
-        return shapely.union_all([_from_geojson(one) for one in given["features"]])
-    shape = given["geometry"] if given.get("type") == "Feature" else given
-    text = json.dumps(shape)
+        return tuple(part for one in given["features"] for part in _from_geojson(one))
+    text = json.dumps(given["geometry"] if given.get("type") == "Feature" else given)
     check_depth(text.encode())
-    return shapely.from_geojson(text)
+    return (shapely.from_geojson(text),)
 
 
-def _from_text(text: str, files: bool) -> shapely.Geometry:
+def _from_text(text: str, files: bool) -> tuple[shapely.Geometry, ...]:
     if text.startswith("{"):
         return _from_geojson(document(text))
     if not text:
         raise ValueError("no polygon")
     if _WKT.match(text):
         check_depth(text.encode())
-        return shapely.from_wkt(text)
+        return (shapely.from_wkt(text),)
     edges = text.split(",")
     if len(edges) == 4:
         west, south, east, north = (float(edge) for edge in edges)
-        return shapely.box(west, south, east, north)
+        return (shapely.box(west, south, east, north),)
     if not files:
         raise ValueError("no file is opened")
-    return read_region(text)
+    return tuple(read_polygons(text))
 
 
 def area_weights(shapes: NDArray[np.object_] | None, polygon: shapely.Geometry) -> Vector:
