@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import shapely
 
+from sfumato.density.suggest import coarser_grids
 from sfumato.errors import InputError, UsageError
 from sfumato.geography.grids import geohash_grid, grid_places
 from sfumato.geography.places import PlaceOptions, region_of
@@ -104,3 +106,21 @@ def test_ids_of_a_grid_come_from_the_grid() -> None:
         whole = grid_places(said, shapely.box(2.30, 48.84, 2.36, 48.88))
         part = grid_places(said, shapely.box(2.33, 48.85, 2.34, 48.86))
         assert set(part.ids) <= set(whole.ids)
+
+
+@pytest.mark.parametrize("said", ["333m", "750m", "1km", "1.5km"])
+def test_a_coarser_grid_that_is_proposed_can_be_said(said: str) -> None:
+    """1 km and a half is `1.5km`, and half a metre more or less is none."""
+    side = float(said.rstrip("km")) * (1000 if said.endswith("km") else 1)
+    for text, fewer in coarser_grids(said):
+        number = re.search(
+            r"RES(\d+)m", grid_places(text, shapely.box(2.34, 48.85, 2.35, 48.86)).ids[0]
+        )
+        assert number is not None
+        assert float(number[1]) == pytest.approx(side * fewer**0.5)
+
+
+def test_squares_have_whole_metres() -> None:
+    for said in ("0.5m", "1.0005km", "0m"):
+        with pytest.raises(UsageError):
+            grid_places(said, shapely.box(2.34, 48.85, 2.35, 48.86))

@@ -219,9 +219,9 @@ def coarser_grids(cells: str) -> list[tuple[str, float]]:
         metres = float(square[1]) * (1000 if square[2] == "km" else 1)
         found = []
         for times in _LARGER:
-            side = metres * times
-            text = f"{side / 1000:g}km" if side >= 1000 else f"{side:g}m"
-            found.append((text + (square[3] or ""), times**2))
+            side = round(metres * times)  # as squares are: of whole metres
+            text = f"{side / 1000:.10g}km" if side >= 1000 else f"{side}m"
+            found.append((text + (square[3] or ""), (side / metres) ** 2))
         return found
     if index := _INDEXED.fullmatch(cells):
         fewer = _FEWER_CELLS[index[1]]

@@ -7,6 +7,7 @@ data: the same square has the same id tomorrow, in another city, at another hold
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
 import numpy as np
 import pyproj
@@ -202,7 +203,7 @@ def _geohashes(
     return ["".join(word) for word in zip(*parts, strict=True)]
 
 
-_SQUARES = re.compile(r"(\d+)(m|km)(?:@(.+))?")
+_SQUARES = re.compile(r"(\d+(?:\.\d{1,3})?)(m|km)(?:@(.+))?")
 _NAMED = re.compile(r"(h3|geohash):(\d+)")
 
 
@@ -210,7 +211,7 @@ def grid_places(said: str, region: Places | shapely.Geometry) -> Places:
     """The cells of a grid over a public region, as it is said in options.
 
     Args:
-        said: `500m`, `1km@EPSG:3035` (squares, where wanted in a projection), `h3:8` or
+        said: `500m`, `1.5km`, `1km@EPSG:3035` (squares, where wanted in a projection), `h3:8` or
             `geohash:6`.
         region: What the cells must overlap. A public choice, never read from the data.
 
@@ -223,7 +224,8 @@ def grid_places(said: str, region: Places | shapely.Geometry) -> Places:
     squares, named = _SQUARES.fullmatch(said.strip()), _NAMED.fullmatch(said.strip())
     if squares is not None:
         number, unit, crs = squares.groups()
-        return square_grid(region, int(number) * (1000 if unit == "km" else 1), crs)
+        side = Fraction(number) * (1000 if unit == "km" else 1)
+        return square_grid(region, int(side) if side.denominator == 1 else 0, crs)
     if named is None:
         raise UsageError(
             f"{said!r} is not a grid.", remedy="Write 500m, 1km@EPSG:3035, h3:8 or geohash:6."
