@@ -36,7 +36,14 @@ from sfumato.density.common import (
     rounded,
     user_period,
 )
-from sfumato.density.scheme import Declaration, Density, Plan, PlannedMeasurement, PublicFacts
+from sfumato.density.scheme import (
+    Declaration,
+    Density,
+    Margin,
+    Plan,
+    PlannedMeasurement,
+    PublicFacts,
+)
 from sfumato.model import rounding
 from sfumato.model.counts import Counts, SampleBound
 from sfumato.model.private import Private
@@ -65,7 +72,12 @@ NO_SUMS = (
 class Gaussian:
     """One noisy table. Parameter `clip` (default true) turns negative numbers into zero."""
 
-    declares = Declaration(WORDS, other_values={"clip": {"clip": False}}, no_posterior=NO_SUMS)
+    declares = Declaration(
+        WORDS,
+        margins={LABEL: Margin.BOTH},
+        other_values={"clip": {"clip": False}},
+        no_posterior=NO_SUMS,
+    )
 
     @property
     def name(self) -> str:
@@ -123,7 +135,12 @@ class Gaussian:
 class Laplace:
     """One noisy table. Parameter `clip` (default true) turns negative numbers into zero."""
 
-    declares = Declaration(WORDS, other_values={"clip": {"clip": False}}, no_posterior=NO_SUMS)
+    declares = Declaration(
+        WORDS,
+        margins={LABEL: Margin.BOTH},
+        other_values={"clip": {"clip": False}},
+        no_posterior=NO_SUMS,
+    )
 
     @property
     def name(self) -> str:

@@ -6,6 +6,9 @@
   tower that moved are added up; with an overlay, towers are spread over zones by the public shares
   of their cells.
 * Rounding of released tables (post-processing): three decimals, no negative zero.
+* A density without arithmetic on noisy numbers (post-processing), the last resort of a release: the
+  largest of the noisy totals that a scheme declares, times the noisy shares of places and of slots
+  that it measured; all alike where it did not.
 """
 
 from __future__ import annotations
@@ -16,12 +19,13 @@ from collections.abc import Collection, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.density.scheme import PublicFacts
+from sfumato.density.scheme import Density, Margin, PublicFacts
 from sfumato.errors import UsageError
 from sfumato.model.counts import Bound, Counting, Counts, SampleBound
 from sfumato.model.private import Private
 from sfumato.model.source import Source
 from sfumato.privacy.events import USER_PERIOD
+from sfumato.privacy.last_resort import COVERAGE, REMARK, Heard, everything, shares
 from sfumato.privacy.wall import Wall
 
 
@@ -139,3 +143,33 @@ def rounded(
     for table in found:
         np.add(table, 0.0, out=table)
     return found
+
+
+def spread(
+    facts: PublicFacts, margins: Mapping[str, Margin], heard: Mapping[str, Heard]
+) -> Density:
+    """Noisy totals spread by public shares, from nothing up to all.
+
+    Intervals are stated where it is public about how many people there are; elsewhere nothing says
+    what bounding them took away.
+    """
+    known = {label: (margins[label], one) for label, one in heard.items() if label in margins}
+    of_places = [one.rows for kind, one in known.values() if kind is not Margin.SLOTS]
+    of_slots = [
+        one.columns if kind is Margin.BOTH else one.rows
+        for kind, one in known.values()
+        if kind is not Margin.PLACES
+    ]
+    total = max([0.0, *(one.total for _, one in known.values())])
+    places = shares(of_places[0] if of_places else None, facts.places)
+    slots = shares(of_slots[0] if of_slots else None, facts.grid.slots)
+    ids, table = released(facts, total * np.outer(places, slots))
+    (values,) = rounded(table)
+    measurements = tuple(one.measured for one in heard.values())
+    if facts.expected_users is None:
+        return Density(ids, values, None, None, None, measurements, (REMARK,), sums_unknown=REMARK)
+    most = everything(facts.expected_users, *(one.highest for _, one in known.values()))
+    lower, upper = np.zeros(values.shape), np.maximum(np.full(values.shape, np.ceil(most)), values)
+    return Density(
+        *(ids, values, lower, upper, COVERAGE, measurements, (REMARK,)), sums_unknown=REMARK
+    )

@@ -47,6 +47,7 @@ from sfumato.model.tiles import give_back, tiles
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.accounting import guarantee
 from sfumato.privacy.events import event_to_json
+from sfumato.privacy.last_resort import numbers
 from sfumato.privacy.ledger import Claim, Reservation
 from sfumato.privacy.ledger.views import cumulative, ledger_row, release_facts
 from sfumato.privacy.transaction import digests
@@ -149,7 +150,9 @@ def density_manifest(
         },
         fitness=None if fitness is None else _fitness_facts(fitness),
         total=total_facts(density),
-        posterior=posterior_facts(density, scheme_named(plan.scheme).declares.no_posterior),
+        posterior=posterior_facts(
+            density, density.sums_unknown or scheme_named(plan.scheme).declares.no_posterior
+        ),
         software={"sfumato": version("sfumato")},
         ledger=ledger_row(reservation),
         files=dict(files),
@@ -346,6 +349,7 @@ def write_posterior(
         return ()
     values = np.asarray(counts, dtype=np.float64)
     arrays = posterior.factors(values, coverage)
+    numbers(*(array for array in arrays.values() if array.dtype.kind == "f"))
     write_arrays(folder / POSTERIOR, arrays)
     known = unpacked(arrays, values).places_known()
     about = f"to about {percent(known)}" if known < 1 else "to no better than their own size"

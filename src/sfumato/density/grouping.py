@@ -30,7 +30,14 @@ from sfumato.density.common import (
     user_period,
     whole,
 )
-from sfumato.density.scheme import Declaration, Density, Plan, PlannedMeasurement, PublicFacts
+from sfumato.density.scheme import (
+    Declaration,
+    Density,
+    Margin,
+    Plan,
+    PlannedMeasurement,
+    PublicFacts,
+)
 from sfumato.model import rounding
 from sfumato.model.counts import Counts, SampleBound
 from sfumato.model.private import Private
@@ -66,6 +73,7 @@ class Grouping:
 
     declares = Declaration(
         WORDS,
+        margins={GUIDE: Margin.BOTH},
         other_values={
             "guide_share": {"guide_share": 0.6},
             "group": {"group": 5},

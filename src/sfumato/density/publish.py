@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from threadpoolctl import threadpool_limits
 
 from sfumato.density.bayes.settings import expected_visits
+from sfumato.density.common import spread
 from sfumato.density.fitness import Case, Fitness, fitness
 from sfumato.density.folder import write_release
 from sfumato.density.registry import DEFAULT, scheme_named
@@ -35,6 +36,7 @@ from sfumato.model.counts import Bound, Counting
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid, period_of
 from sfumato.privacy.events import PrivacyEvent
+from sfumato.privacy.last_resort import HearingWall, refined
 from sfumato.privacy.ledger import Ledger, Reservation
 from sfumato.privacy.ledger.limits import check
 from sfumato.privacy.ledger.totals import Spend, compose
@@ -420,10 +422,10 @@ def publish_request(
     def fingerprint() -> str:
         return names_of_input(source, book, asked.dataset, asked.name)[0]
 
-    def measured(reservation: Reservation) -> Density:
+    def measured(wall: Wall) -> Density:
         tell("measuring and refining", -1.0)
         with threadpool_limits(1):  # one order of summation on every machine: the same bytes
-            density = scheme.run(source, Wall(reservation, reservation.key), facts)
+            density = scheme.run(source, wall, facts)
         if isinstance(source, LocalSource):
             source.close()  # nothing is asked of the rows any more, and what follows needs room
         if density.tainted:
@@ -433,10 +435,20 @@ def publish_request(
 
     def persist(held: Reservation, folder: Path) -> None:
         counted, released, finish = asked.counted, asked.released, asked.finish
-        # The density has no name here: it is let go before the page is made.
-        write_release(
-            folder, facts, plan, finish, measured(held), held, counted, released, forecast
-        )
+        wall = HearingWall(held, held.key)
+        about = held, counted, released, forecast
+
+        def read() -> None:
+            # The density has no name here: it is let go before the page is made.
+            write_release(folder, facts, plan, finish, measured(wall), *about)
+
+        def otherwise() -> None:
+            for path in folder.iterdir():
+                path.unlink()
+            made = spread(facts, scheme.declares.margins, wall.heard)
+            write_release(folder, facts, plan, finish, made, *about)
+
+        refined("release", read, otherwise)
 
     bound, read = names_of_input(source, book, asked.dataset, asked.name)
     claim = replace(asked.claim(bound, out), read=read)

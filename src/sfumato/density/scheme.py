@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -188,6 +189,8 @@ class Density:
     kept: Mapping[str, NDArray[Any]] | None = None
     """Arrays to keep beside the table, where the scheme can read them again: measurements, which
     are paid for, and public settings."""
+    sums_unknown: str = ""
+    """Why these very numbers have no posterior, where their scheme has one."""
 
     def __post_init__(self) -> None:
         shape = self.values.shape
@@ -203,7 +206,7 @@ class Density:
             if array.shape != shape:
                 raise UsageError("A density has one interval and one median for each number.")
             if not np.isfinite(array).all():
-                raise UsageError("A density holds finite numbers only.")
+                raise FloatingPointError("A density holds finite numbers only.")
             array.setflags(write=False)
 
     @property
@@ -234,6 +237,14 @@ class Signal:
         )
 
 
+class Margin(StrEnum):
+    """What a measurement is a total of."""
+
+    PLACES = "places"
+    SLOTS = "slots"
+    BOTH = "places and slots"
+
+
 @dataclass(frozen=True, slots=True)
 class Declaration:
     """What a scheme says of itself, so that no list elsewhere has to name it."""
@@ -242,6 +253,9 @@ class Declaration:
     """Its own parameters, each with its range or meaning in words."""
     own_bounds: bool = False
     """It bounds people by rules of its own and takes no bound from outside."""
+    margins: Mapping[str, Margin] = field(default_factory=lambda: MappingProxyType({}))
+    """Labels of measurements that are totals of the counted places, of slots, or counts of both:
+    what a release is made of where arithmetic on the rest fails (`density.common.spread`)."""
     learns_from_earlier: bool = False
     """It can expect the rhythms of earlier releases."""
     refines_zones: bool = False

@@ -22,6 +22,7 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.model.masks import Measure
 from sfumato.privacy.events import PrivacyEvent
+from sfumato.privacy.last_resort import REMARK, HearingWall, everything, numbers, refined
 from sfumato.privacy.ledger import Reservation
 from sfumato.privacy.ledger.totals import Spend, compose
 from sfumato.privacy.transaction import answer as answered
@@ -88,7 +89,8 @@ def answer_together(
         )
 
         def drawn(reservation: Reservation) -> Mapping[str, Any]:
-            return draw(Wall(reservation, reservation.key))
+            wall = HearingWall(reservation, reservation.key)
+            return refined("query", lambda: draw(wall), lambda: _spread(desk, asked, wall))
 
         charge, how = answered(desk.asking.ledger, claim, desk.fingerprint, drawn)
         assert charge.answer is not None
@@ -96,10 +98,24 @@ def answer_together(
         how = "stored" if how == "already" else how
     wide = made.get("plus_minus") or [None] * len(asked)
     found = dict(zip(asked, map(_estimate, made["values"], wide), strict=True))
+    remark = f" {made['remark']}" if "remark" in made else ""
     return [
-        Answer(question, desk.frame.told(question), found[question], how, spend, None, ())
+        Answer(question, desk.frame.told(question) + remark, found[question], how, spend, None, ())
         for question in given
     ]
+
+
+def _spread(desk: Desk, asked: list[Question], wall: HearingWall) -> dict[str, Any]:
+    """The last resort: each question's share of the cells of the largest noisy sum."""
+    cells = desk.frame.places * desk.frame.slots
+    total = max([0.0, *(one.total for one in wall.heard.values())])
+    most = everything(None, *(one.highest for one in wall.heard.values()))
+    of_all = [len(one.places) * len(one.slots) / cells for one in asked]
+    return {
+        "values": [round(total * share, 6) for share in of_all],
+        "plus_minus": [round(most, 6)] * len(asked),
+        "remark": REMARK,
+    }
 
 
 def _spend(events: Mapping[str, PrivacyEvent], delta: float, how: str) -> Spend | None:
@@ -145,6 +161,7 @@ def _planned(
 
         def draw(wall: Wall) -> dict[str, Any]:
             found = run_batch(desk.source(), wall, batch)
+            numbers(found.values, found.plus_minus)
             return {
                 "values": np.round(found.values, 6).tolist(),
                 "plus_minus": np.round(found.plus_minus, 6).tolist(),
@@ -159,8 +176,9 @@ def _planned(
     mwem = plan_mwem(asked, shape, epsilon=epsilon, delta=delta, start=start, rounds=rounds)
 
     def fit(wall: Wall) -> dict[str, Any]:
-        found = run_mwem(desk.source(), wall, mwem, begun)
-        return {"values": np.round(found.answers(Workload.of(shape, asked)), 6).tolist()}
+        found = run_mwem(desk.source(), wall, mwem, begun).answers(Workload.of(shape, asked))
+        numbers(found)
+        return {"values": np.round(found, 6).tolist()}
 
     return kind, fit, mwem.events
 

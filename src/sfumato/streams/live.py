@@ -28,29 +28,25 @@ from sfumato.geography.overlay import Overlay
 from sfumato.model.counts import Counts
 from sfumato.model.places import Places
 from sfumato.model.private import Private
+from sfumato.model.rounding import number_of
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.events import event_to_json
+from sfumato.privacy.last_resort import REMARK, HearingWall
 from sfumato.privacy.ledger import Charge, Claim, Ledger, Reservation, Status
 from sfumato.privacy.ledger.totals import compose
 from sfumato.privacy.ledger.views import ledger_row
 from sfumato.privacy.wall import Wall
 from sfumato.published.about import About
+from sfumato.published.manifest import Manifest
 from sfumato.published.statement import check_claim
 from sfumato.streams.facts import StreamFacts, charged_unit, windows_to_show
 from sfumato.streams.output import Consistency, Outputs, Steady, line_bytes, table_bytes
 from sfumato.streams.registry import later_settings, settings_text
-from sfumato.streams.scheme import (
-    Finished,
-    Joint,
-    Keeping,
-    Meter,
-    Publication,
-    Stating,
-    StreamScheme,
-)
+from sfumato.streams.scheme import Joint, Meter, Publication, StreamScheme
 from sfumato.streams.spreading import split_over_zones, spread_over_zones
 from sfumato.streams.state import Standing, Store, chained
 from sfumato.streams.statement import stream_manifest, stream_readme
+from sfumato.streams.surely import Surely
 
 LIVE = "live"
 _SOURCE = "source"
@@ -214,7 +210,7 @@ class LiveStream:
             reservation.charge(account.label, account.event)
         self._release, self.key = reservation.id, reservation.key
         self.meter = Meter(request.scheme.plan(request.facts).accounts, request.facts)
-        self._publisher = request.scheme.publisher(request.facts)
+        self._publisher = Surely(request.scheme, request.facts)
         self._store = Store(self._ledger, reservation.id, reservation.key)
         self._outputs = Outputs(request.out)
         self._standing, state = self._store.load()
@@ -254,7 +250,7 @@ class LiveStream:
 
     def page(self) -> None:
         """Write the page of what is out, as of the last slot, in one step. Post-processing."""
-        self._outputs.page(self._manifest)
+        self._outputs.page(self._vouched())
 
     def sampling_key(self) -> bytes:
         """256 bits for the keyed order of sampling, the same on every start."""
@@ -262,7 +258,7 @@ class LiveStream:
 
     def windows_to_show(self, slot: int) -> list[tuple[int, int]]:
         """First slots and ends of the windows that a finished scheme must see before this slot."""
-        if isinstance(self._publisher, Finished) and self._request.scheme.finished:
+        if self._request.scheme.finished:
             return windows_to_show(self._request.facts, slot, self._publisher.ahead)
         return []
 
@@ -272,8 +268,8 @@ class LiveStream:
         What it measures is kept with the slot that is published next. A kill before that measures
         it again: the same labels of the same key on the same history, so the same numbers.
         """
-        if isinstance(self._publisher, Finished) and self._request.scheme.finished:
-            wall = Wall(self.meter, self.key)
+        if self._request.scheme.finished:
+            wall = HearingWall(self.meter, self.key)
             self._publisher.prepare(self._placed(whole, first, wall), first, wall)
 
     def _placed(self, box: Private[Counts], first: int, wall: Wall) -> Private[Counts]:
@@ -302,7 +298,7 @@ class LiveStream:
         if slot != self.next_slot:
             raise UsageError(f"The slot to publish now is {self.next_slot}, not {slot}.")
         request = self._request
-        wall = Wall(self.meter, self.key)
+        wall = HearingWall(self.meter, self.key)
         placed = self._placed(box, slot, wall)
         raw = self._publisher.publish(slot, placed, wall, self.meter)
         made, self.noise_of_sum = request.spread(raw), request.noise_of_sum(raw)
@@ -343,15 +339,20 @@ class LiveStream:
                 "published, so no manifest will vouch for it.",
                 remedy="Restore the file from a copy and run the same again.",
             )
-        last = self._publisher
-        kept = last.kept().arrays() if isinstance(last, Keeping) else None
-        joint = None
-        if isinstance(last, Stating) and self._request.scheme.plan(self._request.facts).joint:
-            joint = self._request.joint(last.joint())
-        files = self._outputs.end(self._manifest, self._request.released, kept, joint)
+        request, kept, joint = self._request, self._publisher.kept(), None
+        if request.scheme.plan(request.facts).joint and (made := self._publisher.joint()):
+            joint = request.joint(made)
+        files = self._outputs.end(self._vouched(), request.released, kept, joint)
         self._ledger.commit(self._release, files)
         self._store.forget()
         self.finished = True
+
+    def _vouched(self) -> Manifest:
+        """The manifest, with the remark that the last resort asks for."""
+        if not self._publisher.spread:
+            return self._manifest
+        first = f"{number_of(self._publisher.spread, 'slots')}: {REMARK}"
+        return self._manifest.model_copy(update={"caveats": [first, *self._manifest.caveats]})
 
     def _statement(self, reservation: Reservation) -> dict[str, Any]:
         request, facts = self._request, self._request.facts

@@ -151,7 +151,11 @@ def write_people(folder: Path, asked: SynthRequest, noisy: Noisy, chunks: Iterat
 
 
 def synthetic_manifest(
-    asked: SynthRequest, reservation: Reservation, noisy: Noisy, files: Mapping[str, str]
+    asked: SynthRequest,
+    reservation: Reservation,
+    noisy: Noisy,
+    files: Mapping[str, str],
+    remarks: tuple[str, ...] = (),
 ) -> Manifest:
     """Everything a reader needs to judge the files; the same bytes on every rerun.
 
@@ -166,6 +170,7 @@ def synthetic_manifest(
     # The people's budget may have been chosen in the light of the release: sums alone hold then.
     claimed = compose(events, delta, 1 if asked.on is None else 2)
     expected, made = forecast(asked.method, asked.facts), made_facts(asked, files)
+    made["caveats"] = [*remarks, *made["caveats"]]
     if expected is not None:
         made["caveats"] += expected.caveats
     return Manifest(

@@ -27,6 +27,7 @@ from sfumato.io.write import folder_to_fill
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import period_of
 from sfumato.model.traces import Found
+from sfumato.privacy.last_resort import REMARK, refined
 from sfumato.privacy.ledger import Ledger, Reservation
 from sfumato.privacy.transaction import names_of_input, publish
 from sfumato.privacy.wall import Wall
@@ -39,6 +40,7 @@ from sfumato.synthesis.free import people_of_release
 from sfumato.synthesis.method import Reads
 from sfumato.synthesis.registry import DEFAULT, method_named
 from sfumato.synthesis.request import SynthRequest, synth_request
+from sfumato.synthesis.spread import Spread
 from sfumato.traces.bounds import TraceSource
 
 
@@ -300,15 +302,24 @@ def publish_people(
         return names_of_input(source, book, asked.dataset, asked.name)
 
     def persist(reservation: Reservation, folder: Path) -> None:
-        tell("measuring", -1.0)
-        wall = Wall(reservation, reservation.key)
-        with threadpool_limits(1):  # one order of summation on every machine: the same bytes
-            noisy = asked.method.measure(source, wall, asked.facts)
-            if wall.tainted:
-                raise SfumatoError("Noise from a test seed is never published.")
-            tell("making synthetic people", -1.0)
-            write_people(folder, asked, noisy, asked.method.generate(noisy, asked.facts))
-        seal(folder, lambda files: synthetic_manifest(asked, reservation, noisy, files))
+        def written(request: SynthRequest, remarks: tuple[str, ...]) -> None:
+            tell("measuring", -1.0)
+            wall, method = Wall(reservation, reservation.key), request.method
+            with threadpool_limits(1):  # one order of summation on every machine: the same bytes
+                noisy = method.measure(source, wall, request.facts)
+                if wall.tainted:
+                    raise SfumatoError("Noise from a test seed is never published.")
+                tell("making synthetic people", -1.0)
+                write_people(folder, request, noisy, method.generate(noisy, request.facts))
+            made = request, reservation, noisy
+            seal(folder, lambda files: synthetic_manifest(*made, files, remarks))
+
+        def otherwise() -> None:
+            for path in folder.iterdir():
+                path.unlink()
+            written(replace(asked, method=Spread(asked.method)), (REMARK,))
+
+        refined("synth", lambda: written(asked, ()), otherwise)
 
     bound, read = names()
     claim = replace(asked.claim(bound, out), read=read)

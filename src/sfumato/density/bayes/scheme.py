@@ -67,6 +67,7 @@ from sfumato.density.posterior import Posterior
 from sfumato.density.scheme import (
     Declaration,
     Density,
+    Margin,
     Plan,
     PlannedMeasurement,
     PublicFacts,
@@ -117,6 +118,7 @@ class Bayes:
     declares = Declaration(
         PARAMETERS,
         own_bounds=True,
+        margins={PLACES: Margin.PLACES, SLOTS: Margin.SLOTS},
         learns_from_earlier=True,
         refines_zones=True,
         other_values={"visits": {"visits": 20.0}},

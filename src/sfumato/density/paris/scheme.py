@@ -32,6 +32,7 @@ from scipy.sparse import csr_array
 from sfumato.density.common import Table, bound_in_words, bounded_counts, rounded, user_period
 from sfumato.density.paris.budget import (
     CHOICE,
+    HISTOGRAM,
     SERIES,
     choice,
     coefficient_sd,
@@ -52,7 +53,14 @@ from sfumato.density.refine.fourier import (
 )
 from sfumato.density.refine.spatial import merge_neighbours
 from sfumato.density.refine.special_hours import smooth_nights
-from sfumato.density.scheme import Declaration, Density, Plan, PlannedMeasurement, PublicFacts
+from sfumato.density.scheme import (
+    Declaration,
+    Density,
+    Margin,
+    Plan,
+    PlannedMeasurement,
+    PublicFacts,
+)
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
 from sfumato.model.rounding import rounded_up
@@ -159,6 +167,7 @@ class Paris:
 
     declares = Declaration(
         WORDS,
+        margins={HISTOGRAM: Margin.PLACES},
         refines_zones=True,
         # One person reaches the cap in a day, the crowd suffices for several clusters, and
         # nothing that could betray somebody is smoothed away.

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.model.matrices import firm
+from sfumato.model.matrices import factor, firm
 from sfumato.streams.scheme import Values
 from sfumato.streams.schemes.comb.profiles import Times
 
@@ -66,7 +66,13 @@ class Learned:
             for size, many, moments in groups:
                 whole = size**2 * (passing + self._own[where])
                 whole += size * (fresh + self._people[where]) + np.diag(noise)
-                inverse = np.linalg.inv(firm(whole, noise))
+                whole = firm(whole, noise)
+                if factor(whole) is None:
+                    # Steps multiply what rounding leaves of counts far beyond the noise: nothing
+                    # of them is learned then.
+                    self._own, self._people = self._first
+                    return
+                inverse = np.linalg.inv(whole)
                 core = many * (inverse @ (moments - whole) @ inverse)
                 own = own + size**2 * (self._own[:, at] @ core @ self._own[at])
                 people = people + size * (self._people[:, at] @ core @ self._people[at])
