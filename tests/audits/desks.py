@@ -177,8 +177,8 @@ def stage(seed: int, ear: Ear | None = None) -> Iterator[Ledger]:
         near = tempfile.TemporaryDirectory(prefix="sfumato-audit-", dir=_IN_MEMORY)
         home = held.enter_context(near)
         if ear is not None:
-            for module in (desks, together, sitting):
-                held.enter_context(mock.patch.object(module, "Wall", ear))
+            for module, wall in ((desks, "Wall"), (together, "HearingWall"), (sitting, "Wall")):
+                held.enter_context(mock.patch.object(module, wall, ear))
         ledger = Ledger(Path(home) / "ledger.sqlite")
         ledger.initialise()
         ledger.add_dataset(PEOPLE, Cap(epsilon=1e5, delta=0.1))
