@@ -15,7 +15,7 @@ from tests.io.footers import FILE, IMPOSSIBLE, make_impossible, restate
 
 from sfumato.engine.local import LocalSource
 from sfumato.io.events import read_events, resolved, rows_of
-from sfumato.io.formats import Damaged
+from sfumato.io.files import Damaged
 from sfumato.model.counts import SampleBound
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid

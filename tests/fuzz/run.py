@@ -1,6 +1,7 @@
-"""`make fuzz`: ten thousand spoiled command lines and calls; writes docs/fuzz.md.
+"""`make fuzz`: spoiled command lines and calls, and damaged files; writes docs/fuzz.md.
 
-python tests/fuzz/run.py --inputs 10000 --seed 1
+python tests/fuzz/run.py --inputs 10000 --files 20000 --seed 1
+python tests/fuzz/run.py --inputs 0              # files alone; the page keeps what it says of lines
 python tests/fuzz/run.py --one 4711              # a single line again, with its traceback
 """
 
@@ -15,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.fuzz import verbs  # noqa: E402
+from tests.fuzz import files, verbs  # noqa: E402
 from tests.fuzz.program import (  # noqa: E402
     GROWN_MB,
     PATIENCE_S,
@@ -54,33 +55,80 @@ def page(verdicts: list[Verdict], seed: int, cpu_s: float) -> str:
     return "\n".join([*lines, ""])
 
 
+FILES_HEAD = "## Damaged files\n"
+
+
+def files_page(verdicts: files.Verdicts, seed: int) -> str:
+    total = verdicts.outcomes.total()
+    lines = [
+        FILES_HEAD,
+        f"    make fuzz     # python tests/fuzz/run.py --inputs 0 --files {total} --seed {seed}",
+        "",
+        "Files of every format under each of its endings, and of towers and zones, with bytes "
+        "flipped, cut out or stuffed in; half of them Parquet, and of these three quarters in the "
+        "footer. Each is found in a folder beside a good one and read as a release, a stream, "
+        "traces and `inspect` read it, in a process of its own, in which a signal is a failure. "
+        "None may end the process, nothing but an error of ours may be raised, the good file "
+        f"keeps its rows within {files.PATIENCE_S} seconds, and texts that are read without Arrow "
+        "are those that Arrow reads.",
+        "",
+        f"{total:,} files, {len(verdicts.faults):,} failures.",
+        "",
+        "| format | some of it is read | nothing is | failures |",
+        "|---" * 4 + "|",
+    ]
+    outcomes = (files.ROWS_READ, files.NOTHING, files.FAULT)
+    for kind in sorted({kind for kind, _ in verdicts.outcomes}):
+        numbers = " | ".join(str(verdicts.outcomes[kind, outcome]) for outcome in outcomes)
+        lines.append(f"| {kind} | {numbers} |")
+    return "\n".join([*lines, ""])
+
+
 def one_of(world: World, seed: int) -> Verdict:
     """Every third is a call in Python."""
     return verbs.judge(world, seed) if seed % 3 == 2 else world.judge(seed)
 
 
+def tried_lines(world: World, inputs: int, seed: int) -> list[Verdict]:
+    verdicts = []
+    for k in range(inputs):
+        verdicts.append(one_of(world, seed * 1_000_000 + k))
+        if verdicts[-1].fault:
+            print(told(verdicts[-1]), flush=True)
+        if k % 1_000 == 999:
+            print(f"{k + 1:,} lines", file=sys.stderr, flush=True)
+    return verdicts
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--inputs", type=int, default=10_000)
+    parser.add_argument("--files", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--one", type=int)
     asked = parser.parse_args()
     started = time.process_time()
+    lines, _, damaged = PAGE.read_text().partition(FILES_HEAD)
+    damaged = FILES_HEAD + damaged
+    total = faults = 0
     with tempfile.TemporaryDirectory() as home:
-        world = World(Path(home))
         if asked.one is not None:
-            print(told(one_of(world, asked.one)))
+            print(told(one_of(World(Path(home)), asked.one)))
             return 0
-        verdicts = []
-        for k in range(asked.inputs):
-            verdicts.append(one_of(world, asked.seed * 1_000_000 + k))
-            if verdicts[-1].fault:
-                print(told(verdicts[-1]), flush=True)
-            if k % 1_000 == 999:
-                print(f"{k + 1:,} lines", file=sys.stderr, flush=True)
-    PAGE.write_text(page(verdicts, asked.seed, time.process_time() - started))
-    faults = sum(bool(one.fault) for one in verdicts)
-    print(f"{len(verdicts) - faults} passed, {faults} failed")
+        if asked.inputs:
+            verdicts = tried_lines(World(Path(home)), asked.inputs, asked.seed)
+            lines = page(verdicts, asked.seed, time.process_time() - started)
+            total, faults = len(verdicts), sum(bool(each.fault) for each in verdicts)
+    with tempfile.TemporaryDirectory() as home:
+        if asked.files:
+            files.good_files(Path(home))
+            of_files = files.tried(Path(home), asked.seed * 1_000_000, asked.files)
+            for seed, fault in of_files.faults.items():
+                print(seed, fault)
+            damaged = files_page(of_files, asked.seed)
+            total, faults = total + of_files.outcomes.total(), faults + len(of_files.faults)
+    PAGE.write_text(f"{lines.rstrip()}\n\n{damaged}")
+    print(f"{total - faults} passed, {faults} failed")
     return 1 if faults else 0
 
 

@@ -33,6 +33,7 @@ Chance = random.Random
 
 def good_files(folder: Path, users: int = 30, seed: int = 7) -> dict[str, Path]:
     """The same little city, by name, in every format that is read."""
+    folder.mkdir(exist_ok=True)
     chance = Chance(seed)
     towers = Frame(
         {

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.io.events import read_events, resolved, rows_of, without_damaged
-from sfumato.io.formats import Damaged
+from sfumato.io.files import Damaged
 from sfumato.io.rows import Positions
 from sfumato.model.events import Events, UserEncoding
 

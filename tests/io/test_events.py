@@ -18,7 +18,7 @@ from tests.io.planted import SECRET, SECRET_NUMBER, refused
 
 from sfumato.errors import InputError, UsageError
 from sfumato.io.events import read_events, resolved, rows_of
-from sfumato.io.formats import Damaged
+from sfumato.io.files import Damaged
 from sfumato.model.events import EventFile, Events, TimeEncoding, UserEncoding
 
 Written = Callable[..., Path]

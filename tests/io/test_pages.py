@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.io.footers import restate
+from tests.io.footers import ROW_GROUP, restate
 
 from sfumato.io.pages import _SLACK, TextPages, can_be_read, texts, unpack
 
@@ -28,10 +28,11 @@ def read(path: Path, column: int = 0) -> list[Any]:
         pages = TextPages(raw)
         about, kind = file.schema.column(column), file.schema_arrow.field(column).type
         for group in range(file.num_row_groups):
-            chunk = file.metadata.row_group(group).column(column)
+            rows = file.metadata.row_group(group)
+            chunk = rows.column(column)
             optional = about.max_definition_level > 0
             can = can_be_read(about, kind)
-            found.append(pages.read(chunk, kind, optional) if can else None)
+            found.append(pages.read(chunk, kind, optional, rows.num_rows) if can else None)
     return found
 
 
@@ -198,6 +199,14 @@ def test_a_footer_that_says_other_numbers_of_texts_is_left_to_arrow(
     """No room is made for texts that cannot be there: each takes four bytes or more."""
     path = write(tmp_path / "a.parquet", IDS, store_schema=False)
     restate(path, len(IDS), 1, {0: rows})
+    assert read(path) == [None]
+
+
+@pytest.mark.parametrize("rows", [1, 8_999, 9_001])
+def test_nor_is_a_column_read_that_has_other_rows_than_its_group(tmp_path: Path, rows: int) -> None:
+    """Arrow reads as many texts as the row group says it has rows, be there more or fewer."""
+    path = write(tmp_path / "a.parquet", IDS, store_schema=False)
+    restate(path, len(IDS), 1, {ROW_GROUP: rows})
     assert read(path) == [None]
 
 

@@ -39,7 +39,7 @@ from sfumato.engine.sampling import STRIDE, sampled, seeds_of
 from sfumato.errors import InputError
 from sfumato.geography.locate import Locator
 from sfumato.io.events import expected_rows, rows_of, without_damaged
-from sfumato.io.formats import Damaged
+from sfumato.io.files import Damaged
 from sfumato.io.rows import Positions
 from sfumato.io.values import BAD, validity
 from sfumato.model.counts import Counts, SampleBound, WeightBound

@@ -29,8 +29,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.io.files import Located, unreadable
-from sfumato.io.formats import Damaged, FixedLines, Format, ReadOptions, constants
+from sfumato.io.files import Damaged, Located, unreadable
+from sfumato.io.formats import FixedLines, Format, ReadOptions, constants
 from sfumato.io.lines import cut_csv
 from sfumato.io.rows import Positions, RowRules
 from sfumato.model.events import (

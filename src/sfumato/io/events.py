@@ -22,11 +22,10 @@ from pathlib import Path
 from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.io.columns import placed
 from sfumato.io.datasets import Cabspotting, Geolife, Gpx, TDrive
-from sfumato.io.files import Located, Unreadable, head, is_address, is_path, locate
+from sfumato.io.files import Damaged, Located, Unreadable, head, is_address, is_path, locate
 from sfumato.io.formats import (
     BarSeparated,
     Csv,
-    Damaged,
     Format,
     Frame,
     NdJson,

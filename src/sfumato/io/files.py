@@ -214,6 +214,10 @@ def _folder(folder: Path, is_data: Callable[[Path], bool]) -> list[Path]:
     return sorted(path for path in paths if is_data(path) and path.is_file())
 
 
+class Damaged(InputError):
+    """The file is broken: its bytes cannot be unpacked or decoded to the end."""
+
+
 class Unreadable(InputError):
     """The system does not let us read a file. Its rows must not be left out in silence."""
 
@@ -271,7 +275,7 @@ def read_piece(file: IO[bytes], path: Path, size: int) -> bytes:
     try:
         return file.read(size)
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise InputError("the compressed file is damaged.", file=str(path)) from None
+        raise Damaged("the compressed file is damaged.", file=str(path)) from None
     except OSError as error:
         raise unreadable(path, error) from None
 

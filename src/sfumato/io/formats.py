@@ -21,14 +21,12 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from sfumato.errors import InputError
 from sfumato.io.columns import EPOCHS, check_time_options, describe
 from sfumato.io.files import (
     CSV_ENDINGS,
     NDJSON_ENDINGS,
     CsvDialect,
     Located,
-    Unreadable,
     headless,
     is_path,
     open_text,
@@ -49,10 +47,6 @@ from sfumato.io.tables import (
 )
 from sfumato.model.events import EventColumns, EventFile, Events, EventTable, Reading, UserEncoding
 from sfumato.model.source import Progress
-
-
-class Damaged(InputError):
-    """The file is broken: its bytes cannot be unpacked or decoded to the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,16 +230,7 @@ def constants(keys: Mapping[str, str | None], rules: RowRules, rows: int) -> dic
 def text_blocks(path: Path, ahead: int = 0) -> Iterator[tuple[bytes, int]]:
     """Whole lines of a text file behind the first `ahead`, and how many over-long ones follow."""
     with open_text(path) as opened:
-
-        def read(size: int) -> bytes:
-            try:
-                return read_piece(opened, path, size)
-            except Unreadable:
-                raise
-            except InputError:
-                raise Damaged("the compressed file is damaged.", file=str(path)) from None
-
-        for block in whole_lines(read):
+        for block in whole_lines(lambda size: read_piece(opened, path, size)):
             data, skipped = block.data, block.skipped
             while ahead and data:
                 data, ahead = data[data.find(b"\n") + 1 :], ahead - 1

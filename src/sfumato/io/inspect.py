@@ -24,8 +24,8 @@ from sfumato.geography.extent import Box, extent
 from sfumato.io import names as aliases
 from sfumato.io.columns import EPOCHS, describe, placed
 from sfumato.io.events import format_named, format_of, located, read_events, rows_of
-from sfumato.io.files import is_address, is_path, members, roles_of
-from sfumato.io.formats import Damaged, ReadOptions, TableFormat, open_names, with_keys
+from sfumato.io.files import Damaged, is_address, is_path, members, roles_of
+from sfumato.io.formats import ReadOptions, TableFormat, open_names, with_keys
 from sfumato.io.inspection import MATCHED, UNREADABLE, Inspection, field_kinds
 from sfumato.io.postgres.connect import parse_address
 from sfumato.io.rows import Positions, names_of
@@ -198,13 +198,13 @@ class _Look:
     def at(self, part: _Part) -> None:
         """One part: its schema if it is new, then its rows."""
         kind = part.columns, part.reading
-        if kind not in self._known:
-            self._known[kind] = self._reading(part)
-        reading = self._known[kind]
-        if reading is None:
-            self.inspection.unfit.append((part.label, "its columns leave open how it is read"))
-            return
         try:
+            if kind not in self._known:
+                self._known[kind] = self._reading(part)
+            reading = self._known[kind]
+            if reading is None:
+                self.inspection.unfit.append((part.label, "its columns leave open how it is read"))
+                return
             self.id_kinds.add(reading.user)
             for rows in self._rows(part, reading):
                 self._count(rows)

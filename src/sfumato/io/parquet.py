@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.errors import InputError
-from sfumato.io.files import PARQUET_ENDINGS, head, unreadable
-from sfumato.io.formats import Damaged, FileSchema, TableFormat, constants
+from sfumato.io.files import PARQUET_ENDINGS, Damaged, head, unreadable
+from sfumato.io.formats import FileSchema, TableFormat, constants
 from sfumato.io.pages import TextPages, can_be_read
 from sfumato.io.rows import SWOLLEN, Positions, RowRules, is_text, longest_entry
 from sfumato.io.tables import INT96, Column, arrow_columns, refuse_repeated
@@ -77,7 +77,7 @@ class Parquet(TableFormat):
 
 
 Chunks = dict[str, Any]
-"""What a footer says of columns of a row group, by their names."""
+"""Columns of a row group by their names: what the footer says of them, or what they hold."""
 
 
 def _trusted(opened: Any, path: Path, group: int, names: list[str]) -> Chunks:
@@ -115,16 +115,14 @@ def _batches(
         pages = TextPages(raw)
         for group, chunks in enumerate(groups):
             about = opened.metadata.row_group(group)
-            read = {
-                name: pages.read(chunks[name], kinds[name], c.max_definition_level > 0)
-                for name, c in texts.items()
-                if name in chunks
-            }
-            read = {
-                name: found
-                for name, found in read.items()
-                if found is not None and len(found) == about.num_rows
-            }
+            read: Chunks = {}
+            for name, c in texts.items():
+                if (chunk := chunks.get(name)) is None:
+                    continue
+                optional = c.max_definition_level > 0
+                column = pages.read(chunk, kinds[name], optional, about.num_rows)
+                if column is not None:
+                    read[name] = column
             rest, start = [name for name in stored if name not in read], 0
             for others, rows in _by_arrow(opened, path, group, rest, size):
                 some = {name: found.slice(start, rows) for name, found in read.items()}

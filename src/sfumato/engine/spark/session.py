@@ -31,8 +31,7 @@ from typing import Any
 from sfumato import __version__
 from sfumato.engine.base import BoundBroken
 from sfumato.errors import InputError, SfumatoError, UsageError
-from sfumato.io.files import Unreadable
-from sfumato.io.formats import Damaged
+from sfumato.io.files import Damaged, Unreadable
 from sfumato.io.write import Scratch
 from sfumato.model.extras import optional
 

@@ -64,7 +64,8 @@ from sfumato.engine.spark.rows import TALLIES, Recipe, Scan, judged, log_of, sca
 from sfumato.engine.spark.session import guarded, open_session, unmeasured, without_records
 from sfumato.errors import UsageError
 from sfumato.io.events import resolved
-from sfumato.io.formats import Damaged, ReadOptions
+from sfumato.io.files import Damaged
+from sfumato.io.formats import ReadOptions
 from sfumato.io.tables import is_spark_frame
 from sfumato.model.counts import Counts, SampleBound
 from sfumato.model.events import EventFile, Events
