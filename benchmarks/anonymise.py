@@ -25,6 +25,7 @@ import numpy as np
 
 import sfumato
 from sfumato.city import CityPlan, write_city
+from sfumato.privacy.ledger import Cap
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 SEED = 23
@@ -109,11 +110,17 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
         rng = np.random.default_rng(SEED)
         chosen = rng.choice(len(towers), case["sensitive"], replace=False)
         case["sensitive"] = [towers[one] for one in chosen]
+    book = sfumato.Ledger(folder / "ledger.sqlite")
+    if not (folder / "ledger.sqlite").exists():
+        book.initialise()
+        book.add_dataset("city", Cap(epsilon=1, delta=1e-6))
     start, cpu = time.perf_counter(), time.process_time()
     found = sfumato.anonymise_traces(
         home / "events.parquet",
         towers=home / "towers.csv",
         out=folder / "out",
+        dataset="city",
+        ledger=book,
         attack=False,
         seed=SEED,
         **WEEK,

@@ -128,7 +128,7 @@ def test_a_release_from_an_image_that_was_warmed(container: Container) -> None:
         "release/density.parquet": ("release", *town, *loss, *people, "--anyway"),
         "free/events.parquet": ("synth", "--release", "release"),
         "made-up/events.parquet": ("synth", *town, *loss, *people, "--people", "200"),
-        "few/manifest.json": ("anonymise", "counts", town[0], *places[:2], *days, "-k", "3"),
+        "few/manifest.json": ("anonymise", "counts", town[0], *places[:2], *days, *book, "-k", "3"),
     }
     for made, command in asked.items():
         done = container.run(*command, "--out", made.partition("/")[0])

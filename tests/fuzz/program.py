@@ -72,10 +72,10 @@ EVERY = {
     "synth release": "synth --release rel --people 20 --out OUT",
     "hotspots": "hotspots reports --number 3 --out OUT",
     "spread": "spread reports --slot 1min --out OUT",
-    "anonymise counts": f"anonymise counts events.csv --towers towers.csv {TIME} -k 3 --totals "
-    "--no-attack --out OUT",
-    "anonymise traces": f"anonymise traces events.csv --towers towers.csv {TIME} -k 2 --method km "
-    "--no-attack --out OUT",
+    "anonymise counts": f"anonymise counts events.csv --towers towers.csv {TIME} {BOOK} -k 3 "
+    "--totals --dataset city --no-attack --out OUT",
+    "anonymise traces": f"anonymise traces events.csv --towers towers.csv {TIME} {BOOK} -k 2 "
+    "--method km --dataset city --no-attack --out OUT",
     "report": "report rel --out OUT",
     "export": "export rel OUT --to flowkit",
     "evaluate": "evaluate rel --events events.csv --towers towers.csv --out OUT --no-earth-mover",

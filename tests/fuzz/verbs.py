@@ -82,8 +82,8 @@ GOOD: dict[str, dict[str, Any]] = {
         "least": 2,
         "log": "OUT.internal.jsonl",
     },
-    "anonymise_counts": {**TOWERS, "k": 3, "out": "OUT", "attack": False},
-    "anonymise_traces": {**TOWERS, "k": 2, "method": "km", "out": "OUT", "attack": False},
+    "anonymise_counts": {**TOWERS, **BOOK, "k": 3, "out": "OUT", "attack": False},
+    "anonymise_traces": {**TOWERS, **BOOK, "k": 2, "method": "km", "out": "OUT", "attack": False},
     "audit": {"scheme": "gaussian", "epsilon": [1.0], "runs": 64},
 }
 """A good call of each verb. `demo` makes a city of 1,000 people at least, and `foreach_batch` needs

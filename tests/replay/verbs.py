@@ -198,7 +198,8 @@ def anonymise(how: str, *more: str) -> Case:
         own = ("--out", "out", "--seed", "3")
     name = " ".join(("anonymise", how, *more))
     words = ("anonymise", how, "EVENTS", *own, *fixed, *more)
-    return Case(name, words, by_rules=True, booked="dataset" in signature(rules.counts).parameters)
+    booked = "dataset" in signature(getattr(rules, how)).parameters
+    return Case(name, words, by_rules=True, booked=booked)
 
 
 def anonymised() -> Iterator[Case]:

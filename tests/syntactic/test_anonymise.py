@@ -16,6 +16,7 @@ import sfumato
 from sfumato.attacks.anonymised.run import attack_anonymised
 from sfumato.cli.main import app
 from sfumato.errors import InputError, SfumatoError, UsageError
+from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.syntactic.published import Counts, Items, Paths, internal_folder, read_anonymised
 from sfumato.syntactic.registry import METHODS, settings_of
 from sfumato.syntactic.statement import LABEL
@@ -44,6 +45,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def town(home: Path) -> dict[str, Any]:
+    """Whose people, in which ledger (made if need be), at which places."""
+    ledger = home / "ledger.sqlite"
+    if not ledger.exists():
+        book = Ledger(ledger)
+        book.initialise()
+        book.add_dataset("town", Cap(epsilon=2, delta=1e-6))
+    return {"dataset": "town", "ledger": ledger, "towers": home / "towers.csv"}
+
+
 def traces(home: Path, out: Path, method: str, **more: Any) -> Any:
     said: dict[str, Any] = {"attack": False, "seed": 3} | DAY | more
     if METHODS[method].needs_k:
@@ -51,7 +62,7 @@ def traces(home: Path, out: Path, method: str, **more: Any) -> Any:
     if METHODS[method].needs_map:
         said = MAP | said
     return sfumato.anonymise_traces(
-        home / "events.csv", towers=home / "towers.csv", method=method, out=out, **said
+        home / "events.csv", method=method, out=out, **town(home) | said
     )
 
 
@@ -159,7 +170,7 @@ def test_counts_below_k_are_not_published(home: Path, tmp_path: Path) -> None:
     def made(**more: Any) -> tuple[Counts, Any]:
         found = sfumato.anonymise_counts(
             home / "events.csv",
-            towers=home / "towers.csv",
+            **town(home),
             k=6,
             out=tmp_path / "out",
             attack=False,
@@ -220,7 +231,7 @@ def test_what_cannot_be_is_refused(
         base |= MAP
     with pytest.raises(SfumatoError, match=words) as caught:
         sfumato.anonymise_traces(
-            home / "events.csv", towers=home / "towers.csv", out=tmp_path / "out", **base | said
+            home / "events.csv", out=tmp_path / "out", **town(home) | base | said
         )
     assert SECRET not in str(caught.value)
     assert not (tmp_path / "out").exists()
@@ -259,7 +270,7 @@ def test_a_trace_of_one_point_is_left_out_and_counted(home: Path, tmp_path: Path
         with pytest.raises(UsageError, match="cannot be alike where there are fewer"):
             sfumato.anonymise_traces(
                 home / "single.csv",
-                towers=home / "towers.csv",
+                **town(home),
                 method=method,
                 k=3,
                 out=tmp_path / "none",
@@ -284,9 +295,7 @@ def test_a_folder_written_again_holds_one_release(home: Path, tmp_path: Path) ->
     traces(home, tmp_path / "out", "never-walk-alone")
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"manifest.json", "README.txt", "paths.parquet", "notes.txt"}
-    sfumato.anonymise_counts(
-        home / "events.csv", towers=home / "towers.csv", k=3, out=tmp_path / "out", **DAY
-    )
+    sfumato.anonymise_counts(home / "events.csv", k=3, out=tmp_path / "out", **town(home), **DAY)
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"manifest.json", "README.txt", "counts.parquet", "notes.txt"}
 
@@ -303,7 +312,7 @@ def test_rounded_tables_are_attacked_as_well(home: Path, tmp_path: Path, roundin
         seed=4,
         attack=False,
         out=tmp_path / "out",
-        **said,
+        **town(home) | said,
     )
     found = attack_anonymised(home / "events.csv", release=tmp_path / "out", points=2, **said)
     assert [one.release for one in found.tables][1:] == ["out"]
@@ -319,7 +328,8 @@ def test_an_altered_folder_is_refused(home: Path, tmp_path: Path) -> None:
 
 
 def test_the_commands_print_the_label_and_mark_what_is_internal(home: Path, tmp_path: Path) -> None:
-    place = ["--towers", str(home / "towers.csv"), *FLAGS, "--no-attack", "--seed", "1"]
+    book = ["--dataset", "town", "--ledger", str(town(home)["ledger"])]
+    place = ["--towers", str(home / "towers.csv"), *FLAGS, *book, "--no-attack", "--seed", "1"]
     method = ["--method", "never-walk-alone", "-k", "3", "--parameter", "delta=1000"]
     walks, counts = (["--out", str(tmp_path / name)] for name in ("walks", "counts"))
     events = str(home / "events.csv")

@@ -32,6 +32,10 @@ def tell_accounts(console: Console, data: dict[str, Any]) -> None:
         for unit in entry["units"]:
             _tell_unit(console, unit)
         _tell_losses(console, entry)
+        if entry["by_rules"]:
+            from sfumato.published.statement import by_rules_words
+
+            _line(console, by_rules_words(entry["by_rules"]), 2, 2)
         _tell_analysts(console, entry)
 
 
@@ -88,6 +92,7 @@ def _tell_analysts(console: Console, entry: dict[str, Any]) -> None:
             )
 
 
+_BY_RULES = "no bound: by rules and without noise, which no epsilon covers"
 _WITHIN_M = 200
 """The radius that documentation and examples state losses of locations for."""
 
@@ -104,7 +109,7 @@ def tell_history(console: Console, data: list[dict[str, Any]]) -> None:
         for label, text in (
             ("status", f"{entry['status']}, begun {when} UTC"),
             ("period", f"{start} to {end} ({entry['clock']})"),
-            ("cost", spent(entry["cost"])),
+            ("cost", _BY_RULES if entry["cost"] is None else spent(entry["cost"])),
         ):
             _line(console, f"{label:<8}{text}", 6, 8)
 

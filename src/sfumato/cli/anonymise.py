@@ -12,12 +12,14 @@ from sfumato.cli.options import (
     PRIVACY,
     AsJson,
     Columns,
+    Dataset,
     DropBadTowers,
     End,
     Engine,
     EventsTz,
     Format,
     Grid,
+    KeyFile,
     Layer,
     Master,
     MaybeExpectedUsers,
@@ -32,6 +34,7 @@ from sfumato.cli.options import (
     TimeUnit,
     Towers,
     Tz,
+    Where,
     ZoneId,
     ZoneName,
     Zones,
@@ -201,6 +204,7 @@ def counts(
     end: End,
     tz: Tz,
     out: Folder,
+    dataset: Dataset,
     slot: Slot = "1h",
     totals: Annotated[
         bool,
@@ -242,6 +246,8 @@ def counts(
     format: Format = None,
     time_unit: TimeUnit = None,
     events_tz: EventsTz = None,
+    ledger: Where = None,
+    ledger_key: KeyFile = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -249,7 +255,8 @@ def counts(
 
     Example:
         sfumato anonymise counts events.parquet --towers towers.csv
-        --from 2007-09-10 --to 2007-09-17 --tz Europe/Paris -k 10 --totals --out counts-37
+        --from 2007-09-10 --to 2007-09-17 --tz Europe/Paris -k 10 --totals
+        --dataset "metro subscribers" --out counts-37
     """
     options = dict(locals())
     from sfumato.syntactic.anonymise import anonymise_counts
@@ -276,6 +283,7 @@ def traces(
     end: End,
     tz: Tz,
     out: Folder,
+    dataset: Dataset,
     k: Annotated[
         int | None,
         typer.Option("--k", "-k", help="Fewest records that are alike.", rich_help_panel=PRIVACY),
@@ -322,6 +330,8 @@ def traces(
     format: Format = None,
     time_unit: TimeUnit = None,
     events_tz: EventsTz = None,
+    ledger: Where = None,
+    ledger_key: KeyFile = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -330,7 +340,8 @@ def traces(
     Example:
         sfumato anonymise traces events.parquet --towers towers.csv
         --from 2007-09-10 --to 2007-09-17 --tz Europe/Paris
-        --method never-walk-alone -k 5 --parameter delta=2000 --out walks-37
+        --method never-walk-alone -k 5 --parameter delta=2000
+        --dataset "metro subscribers" --out walks-37
     """
     options = dict(locals())
     from sfumato.syntactic.anonymise import anonymise_traces

@@ -218,6 +218,7 @@ def plan(
     from sfumato.privacy.events import Unit
     from sfumato.privacy.ledger import views
     from sfumato.privacy.ledger.limits import MOST_RELEASES
+    from sfumato.published.statement import by_rules_words
 
     book = _book(ledger, ledger_key, dataset)
     data = views.plan(book, dataset, Unit.parse(unit), epsilon, delta, releases)
@@ -232,6 +233,8 @@ def plan(
         f"fit{'s' if more == 1 else ''}; the account of {dataset!r} then stands at "
         f"{spent(data['then_spent'])}."
     )
+    if data["by_rules"]:
+        typer.echo(by_rules_words(data["by_rules"]))
     if releases is not None:
         largest = data["for_releases"]["largest_epsilon_each"]
         typer.echo(f"For {number_of(releases, 'releases')} more: epsilon {largest:g} each.")

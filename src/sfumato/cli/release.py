@@ -229,7 +229,7 @@ def _summary(made: Release) -> dict[str, Any]:
 
 def _tell(made: Release, ledger: str) -> None:
     from sfumato.model.rounding import rounded_up
-    from sfumato.published.statement import take_note
+    from sfumato.published.statement import by_rules_words, take_note
 
     privacy = made.manifest.privacy
     total, life = privacy.cumulative, privacy.cumulative.lifetime
@@ -250,8 +250,9 @@ def _tell(made: Release, ledger: str) -> None:
         f"This release: epsilon {rounded_up(privacy.epsilon, 4)} at delta "
         f"{rounded_up(privacy.delta)}."
     )
+    first = "with noise" if total.by_rules else "about these people"
     every = (
-        "It is the first about these people"
+        f"It is the first {first}"
         if life.releases == 1
         else f"All {life.releases} releases about these people together"
     )
@@ -262,3 +263,5 @@ def _tell(made: Release, ledger: str) -> None:
     if total.releases is not None and total.releases > life.releases:
         typer.echo(f"Besides these, {total.releases - life.releases} for other units.")
     typer.echo(f"Read {made.folder / 'README.txt'} for what that means.")
+    if total.by_rules:
+        typer.echo(by_rules_words(total.by_rules))

@@ -409,6 +409,7 @@ def _claim(
             for key, one in zip(names, releases, strict=True)
             for cap in one.manifest.privacy.cumulative.caps
         ],
+        by_rules=sum(one.manifest.privacy.cumulative.by_rules for one in releases),
     )
     made = Privacy(
         unit=first.unit,

@@ -123,6 +123,18 @@ class Cumulative(_Part):
         "release counts for all of them.",
     )
 
+    by_rules: int = Field(
+        default=0,
+        description="Publications by rules (`sfumato anonymise`) about these people so far, which "
+        "have no bound: no figure here covers what they tell. Absent where there are none.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_rules(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Where nothing was published by rules, nothing is said of it."""
+        data: dict[str, Any] = handler(self)
+        return {key: value for key, value in data.items() if key != "by_rules" or value}
+
 
 class Privacy(_Part):
     """The guarantee, and what it is a guarantee of."""

@@ -237,6 +237,16 @@ def odds(epsilon: float) -> str:
     return f"a factor of {rounded_up(factor)}"
 
 
+def by_rules_words(publications: int) -> str:
+    """What no epsilon says of publications by rules about the same people; or nothing."""
+    if not publications:
+        return ""
+    return (
+        "Epsilon does not cover what was published about these people by rules and without noise: "
+        f"{number_of(publications, 'publications')} so far in the holder's ledger."
+    )
+
+
 def take_note(manifest: Manifest) -> str:
     """What readers must know before they use a number, first wherever it is shown; or nothing."""
     return _wrapped(_listed("Take note.", manifest.caveats)) if manifest.caveats else ""
@@ -385,9 +395,13 @@ def _together(manifest: Manifest) -> str:
         )
     life = total.lifetime
     known = life.releases if total.releases is None else total.releases
+    rules = by_rules_words(total.by_rules)
     if known <= 1:
+        first = (
+            f"the first with noise. {rules}" if rules else "the first release about these people."
+        )
         return (
-            "Together with other releases. This is the first release about these people. Later "
+            f"Together with other releases. This is {first} Later "
             "ones add to it, and the holder's ledger refuses them above its limit "
             f"({'; '.join(total.caps)})."
         )
@@ -398,7 +412,7 @@ def _together(manifest: Manifest) -> str:
         f"(epsilon {rounded_up(life.epsilon)} at delta {rounded_up(life.delta)}), if the "
         f"releases were planned beforehand; what is said about any single stretch of time amounts "
         f"to {odds(total.worst_period.epsilon)} at most. However they were chosen, the ledger "
-        f"refuses what would pass its limit ({'; '.join(total.caps)})."
+        f"refuses what would pass its limit ({'; '.join(total.caps)}). {rules}".rstrip()
     )
 
 
@@ -419,7 +433,7 @@ def _operators(manifest: Manifest) -> str:
         f"Together with other releases. Several operators published ({each}). {claim} Nothing was "
         "measured or charged to put them together. With all earlier releases in their ledgers the "
         f"change is at most {odds(life.epsilon)} (epsilon {rounded_up(life.epsilon)} at delta "
-        f"{rounded_up(life.delta)})."
+        f"{rounded_up(life.delta)}). {by_rules_words(privacy.cumulative.by_rules)}".rstrip()
     )
 
 

@@ -178,23 +178,26 @@ def upward(value: float) -> str:
 
 
 def _cumulative(privacy: dict[str, Any], row: Any, words: Words) -> list[str]:
-    """How many releases there were, as a row; and what several come to, as a sentence."""
+    """How many releases there were, as a row; what they come to and what ε leaves out, in words."""
     total = _part(privacy, "cumulative")
     life, known = _part(total, "lifetime"), _number(total.get("releases"))
     spent, releases = _number(life.get("epsilon")), life.get("releases")
     if spent is None or total.get("datasets") == []:  # a stream of the first version does not tell
         return []
     every = releases if known is None else round(known)
+    label, rules = words["label"], round(_number(total.get("by_rules")) or 0)
+    uncovered = fill(label["by_rules"], n=number_of("publications", rules, words))
+    notes = [uncovered] if rules else []
     if every == releases == 1:
-        row("cumulative", words["label"]["cumulative_one"])
-        return []
+        row("cumulative", label["cumulative_first" if rules else "cumulative_one"])
+        return notes
     # Not all are for this unit: streams for days or windows, locations.
     key = "cumulative_many" if every == releases else "cumulative_part"
-    text = fill(words["label"][key], n=releases, all=every)
-    row("cumulative", text, words["label"]["cumulative_note"])
+    text = fill(label[key], n=releases, all=every)
+    row("cumulative", text, label["cumulative_note"])
     delta, own = (_number(part.get("delta")) for part in (life, privacy))
-    said = fill(words["label"]["spent"], all=every, epsilon=upward(spent), delta=_or_unknown(delta))
-    return [said if delta == own else f"{said} {words['label']['other_delta']}"]
+    said = fill(label["spent"], all=every, epsilon=upward(spent), delta=_or_unknown(delta))
+    return [said if delta == own else f"{said} {label['other_delta']}", *notes]
 
 
 def _or_unknown(delta: float | None) -> str:

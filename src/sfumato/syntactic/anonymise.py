@@ -1,6 +1,8 @@
 """`sfumato.anonymise_counts` and `sfumato.anonymise_traces`: syntactic protection, labelled.
 
-Design rule 9: nothing here passes the wall, is charged, or is called private. What leaves says *not
+Design rule 9: nothing here passes the wall, is charged, or is called private. It stands in the
+ledger all the same, in a row without a bound that is durable before the first table is in place
+(`privacy.ledger.by_rules`): later releases say that they do not cover it. What leaves says *not
 differential privacy*, against whom it helps and what breaks it; what was measured against the truth
 (what was moved, left out, how alike groups are, what attacks make of it) goes to the holder's own
 folder beside it.
@@ -14,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +26,7 @@ from sfumato.geography.places import PlaceOptions
 from sfumato.model.places import Places
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid, period_of
+from sfumato.privacy.ledger.by_rules import row_for
 from sfumato.syntactic import words
 from sfumato.syntactic.checks import diversity, sensitive_values
 from sfumato.syntactic.confidentiality import NEIGHBOURS, Map, named_places, read_roads, read_stops
@@ -47,6 +50,9 @@ from sfumato.syntactic.published import (
 )
 from sfumato.syntactic.registry import METHODS, settings_of
 from sfumato.syntactic.statement import LABEL
+
+if TYPE_CHECKING:
+    from sfumato.privacy.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +82,7 @@ def anonymise_counts(
     *,
     k: int,
     out: str | os.PathLike[str],
+    dataset: str,
     start: date | str,
     end: date | str,
     tz: str,
@@ -100,6 +107,7 @@ def anonymise_counts(
     format: str | None = None,
     time_unit: str | None = None,
     events_tz: str | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
     internal: Callable[[DropLog], None] | None = None,
     progress: Progress | None = None,
 ) -> Anonymised:
@@ -109,6 +117,9 @@ def anonymise_counts(
         events: Files, a folder, the address of a table, an Arrow table or a data frame.
         k: Smallest count that is published, and fewest different people behind a total.
         out: Folder to make, or one of an earlier run to write again.
+        dataset: Whose people these are, as the ledger knows them. What leaves stands there in a row
+            without a bound: it counts against no cap, and what is published later says that its
+            epsilon does not cover it.
         start: First day, such as 2007-09-10: a public choice, never read from the data.
         end: First day that is no longer part of it.
         tz: Time zone of days and slots.
@@ -133,6 +144,7 @@ def anonymise_counts(
         format: Format of the events where their names do not tell.
         time_unit: Unit of epoch numbers: s, ms, us or ns.
         events_tz: Clock of event times that carry no offset; default: `tz`.
+        ledger: The ledger, its file or address; default: a file in your data folder.
         internal: Told how many rows were read and why some do not count.
         progress: Told the stage and its share.
 
@@ -140,16 +152,17 @@ def anonymise_counts(
         The folder, what is said of it, and the holder's own figures.
 
     Raises:
-        UsageError: What is asked for makes no sense, or `out` holds something else.
+        UsageError: What is asked for makes no sense, `out` holds something else, or the ledger
+            does not know the data set.
         InputError: A file cannot be read, or nobody is in the period and places.
 
     Example:
         >>> sfumato.anonymise_counts(                                      # doctest: +SKIP
         ...     "events.parquet", towers="towers.csv", start="2007-09-10", end="2007-09-17",
-        ...     tz="Europe/Paris", k=10, totals=True, out="counts-37",
+        ...     tz="Europe/Paris", k=10, totals=True, dataset="metro subscribers", out="counts-37",
         ... )
     """
-    folder = checked_out(out)
+    folder, write_row = checked_out(out), row_for(dataset, ledger)
     try:
         how = Rounding(rounding)
     except ValueError:
@@ -186,9 +199,9 @@ def anonymise_counts(
     promise = words.counts(k, totals, secondary, str(how), base)
     parameters: dict[str, Any] = {"k": k, "totals": totals, "secondary": secondary and totals}
     parameters |= {"rounding": str(how)} | ({"base": base} if how is not Rounding.NONE else {})
-    write_anonymised(
-        folder, promise, parameters, published, places, asked.slots, {"counted": "people"}
-    )
+    row = write_row(promise.method, parameters, asked.slots.period, tz, folder)
+    facts = {"counted": "people", "dataset": dataset, "ledger": row}
+    write_anonymised(folder, promise, parameters, published, places, asked.slots, facts)
     cell = held.place.astype(np.int64) * asked.slots.slots + held.slot
     shown = ~hidden[:-1, :-1].ravel()[cell]
     values = sensitive_values(held, matters)[held.person]
@@ -207,6 +220,7 @@ def anonymise_traces(
     *,
     method: str,
     out: str | os.PathLike[str],
+    dataset: str,
     start: date | str,
     end: date | str,
     tz: str,
@@ -232,6 +246,7 @@ def anonymise_traces(
     format: str | None = None,
     time_unit: str | None = None,
     events_tz: str | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
     internal: Callable[[DropLog], None] | None = None,
     progress: Progress | None = None,
 ) -> Anonymised:
@@ -242,6 +257,9 @@ def anonymise_traces(
         method: `generalise`, `suppress`, `never-walk-alone`, `wait-for-me`, `km`, `km-local`,
             `km-distance`, `probabilistic-km` or `p-confidentiality`.
         out: Folder to make, or one of an earlier run to write again.
+        dataset: Whose people these are, as the ledger knows them. What leaves stands there in a row
+            without a bound: it counts against no cap, and what is published later says that its
+            epsilon does not cover it.
         start: First day, such as 2007-09-10: a public choice, never read from the data.
         end: First day that is no longer part of it.
         tz: Time zone of days and slots.
@@ -270,6 +288,7 @@ def anonymise_traces(
         format: Format of the events where their names do not tell.
         time_unit: Unit of epoch numbers: s, ms, us or ns.
         events_tz: Clock of event times that carry no offset; default: `tz`.
+        ledger: The ledger, its file or address; default: a file in your data folder.
         internal: Told how many rows were read and why some do not count.
         progress: Told the stage and its share.
 
@@ -277,8 +296,8 @@ def anonymise_traces(
         The folder, what is said of it, and the holder's own figures.
 
     Raises:
-        UsageError: What is asked for makes no sense, k is above the number of people, or `out`
-            holds something else.
+        UsageError: What is asked for makes no sense, k is above the number of people, `out`
+            holds something else, or the ledger does not know the data set.
         InputError: A file cannot be read, a hierarchy is no tree, or nobody is in the period and
             places.
 
@@ -286,10 +305,10 @@ def anonymise_traces(
         >>> sfumato.anonymise_traces(                                      # doctest: +SKIP
         ...     "events.parquet", towers="towers.csv", start="2007-09-10", end="2007-09-17",
         ...     tz="Europe/Paris", method="never-walk-alone", k=5, parameter={"delta": 2000},
-        ...     out="walks-37",
+        ...     dataset="metro subscribers", out="walks-37",
         ... )
     """
-    folder = checked_out(out)
+    folder, write_row = checked_out(out), row_for(dataset, ledger)
     settings = settings_of(method, parameter)
     chosen = METHODS[method]
     if chosen.needs_k:
@@ -349,7 +368,8 @@ def anonymise_traces(
     found = chosen.run(task)
     parameters = ({"k": k} if k is not None else {}) | settings
     parameters |= {"hierarchy": "given" if hierarchy is not None else "halved"}
-    facts = {"records": int(found.who.size), **found.facts}
+    row = write_row(method, parameters, asked.slots.period, tz, folder)
+    facts = {"records": int(found.who.size), **found.facts, "dataset": dataset, "ledger": row}
     write_anonymised(folder, found.promise, parameters, found.table, places, asked.slots, facts)
     record = np.full(len(held), LEFT_OUT, np.int64)
     record[found.who] = np.arange(found.who.size)

@@ -143,7 +143,9 @@ class Promise:
             "",
             filled(
                 f"{LABEL}. No noise was paid for and no budget bounds what this tells about a "
-                "person; a second release about the same people may undo it. What must hold "
+                "person; a second release about the same people may undo it. It stands in the "
+                "holder's ledger without a bound, and what is published later about these people "
+                "says that its epsilon does not cover this. What must hold "
                 "against everybody, whatever they know, is published by `sfumato release`."
             ),
             "",

@@ -22,7 +22,7 @@ from sfumato.published.manifest import (
     Privacy,
     SchemeFacts,
 )
-from sfumato.published.statement import per_unit_words
+from sfumato.published.statement import by_rules_words, per_unit_words
 from sfumato.traces.request import LABEL, LEVEL_RADIUS_M, Kind, SanitiseRequest
 
 TESTS = "tests"
@@ -130,7 +130,8 @@ def traces_statement(asked: SanitiseRequest, manifest: Manifest) -> str:
         "",
         f"Mean distance between a place and its report: {asked.expected_noise_m:.0f} m.",
         f"At most {asked.reports:,} reports for each person. {_promise(asked)}",
-        f"About these people's locations so far: {number_of(total.releases, 'releases')}.",
+        f"About these people's locations so far: {number_of(total.releases, 'releases')}. "
+        f"{by_rules_words(privacy.cumulative.by_rules)}".rstrip(),
         "",
         per_unit_words(manifest),
         "",

@@ -23,8 +23,11 @@ PERIOD = ["--from", "2007-09-10", "--to", "2007-09-17", "--tz", "Europe/Paris"]
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("anonymised")
     write_city(CityPlan(users=400, towers=12, zones=9, seed=5), folder / "toy")
+    book = ["--dataset", "toy", "--ledger", str(folder / "ledger.sqlite")]
+    RUN.invoke(app, ["ledger", "init", *book, "--cap-epsilon", "1", "--cap-delta", "1e-6"])
     events = [str(folder / "toy" / "events.parquet")]
-    said = ["--towers", str(folder / "toy" / "towers.csv"), *PERIOD, "--no-attack", "--quiet"]
+    said = ["--towers", str(folder / "toy" / "towers.csv"), *PERIOD, *book]
+    said += ["--no-attack", "--quiet"]
     nwa = ["anonymise", "traces", *events, "--method", "never-walk-alone", "--k", "5", *said]
     commands = (
         ["anonymise", "counts", *events, "--k", "5", "--totals", "--out", str(folder / "counts"),

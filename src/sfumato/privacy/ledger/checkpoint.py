@@ -132,6 +132,7 @@ def _packed(seals: list[str], book: Book) -> bytes:
         },
         "answered": book.answered,
         "asked": book.asked,
+        "by rules": book.by_rules,
         "clocks": _clocks(book),
         "tallies": tallies,
         "parts": [len(part) for part in parts],
@@ -231,6 +232,7 @@ def _unpacked(body: memoryview) -> tuple[list[str], Book] | None:
         },
         header["answered"],
         header["asked"],
+        header["by rules"],
     )
     return seals, book
 

@@ -89,6 +89,8 @@ class Standing:
     losses: tuple[Loss, ...] = ()
     releases: int = 0
     """All charges about these people, for whatever unit and period."""
+    by_rules: int = 0
+    """Publications by rules about them, which no account counts."""
 
 
 def events_of(charges: Sequence[Charge]) -> list[PrivacyEvent]:
@@ -196,7 +198,8 @@ def standing(book: Book, dataset: str, unit: Unit, delta: float, accounting: int
             key=lambda loss: loss.spend.epsilon,
         )
         lifetime, worst, where = found.spend, found.spend, found.where
-    return Standing(lifetime, worst, where, tuple(caps), group, per_unit, len(tally))
+    known = (tuple(caps), group, per_unit, len(tally), len(book.rules_about(dataset)))
+    return Standing(lifetime, worst, where, *known)
 
 
 def _records(tally: Tally, delta: float) -> tuple[Spend, Spend, tuple[int, int] | None]:

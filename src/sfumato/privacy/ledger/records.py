@@ -43,6 +43,8 @@ class Kind(StrEnum):
     """From here on rows are of a newer schema; holds what older rows left unsaid."""
     BIND = "bind"
     """What an earlier version began was taken up with this input; no other will do from here on."""
+    RULES = "rules"
+    """Something about these people was published by rules, without noise and without a bound."""
     TRUST = "trust"
     """The holder introduced a machine, or accepted the ledger without the note of its head."""
 
@@ -199,6 +201,10 @@ class Book:
     asked: dict[str, list[str]] = field(default_factory=dict)
     """Analyst to the releases that were charged for that one, in their order."""
 
+    by_rules: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Data set to what was published by rules about its people, as its rows say, with the row's
+    number and time."""
+
     def copy(self) -> Book:
         """A book that rows can be added to while this one stays as it is."""
         return Book(
@@ -218,6 +224,7 @@ class Book:
             },
             {dataset: list(releases) for dataset, releases in self.answered.items()},
             {analyst: list(releases) for analyst, releases in self.asked.items()},
+            {dataset: list(rows) for dataset, rows in self.by_rules.items()},
         )
 
     def find(self, dataset: str, name: str) -> Charge | None:
@@ -229,6 +236,11 @@ class Book:
         """Everything ever charged about these people, for whatever unit, linked data sets too."""
         group = self.linked[dataset]
         return [charge for charge in self.charges.values() if charge.claim.dataset in group]
+
+    def rules_about(self, dataset: str) -> list[dict[str, Any]]:
+        """What was published by rules about these people, linked data sets too, in order."""
+        found = [row for one in self.linked[dataset] for row in self.by_rules.get(one, ())]
+        return sorted(found, key=lambda row: int(row["row"]))
 
     def unit_of(self, charge: Charge) -> Unit:
         """The unit of a charge with its clock or length of window, as far as that is known."""
@@ -282,6 +294,9 @@ def _apply(book: Book, entry: Entry, data: dict[str, Any]) -> None:
             book.bound[data["release"]] = data["fingerprint"]
         case Kind.TRUST:
             pass
+        case Kind.RULES:
+            own = book.by_rules.setdefault(data["dataset"], [])
+            own.append({**data, "row": entry.seq, "time": entry.time})
         case Kind.DATASET:
             book.caps[data["dataset"]] = {}
             book.linked[data["dataset"]] = frozenset({data["dataset"]})

@@ -14,6 +14,7 @@ noted head was replaced by an older copy, unless a manifest made since is at han
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -58,6 +59,7 @@ from sfumato.published.manifest import (
     read_manifest,
 )
 
+BY_RULES = "published by rules"
 # What `plan` reckons with, since no release is at hand: a bound of weight:3 and so many numbers.
 _TYPICAL_LIMIT = 3.0
 _TYPICAL_CELLS = 200_000
@@ -85,6 +87,7 @@ def show(book: Book, dataset: str | None = None) -> dict[str, Any]:
             {
                 "dataset": name,
                 "linked": sorted(book.linked[name] - {name}),
+                "by_rules": len(book.rules_about(name)),
                 "units": [_unit(book, name, unit) for unit in units_of(book, name)],
                 "analysts": [_analyst(book, name, who) for who in _analysts(book, name)],
                 "losses": [
@@ -172,6 +175,7 @@ def history(book: Book, dataset: str | None = None) -> list[dict[str, Any]]:
 
     Where a row does not prove its clock (questions), it is the one of the other
     releases about these people if they have one alone, else UTC. The period is in UTC either way.
+    What was published by rules stands between them, without a cost: it has no bound.
     """
     group = None if dataset is None else book.linked[dataset]
     listed = [c for c in book.charges.values() if group is None or c.claim.dataset in group]
@@ -189,7 +193,26 @@ def history(book: Book, dataset: str | None = None) -> list[dict[str, Any]]:
         others = seen.get(frozenset(book.linked[charge.claim.dataset]), ())
         clock = proved[charge.id] or (others[0] if len(others) == 1 else "UTC")
         found.append(_release(charge, clock))
-    return found
+    of = book.by_rules if group is None else group
+    by_rules = [row for one in of for row in book.by_rules.get(one, ())]
+    return sorted([*found, *map(_by_rules, by_rules)], key=lambda entry: int(entry["row"]))
+
+
+def _by_rules(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "publication": row["publication"],
+        "dataset": row["dataset"],
+        "name": row["name"],
+        "status": BY_RULES,
+        "reserved_at": row["time"],
+        "row": row["row"],
+        "period": [*map(instant, row["period"])],
+        "clock": row["tz"],
+        "cost": None,
+        "method": row["method"],
+        "settings": row["settings"],
+        "out": row["out"],
+    }
 
 
 def _release(charge: Charge, clock: str) -> dict[str, Any]:
@@ -236,6 +259,7 @@ def plan(
         "dataset": dataset,
         "unit": str(unit),
         "caps": [cap.to_json() for cap in caps],
+        "by_rules": len(book.rules_about(dataset)),
         "spent": spend_view(spent.spend(shown)),
         "each": {"epsilon": epsilon, "delta": delta},
         "more_releases": more,
@@ -277,6 +301,7 @@ def cumulative(reservation: Reservation) -> Cumulative:
         else Period(start=instant(worst[0]), end=instant(worst[1])),
         caps=[str(cap) for cap in state.caps],
         per_unit=[_unit_loss(loss) for loss in state.losses],
+        by_rules=state.by_rules,
     )
 
 
