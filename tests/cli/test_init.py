@@ -236,3 +236,48 @@ def test_what_is_written_is_for_its_owner_alone(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["init", "--yes", "--zones", "z.geojson", "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert out.stat().st_mode & 0o077 == 0
+
+
+TAXI = "{0},2008-02-02 15:36:08,116.51172,39.92123\n{0},2008-02-08 15:46:08,116.51135,39.93883\n"
+
+
+def _taxis(home: Path) -> None:
+    """Text files as T-Drive is distributed, and a list of towers that they cannot name."""
+    (home / "taxis").mkdir()
+    for number in range(1, 31):
+        (home / "taxis" / f"{number}.txt").write_text(TAXI.format(number))
+    (home / "towers.csv").write_text("tower_id,lon,lat\nt1,116.4,39.9\n")
+
+
+def test_nothing_is_taken_from_taxis_of_2008(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither their days nor their number; and no day of this year instead."""
+    monkeypatch.chdir(tmp_path)
+    _taxis(tmp_path)
+    flags = ("--events", "taxis", "--grid", "1km", "--region", "116.2,39.8,116.6,40.05")
+    run("init", "--yes", "--look", *flags, "--dataset", "taxis")
+    text = Path("sfumato.toml").read_text()
+    found = tomllib.loads(text)
+    facts = ("expected-users", "from", "to", "tz", "delta", "cap-delta")
+    assert {found[key] for key in facts} == {""}
+    assert found["events"] == "taxis"
+    assert "2008" not in text
+    assert str(datetime.now(UTC).year) not in text
+    said = run(
+        "init", "--force", answers="taxis\ntaxis\n-\n-\n1km\n116.2,39.8,116.6,40.05\n" + 20 * "\n"
+    )
+    assert "people" in said.output
+    assert {tomllib.loads(Path("sfumato.toml").read_text())[key] for key in facts} == {""}
+
+
+@pytest.mark.parametrize("answers", [None, "taxis\ntaxis\ntowers.csv\n" + 20 * "\n"])
+def test_towers_that_taxis_cannot_name_end_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _taxis(tmp_path)
+    asked = ("--yes", "--events", "taxis", "--towers", "towers.csv") if answers is None else ()
+    with pytest.raises(UsageError, match="coordinates and no tower"):
+        run("init", *asked, answers=answers)
+    assert not Path("sfumato.toml").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -199,3 +200,73 @@ def test_init_plan_and_a_dry_run_say_it_in_the_same_words(taxis: Path) -> None:
         path.unlink()
     assert _run(*asked["plan"]).exit_code == 0  # one file, found: it decides nothing
     assert isinstance(_run(*asked["stated"]).exception, UsageError)
+
+
+def _partitioned(home: Path, *days: str) -> Path:
+    for day in days:
+        folder = home / "calls" / f"date={day}"
+        folder.mkdir(parents=True)
+        (folder / "a.csv").write_text(f"user,time,tower\n7,{day}T15:00:00Z,t1\n")
+    return home / "calls"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "possible"),
+    [
+        ("calls/date=2009-01-*/*.csv", False),
+        ("calls/date=2008-02-0[4-9]/*.csv", False),
+        ("calls/date=2008-02-*/*.csv", True),
+        ("calls/date=2008-02-04/*.csv", True),  # a literal folder lies above what is pointed at
+        ("*/date=2008-02-03/*.csv", True),  # the day beside it by another clock
+        ("*/date=2008-02-05/*.csv", False),
+        ("calls/year=2009/*/*.csv", True),
+        ("*/year=2008/month=3/*.csv", False),
+        ("*/year=2008/month=2/day=*/*.csv", True),
+        ("calls/user=2009-01-*/*.csv", True),  # no day
+        ("calls/*.csv", True),
+        ("backup/date=2009-01-03/calls.csv", True),
+        ("calls", True),
+    ],
+)
+def test_a_pattern_says_of_which_days_its_files_are(pattern: str, possible: bool) -> None:
+    from sfumato.io.beforehand import require_possible
+    from sfumato.model.time_grid import TimeGrid
+
+    period = TimeGrid.between(date(2008, 2, 2), date(2008, 2, 3), "1h", "Asia/Shanghai").period
+    for source in (pattern, Path(pattern), [pattern, pattern]):
+        if possible:
+            require_possible(source, None, zones=False, period=period)
+        else:
+            with pytest.raises(UsageError, match="for other days"):
+                require_possible(source, None, zones=False, period=period)
+    require_possible([pattern, "calls"], None, zones=False, period=period)
+
+
+@pytest.mark.parametrize("publish", PUBLISHERS, ids=lambda each: each.__name__)
+def test_days_that_a_pattern_rules_out_are_refused(
+    publish: Callable[..., object], book: sfumato.Ledger, taxis: Path
+) -> None:
+    _give_room(book)
+    _partitioned(taxis.parent, "2009-01-03", "2008-02-02")
+    with pytest.raises(UsageError, match="for other days"):
+        publish(
+            "calls/date=2009-*/*.csv",
+            grid="1km",
+            region=SQUARE,
+            out=taxis.parent / "o",
+            ledger=book,
+        )
+    assert not book.book().charges
+
+
+@pytest.mark.filterwarnings("ignore:internal")
+def test_a_day_on_which_one_person_was_there_decides_nothing(
+    book: sfumato.Ledger, taxis: Path
+) -> None:
+    """The same people with one more, who makes the folder of the only day of the period."""
+    _give_room(book)
+    for name, days in (("without", ["2009-01-03"]), ("with", ["2009-01-03", "2008-02-02"])):
+        calls = _partitioned(taxis.parent / name, *days)
+        folder = taxis.parent / name / "out"
+        _release(calls, towers="towers.csv", out=folder, name=name, ledger=book)
+    assert len(book.book().charges) == 2

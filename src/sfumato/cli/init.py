@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Annotated
 
@@ -97,7 +97,7 @@ def init(
             f"{out} is there already.",
             remedy="Write over it with --force, or choose another --out.",
         )
-    from sfumato.io.events import require_placed
+    from sfumato.io.beforehand import require_possible
 
     ask = _Questions(yes)
     chosen = _Settings(
@@ -105,8 +105,9 @@ def init(
         events=_no_secret(ask("Where are the events (file, folder, address)?", events)),
     )
     _ask_places(ask, chosen, towers, zones, grid, region)
-    require_placed(chosen.events, None, zones="towers" not in chosen.places)
     _ask_period(ask, chosen, start, end, slot, tz)
+    named = "towers" in chosen.places
+    require_possible(chosen.events, None, zones=not named, period=chosen.period)
     users = ask.number("About how many people, from public knowledge?", expected_users)
     each = ask.number("Epsilon of one release?", epsilon, 0.3) or 0.3
     # A tenth of one over the people, as the errors about delta advise.
@@ -205,6 +206,14 @@ class _Settings:
     cap: float = 2.0
     ledger: str | None = None
     reading: list[str] = field(default_factory=list)
+
+    @property
+    def period(self) -> tuple[int, int] | None:
+        """In epoch microseconds, by UTC; none where it is open."""
+        if self.start is None or self.end is None:
+            return None
+        first, after = (datetime.combine(day, time(), UTC) for day in (self.start, self.end))
+        return int(first.timestamp() * 1e6), int(after.timestamp() * 1e6)
 
     def text(self) -> str:
         """The file, section by section."""

@@ -26,7 +26,7 @@ from sfumato.engine.local import LocalSource
 from sfumato.errors import UsageError
 from sfumato.geography.border import border_lines
 from sfumato.geography.places import PlaceOptions
-from sfumato.io.events import require_placed
+from sfumato.io.beforehand import require_possible
 from sfumato.model.counts import Bound, Counting, SampleBound, WeightBound
 from sfumato.model.events import Events
 from sfumato.model.places import Places
@@ -194,7 +194,7 @@ def plan(
         number_towers=True,
     )
     slots = period_of(start, end, slot, tz, fold)
-    require_placed(events, format, zones=towers is None and tower_count is None)
+    require_possible(events, format, zones=towers is None and tower_count is None)
     if said.given:
         if tower_count is not None or zone_count is not None:
             raise UsageError(

@@ -30,7 +30,7 @@ from sfumato.engine.open import engine_of, opened_source
 from sfumato.errors import BudgetRefused, SfumatoError, Unfit, UsageError
 from sfumato.geography.border import FIRST
 from sfumato.geography.places import PlaceOptions
-from sfumato.io.events import require_placed
+from sfumato.io.beforehand import require_possible
 from sfumato.io.write import folder_to_fill
 from sfumato.model.counts import Bound, Counting
 from sfumato.model.source import Progress
@@ -383,7 +383,7 @@ def opened_inputs(
             raise UsageError(
                 "A `zoning` is that of a `pipeline`.", remedy="Give `zones`, a file, instead."
             )
-        require_placed(events, format, zones=places.towers is None)
+        require_possible(events, format, zones=places.towers is None, period=grid.period)
         yield lambda: events, places
         return
     if places.given or places.column or format or time_unit:

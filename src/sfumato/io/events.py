@@ -209,39 +209,6 @@ def resolved(events: Events, zones: bool) -> Events:
     return read_by(events, lambda columns: placed(columns, zones))
 
 
-def require_placed(source: object, format: str | None, zones: bool) -> None:
-    """Refuse towers where the records are of a format that has coordinates and no tower.
-
-    By the format that the holder states, whatever files there are; where none is stated, by the
-    names of the files, under the rule of `read_by`. Nothing is opened, so that a plan asks it, too.
-
-    Args:
-        source: The events; what is no files, or is not there yet, says nothing.
-        format: The format that is stated.
-        zones: Whether the places are zones or cells; otherwise they are towers.
-
-    Raises:
-        UsageError: The places are towers, and no record can name one.
-    """
-    if format is not None:
-        if (reading := format_named(format).reading) is not None:
-            placed(reading.columns, zones)
-        return
-    if not is_path(source) or is_address(source):
-        return
-    try:
-        files = located(source)
-    except SfumatoError:  # for the reader to say
-        return
-    parts: list[EventFile | EventTable] = []
-    for file in files:
-        kind = known_format(file)
-        if kind is None or kind.reading is None:  # its header says what it has
-            return
-        parts += kind.read(file, ReadOptions()).parts
-    resolved(Events(tuple(parts)), zones)
-
-
 def read_by(events: Events, chosen: Callable[[EventColumns], EventColumns]) -> Events:
     """The events, each part read by those of its columns that are `chosen`.
 

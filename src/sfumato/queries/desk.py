@@ -43,7 +43,7 @@ from sfumato.engine.local import DropLog
 from sfumato.engine.open import engine_of, opened_source
 from sfumato.errors import UsageError
 from sfumato.geography.places import PlaceOptions
-from sfumato.io.events import require_placed
+from sfumato.io.beforehand import require_possible
 from sfumato.model.arguments import checked
 from sfumato.model.places import Places
 from sfumato.model.source import Progress, Source
@@ -176,7 +176,7 @@ class Desk:
             None,
             column,
         )
-        require_placed(events, format, zones=towers is None)
+        require_possible(events, format, zones=towers is None, period=slots.period)
         counted, named = _places(said, tz)
         self.frame = Frame.of(counted, slots, named)
         self.mechanism = mechanism_of(mechanism)

@@ -22,7 +22,7 @@ from sfumato.engine.local import DropLog
 from sfumato.errors import InputError, UsageError
 from sfumato.geography.border import FIRST
 from sfumato.geography.places import OpenedPlaces, PlaceOptions
-from sfumato.io.events import require_placed
+from sfumato.io.beforehand import require_possible
 from sfumato.io.write import folder_to_fill
 from sfumato.model.places import PlaceKind
 from sfumato.model.source import Progress
@@ -221,7 +221,8 @@ def stream(
     )
     coming = pipe or follow or topic is not None or events is None
     # What is yet to come says nothing by the names of what is there.
-    require_placed(None if coming else events, format, zones=towers is None)
+    there = None if coming else events
+    require_possible(there, format, zones=towers is None, period=slots.period)
     folder = folder_to_fill(out)
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     before, begun, settings = _begun_with(book, dataset, name or folder.name)

@@ -21,7 +21,7 @@ from sfumato.engine.local import DropLog
 from sfumato.engine.open import engine_of, opened_source
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.geography.places import PlaceOptions
-from sfumato.io.events import require_placed
+from sfumato.io.beforehand import require_possible
 from sfumato.io.traces import read_traces
 from sfumato.io.write import folder_to_fill
 from sfumato.model.source import Progress
@@ -203,7 +203,7 @@ def synth(
         border,
         column,
     )
-    require_placed(events, format, zones=said.towers is None)
+    require_possible(events, format, zones=said.towers is None, period=slots.period)
     asked = synth_request(
         places=said,
         grid=slots,

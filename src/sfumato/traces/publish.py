@@ -13,6 +13,7 @@ from datetime import date
 from pathlib import Path
 
 from sfumato.errors import SfumatoError
+from sfumato.io.beforehand import require_possible
 from sfumato.io.traces import read_traces, to_table
 from sfumato.io.write import folder_to_fill, write_bytes, write_csv, write_parquet
 from sfumato.model.source import Progress
@@ -154,6 +155,7 @@ def sanitise(
         lattice=lattice,
         daily_level=daily_level,
     )
+    require_possible(traces, format, zones=True, period=asked.period)
     pause = float(parse_seconds(gap))
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     book.require_room(asked.claim("", folder))
