@@ -209,7 +209,6 @@ class _Way:
         self._over(
             found,
             [
-                *found.remarks,
                 f"Internal, with the truth beside it: {page}",
                 f"Open {made.absolute() / 'index.html'} in a browser; it works offline.",
                 f"Read {made.absolute() / 'README.txt'} for what is promised.",

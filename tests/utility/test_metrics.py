@@ -65,6 +65,20 @@ def test_range_queries_add_zones_before_they_compare() -> None:
     np.testing.assert_allclose(got[1], [1 / 0.01, 0.0, 1.0])
 
 
+def test_a_slot_of_nobody_has_no_relative_error_of_sums() -> None:
+    """One empty night made the mean over all slots a number of ten digits."""
+    night = np.column_stack((TRUTH, np.zeros(2)))
+    noise = np.column_stack((OTHER, np.ones(2)))
+    ranges = np.array([[True, True], [False, True]])
+    got = density.range_query_error(night, noise, ranges)
+    np.testing.assert_array_equal(got[:, :-1], density.range_query_error(TRUTH, OTHER, ranges))
+    assert np.isnan(got[:, -1]).all()
+    judged = density.evaluate_table("a", night, noise, 1.0 - np.eye(2), earth_mover=False)
+    assert judged.overall["range_query_error"] < 1000
+    nobody = density.evaluate_table("a", 0 * night, noise, 1.0 - np.eye(2), earth_mover=False)
+    assert "range_query_error" not in nobody.overall
+
+
 def test_tables_of_different_shape_are_refused() -> None:
     with pytest.raises(UsageError):
         density.pearson(TRUTH, OTHER[:, :2])

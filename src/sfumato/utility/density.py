@@ -137,12 +137,14 @@ def range_query_error(
 ) -> Table:
     """Relative error of sums over sets of zones, for each range and slot.
 
-    `ranges` is range x zone. The sanity bound is `sanity` times the slot's city total.
+    `ranges` is range x zone. The sanity bound is `sanity` times the slot's city total. A slot in
+    which nobody was anywhere has none (NaN): any error would be infinitely many times as much.
     """
     truth, released = _pair(truth, released)
     masks = ranges.astype(np.float64)
     wanted, got = masks @ truth, masks @ released
-    gamma = np.maximum(sanity * truth.sum(axis=0), 1e-9)
+    total = truth.sum(axis=0)
+    gamma = np.where(total > 0, sanity * total, np.nan)
     result: Table = np.abs(got - wanted) / np.maximum(wanted, gamma)
     return result
 
@@ -201,14 +203,13 @@ def evaluate_table(
         by_slot["earth_mover_m"] = moved.metres
         if moved.groups is not None:
             by_slot |= {"earth_mover_lower_m": moved.lower, "earth_mover_upper_m": moved.upper}
+    ranged = range_query_error(truth, released, random_ranges(distances))
     overall = {
         "mean_relative_error": float(relative.mean()),
         "pearson": float(by_zone["pearson"].mean()),
         "mean_absolute_error": mean_absolute_error(truth, released),
         "root_mean_square_error": root_mean_square_error(truth, released),
-        "range_query_error": float(
-            range_query_error(truth, released, random_ranges(distances)).mean()
-        ),
+        **({"range_query_error": float(np.nanmean(ranged))} if truth.any() else {}),
         "total_error": float(released.sum() / max(truth.sum(), 1e-9) - 1),
     }
     for key, series in by_slot.items():

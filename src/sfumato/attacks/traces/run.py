@@ -34,6 +34,7 @@ from sfumato.attacks.traces.reidentify import (
 from sfumato.attacks.traces.released import Released
 from sfumato.errors import UsageError
 from sfumato.io.write import write_bytes
+from sfumato.model.rounding import number_of
 from sfumato.model.source import Progress
 from sfumato.model.sphere import EARTH_RADIUS_M, great_circle
 from sfumato.model.traces import Box, Traces
@@ -186,7 +187,7 @@ def classifier_table(results: dict[str, Any], beside: dict[str, float] | None = 
 def _shares(by_reports: dict[str, dict[str, float]], what: str) -> str:
     first = next(iter(by_reports.values()))
     rows = [[name, *map(percent, row.values())] for name, row in by_reports.items()]
-    return table(["reports", *(f"{n} {what}" for n in first)], rows)
+    return table(["reports", *(number_of(int(n), what) for n in first)], rows)
 
 
 MOST_CELLS = 4_000_000
