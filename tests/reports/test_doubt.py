@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import shapely
-from tests.reports.browsing import Page
-from tests.reports.conftest import city_release, write_release
+from tests.reports.browsing import Browser, Page
+from tests.reports.conftest import city_release, made_posterior, write_release
 
 from sfumato.model.places import PlaceKind, Places
 from sfumato.published import Release, read_release
@@ -196,3 +196,40 @@ def test_figures_have_the_classes_and_colours_of_the_page(
         "return [...document.querySelectorAll('#legend li:not(.wide)')].map(e => e.textContent)"
     )
     assert shown == class_names(bounds)[::-1]
+
+
+SPARSE = {
+    "ones": (np.full((20, 24), 1.0), (0.6, 0.9, 1.4)),
+    "sure": (np.full((20, 24), 1.0), (1.0, 1.0, 1.0)),
+    "thousandths": (np.full((20, 24), 0.004), (0.001, 0.003, 0.009)),
+    "nobody": (np.zeros((20, 24)), (0.0, 0.0, 0.4)),
+}
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_a_nearly_empty_map_claims_no_certainty(
+    name: str, browser: Browser, tmp_path: Path
+) -> None:
+    """All numbers alike and small: no interval is rounded away, every class has a name."""
+    counts, ends = SPARSE[name]
+    cells = [shapely.box(2 + k / 50, 48, 2 + (k + 1) / 50, 48.02) for k in range(20)]
+    places = Places.of(PlaceKind.ZONES, [f"z{k:02}" for k in range(20)], cells)
+    layers = [np.full((20, 24), end) for end in ends]
+    rng = np.random.default_rng(1)
+    sums = made_posterior(counts, 0.3, rng)
+    folder = write_release(
+        tmp_path / "r", places, counts=counts, intervals=layers, sums=sums, days=1
+    )
+    browser.open(write_page(folder))
+    browser.move(*browser.at_zone(3))
+    browser.settle()
+    said = browser.js("return document.body.innerText")
+    assert not re.search(r"± 0(?![.,\d])", said), re.findall(r".*± 0(?![.,\d]).*", said)
+    classes = browser.js(
+        "return [...document.querySelectorAll('#legend li')].map((e) => e.textContent)"
+    )
+    assert classes
+    assert all(classes)
+    assert ("one class: the numbers hardly differ" in classes) == (name == "nobody")
+    assert browser.complaints() == []
+    assert class_names([]) == ["one class: the numbers hardly differ"]

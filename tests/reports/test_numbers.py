@@ -59,7 +59,10 @@ def test_the_step_is_a_tenth_of_the_usual_half_interval() -> None:
     count = np.array([[10.25, 20.5, 30.1]])
     assert step_for(count, count - 30, count + 30) == 1.0
     assert step_for(count, count - 3, count + 3) == 0.1
-    assert step_for(count, count - 0.01, count + 0.01) == 0.01
+    assert step_for(count, count - 0.01, count + 0.01) == 0.001  # as fine as tables are published
+    ones = np.ones((3, 4))
+    assert step_for(ones, ones - 0.4, ones + 0.5) == 0.01
+    assert step_for(ones, ones - 1, ones + 1) == 1.0
 
 
 def test_numbers_that_no_count_can_be_are_refused() -> None:

@@ -41,6 +41,8 @@ class Estimate:
     Example:
         >>> print(Estimate(12_337.2, 11_930.0, 12_750.0, 0.9))
         12,340 ± 410 (90 %)
+        >>> print(Estimate(0.4, 0.0, 0.0, 0.9))
+        0.4 (0 to 0, 90 %)
         >>> print(Estimate(12_337.2))
         12,337 (no interval)
     """
@@ -89,10 +91,13 @@ class Estimate:
         if half is None or self.coverage is None:
             return f"{_plain(self.value)} (no interval)"
         low, high = self.ends
-        places = 0 if half <= 0 else 1 - math.floor(math.log10(half))
-        arms = sorted((self.value - low, high - self.value))
         sure = percent(self.coverage)
-        if half > 0 and arms[1] > _LOPSIDED * max(arms[0], 0.0):
+        if half <= 0:  # a mean of a half may well be nobody, and is not a half for sure
+            same = "± 0" if low == self.value else f"({_plain(low)} to {_plain(high)})"
+            return f"{_plain(self.value)} {same} ({sure})".replace(") (", ", ")
+        places = 1 - math.floor(math.log10(half))
+        arms = sorted((self.value - low, high - self.value))
+        if arms[1] > _LOPSIDED * max(arms[0], 0.0):
             ends = f"{_to(low, places)} to {_to(high, places)}"
             return f"{_to(self.value, places)} ({ends}, {sure})"
         return f"{_to(self.value, places)} ± {_to(half, places)} ({sure})"

@@ -181,7 +181,9 @@ class Factors:
         piece = (weight @ self.piece) / np.maximum(weight.sum(axis=1), 1e-9)
         ends = (0.5 - level / 2, 0.5 + level / 2)
         low, high = count_quantiles(value, variance, piece, ends)
-        return value, low, high
+        # No law of counts has the mean zero and a variance: nobody was found, and some may be.
+        some = ndtri(ends[1]) * np.sqrt(variance)
+        return value, low, np.where(value > 1e-9, high, some)
 
     def estimate(self, places: Vector, slots: Vector, coverage: float | None = None) -> Estimate:
         """A sum of cells, each with the weight of its place times that of its slot.

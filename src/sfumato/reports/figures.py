@@ -190,10 +190,14 @@ def _legend(
     )  # fmt: skip
 
 
+ONE_CLASS = "one class: the numbers hardly differ"
+"""As the page says it."""
+
+
 def class_names(edges: Sequence[float]) -> list[str]:
     """What each class holds, as the page's legend says it."""
     if not edges:
-        return [""]
+        return [ONE_CLASS]
     said = [f"{edge:,.6g}" for edge in edges]
     between = [f"{low} – {high}" for low, high in pairwise(said)]
     return [f"< {said[0]}", *between, f"≥ {said[-1]}"]

@@ -12,14 +12,17 @@ from numpy.typing import NDArray
 from sfumato.model.tiles import beside, is_large, tiles
 
 Table = NDArray[np.float64]
-STEPS = (1.0, 0.1, 0.01)
+STEPS = (1.0, 0.1, 0.01, 0.001)
+"""Down to the thousandths that tables are published in."""
 
 
 def step_for(count: Table, lower: Table | None = None, upper: Table | None = None) -> float:
     """The coarsest step a tenth of the usual half interval, without intervals a tenth of the usual
-    count, or 1 where all counts are whole."""
+    count, or 1 where all that is stated is whole. Whole counts may have ends that are not: rounded
+    like them, one give or take a half would be one for sure."""
     parts, kind = tiles(count.shape), beside(count.shape)
-    if all(_whole(count[rows]) for rows in parts):
+    stated = [table for table in (count, lower, upper) if table is not None]
+    if all(_whole(table[rows]) for table in stated for rows in parts):
         return 1.0
     widths = np.empty(0, dtype=kind)
     if lower is not None and upper is not None:

@@ -141,11 +141,14 @@ export function estimateText({ value, lower, upper }, words) {
     const rounded = places < 0 ? Math.round(v * unit) / unit : Number(v.toFixed(digits));
     return new Intl.NumberFormat(words.language, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(rounded).replace(/^-/, "−");
   };
+  const plain = (/** @type {number} */ v) => (Math.abs(v) >= 100 ? format(v, 0) : new Intl.NumberFormat(words.language, { maximumSignificantDigits: 3 }).format(v));
   const half = (upper - lower) / 2;
-  if (!Number.isFinite(half)) return Math.abs(value) >= 100 ? format(value, 0) : new Intl.NumberFormat(words.language, { maximumSignificantDigits: 3 }).format(value);
-  const places = half > 0 ? 1 - Math.floor(Math.log10(half)) : 0;
+  if (!Number.isFinite(half)) return plain(value);
+  // A mean of a half may well be nobody, and is not a half for sure.
+  if (!(half > 0)) return lower === value ? `${plain(value)} ± 0` : `${plain(value)} ${fill(words.map.from_to, { lower: plain(lower), upper: plain(upper) })}`;
+  const places = 1 - Math.floor(Math.log10(half));
   const [short, long] = [value - lower, upper - value].sort((a, b) => a - b);
-  if (half > 0 && long > LOPSIDED * Math.max(short, 0)) {
+  if (long > LOPSIDED * Math.max(short, 0)) {
     return `${format(value, places)} ${fill(words.map.from_to, { lower: format(lower, places), upper: format(upper, places) })}`;
   }
   return `${format(value, places)} ± ${format(half, places)}`;
@@ -161,6 +164,8 @@ export function countText(figures, { count, lower, upper }, per = 1) {
   const plain = per === 1 ? figures.count(count) : figures.about(count / per);
   if (!Number.isFinite(count) || !figures.intervals) return plain;
   if (!Number.isFinite(lower) || !Number.isFinite(upper)) return `${plain} ${figures.words.map.no_interval}`;
+  // Ends that round to the count are not the count.
+  if (lower === upper) return `${plain} ± < ${figures.about(figures.step / per)}`;
   return estimateText({ value: count / per, lower: lower / per, upper: upper / per }, figures.words);
 }
 

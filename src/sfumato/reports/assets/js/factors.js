@@ -1,4 +1,4 @@
-import { quantile } from "./estimate.js";
+import { normalQuantile, quantile } from "./estimate.js";
 import { integers } from "./numbers.js";
 
 /**
@@ -132,7 +132,9 @@ export class Factors {
       for (let r = 0; r < fields; r += 1) apart[k] += strength[k * fields + r] * rhythm[r];
       variance += apart[k] ** 2 / pairs;
     }
-    const size = weighed / Math.max(value, 1e-9);
+    // No law of counts has the mean zero and a variance: nobody was found, and some may be.
+    if (!(value > 1e-9)) return { lower: 0, upper: normalQuantile(0.5 + coverage / 2) * Math.sqrt(variance) };
+    const size = weighed / value;
     return { lower: quantile(value, variance, size, 0.5 - coverage / 2), upper: quantile(value, variance, size, 0.5 + coverage / 2) };
   }
 }

@@ -60,6 +60,7 @@ export class Figures {
     if (!Number.isFinite(lower) || !Number.isFinite(upper)) return this.words.map.no_interval;
     const [down, up] = [count - lower, upper - count];
     const even = Math.abs(up - down) <= (2.001 * this.step) / per; // three roundings apart
+    if (lower === upper) return `± < ${this.about(this.step / per)}`;
     if (even && down >= 0) return `± ${show(Math.max(up, down))}`;
     return fill(this.words.map.from_to, { lower: show(lower), upper: show(upper) });
   }

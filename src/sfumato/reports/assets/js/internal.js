@@ -116,8 +116,8 @@ class Internal {
     byId("note").textContent = one.note;
     const unit = fill(this.measure === "density" ? words.internal.per_km2 : words.internal.per_zone, { unit: words.counting_unit[data.counting] ?? data.counting });
     const format = (/** @type {number} */ v) => truth.figures.about(v);
-    drawLegend(byId("legend-values"), { title: `${words.internal.original}, ${words.internal.private}`, unit, breaks: this.breaks, colours: coloursFor(this.breaks, false, isDark()), even: false, format, marked: "", missing: "" });
-    drawLegend(byId("legend-error"), { title: words.internal.error, unit, breaks: this.even, colours: coloursFor(this.even, true, isDark()), even: true, format, marked: "", missing: "" });
+    drawLegend(byId("legend-values"), { title: `${words.internal.original}, ${words.internal.private}`, unit, breaks: this.breaks, colours: coloursFor(this.breaks, false, isDark()), even: false, format, one: words.legend.one_class, marked: "", missing: "" });
+    drawLegend(byId("legend-error"), { title: words.internal.error, unit, breaks: this.even, colours: coloursFor(this.even, true, isDark()), even: true, format, one: words.legend.one_class, marked: "", missing: "" });
     summaryRows(data.contenders, k, words, truth.figures, (at) => {
       inputById("judged").value = String(at);
       this.judge(at);

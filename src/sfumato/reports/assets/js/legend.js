@@ -4,7 +4,7 @@ import { make } from "./dom.js";
  * The legend as text and swatches, one row for a class, busiest first.
  * @param {HTMLElement} box
  * @param {{title: string, unit: string, breaks: number[], colours: string[], even: boolean,
- *   format: (v: number) => string, marked: string, faded?: boolean, missing: string}} key
+ *   format: (v: number) => string, one: string, marked: string, faded?: boolean, missing: string}} key one: what a single class is called
  */
 export function drawLegend(box, key) {
   const { breaks, colours, format } = key;
@@ -12,7 +12,7 @@ export function drawLegend(box, key) {
     const low = k > 0 ? breaks[k - 1] : null;
     const high = k < breaks.length ? breaks[k] : null;
     const sign = (/** @type {number} */ v) => (key.even && v > 0 ? `+${format(v)}` : format(v));
-    let text = "";
+    let text = key.one;
     if (low === null && high !== null) text = `< ${sign(high)}`;
     else if (low !== null && high === null) text = `≥ ${sign(low)}`;
     else if (low !== null && high !== null) text = key.even && low < 0 && high > 0 ? `${sign(low)} … ${sign(high)}` : `${sign(low)} – ${sign(high)}`;

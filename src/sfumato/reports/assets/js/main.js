@@ -214,7 +214,7 @@ class Page {
     if (key !== this.legend) {
       this.legend = key;
       drawLegend(byId("legend"), {
-        title: even ? words.legend.change : words.legend.title, unit, breaks, colours, even, format: (v) => release.figures.about(v),
+        title: even ? words.legend.change : words.legend.title, unit, breaks, colours, even, format: (v) => release.figures.about(v), one: words.legend.one_class,
         marked: doubt ? (even ? words.legend.marked_change : words.legend.marked) : "", faded: !shown, missing: scene.missing ? words.legend.missing : "",
       });
     }
