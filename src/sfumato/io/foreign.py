@@ -55,10 +55,10 @@ DEEPEST = 64
 _MOST_MEMBERS = 1_000
 _PIECE = 1 << 20
 _HEADER = re.compile(
-    rb"\{'descr': '([<>|][biuf]\d{1,2})', 'fortran_order': (True|False), "
+    rb"\{'descr': '([<>|][biufU][1-9]\d{0,2})', 'fortran_order': (True|False), "
     rb"'shape': \(((?:\d{1,15},? ?){0,8})\),? ?\}\s*"
 )
-"""As numpy writes it for numbers; its own reader would parse any expression of Python's."""
+"""As numpy writes it for numbers and texts; its own reader would parse any expression of Python's."""
 _NOWHERE = shapely.to_wkb(shapely.Point())
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _DRIVEN = re.compile(rb"<\s*(OGR|VRT|GDAL)", re.IGNORECASE)
