@@ -43,6 +43,8 @@ from sfumato.privacy.ledger.ledger import cap_unit
 from sfumato.privacy.ledger.limits import Replan
 from sfumato.published.folder import check_internal, make_internal_folder
 from sfumato.published.manifest import Manifest
+from sfumato.streams.kafka import is_topic
+from sfumato.streams.publish import PIPE
 
 PREVIEWED = ("release", "stream", "sanitise", "synth")
 FILE = "internal-inspection.json"
@@ -217,7 +219,9 @@ def _refuse_open_end(verb: str, events: object, words: dict[str, Any]) -> None:
     """Nothing is looked at that is yet to come, or that costs nothing."""
     for word in ("resume", "follow", "keep_key"):
         words.pop(word, None)
-    if events is None or events == "-" or hasattr(events, "read") or words.get("release"):
+    coming = events is None or hasattr(events, "read")
+    coming = coming or (isinstance(events, str) and (events == PIPE or is_topic(events)))
+    if coming or words.get("release") is not None:
         raise UsageError(
             f"There is nothing to read for a {verb} yet.",
             remedy="Give events that are there: files, a folder, a table.",

@@ -215,6 +215,7 @@ def test_what_is_no_look_is_refused() -> None:
     for words, problem in (
         (["--as", "query", *config], "cannot be looked at"),
         (["-", "--as", "stream", *config], "nothing to read"),
+        (["kafka://nowhere.invalid:9092/taxis", "--as", "stream", *config], "nothing to read"),
     ):
         refused = _run(*words)
         assert isinstance(refused.exception, UsageError), words
