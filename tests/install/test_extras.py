@@ -6,6 +6,7 @@ A module is hidden as if it were not installed, and the verb that needs it is ca
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
@@ -195,6 +196,25 @@ def test_a_study_asks_for_what_it_needs_before_it_works(
     assert isinstance(result.exception, UsageError)
     assert extras.line_for(extra) in result.exception.remedy
     assert not (tmp_path / "out").exists(), "nothing was begun"
+
+
+_ASKED_FIRST = """
+import sys
+sys.modules["ot"] = None
+from typer.testing import CliRunner
+from sfumato.cli.main import app
+result = CliRunner().invoke(app, ["reproduce", sys.argv[1], "--out", sys.argv[2]])
+assert "POT" in str(result.exception), result.exception
+heavy = {"numba", "pandas", "scipy", "pyarrow", "shapely"} & set(sys.modules)
+assert not heavy, heavy
+"""
+
+
+@pytest.mark.parametrize("study", ["paris", "recovery"])
+def test_a_study_asks_before_it_loads_what_takes_seconds(study: str, tmp_path: Path) -> None:
+    run = [sys.executable, "-c", _ASKED_FIRST, study, str(tmp_path / "out")]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_without_pot_an_evaluation_leaves_the_distance_out_and_says_so(

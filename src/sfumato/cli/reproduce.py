@@ -62,6 +62,7 @@ def frontier(
     Example:
         sfumato reproduce frontier --out frontier --users 200000
     """
+    required("emd", *DRAWING[figures], what="This study")
     from sfumato.io.write import make_folder
     from sfumato.lab.frontier.cities import Kind
     from sfumato.lab.frontier.methods import LABELS
@@ -82,7 +83,6 @@ def frontier(
         )
     if min(draws, draws_elsewhere, emd_every) < 1:
         raise UsageError("Draws and the step between hours are at least 1.")
-    required("emd", *DRAWING[figures], what="This study")
     settings = Settings(
         users=tuple(int(n) for n in _positive_numbers(users)),
         kinds=tuple(known[name] for name in chosen),
@@ -150,6 +150,7 @@ def paris(
     Example:
         sfumato reproduce paris --out paris --users 200000 --repetitions 5
     """
+    required("emd", *DRAWING[figures], what="This study")
     from sfumato.attacks.report import study_page
     from sfumato.city import CityPlan, Geometry
     from sfumato.lab.paris.setup import make_city, open_city
@@ -168,7 +169,6 @@ def paris(
             f"There is no study {', '.join(unknown)}.", remedy=f"Choose from {', '.join(STUDIES)}."
         )
     settings = Settings(_epsilons(epsilons), *draws, emd_every, studies=wanted)
-    required("emd", *DRAWING[figures], what="This study")
 
     def say(text: str) -> None:
         if not quiet:
@@ -246,6 +246,7 @@ def recovery(
     Example:
         sfumato reproduce recovery --out recovery --part crowd
     """
+    required("emd", "plots", what="This study")
     from sfumato.attacks.report import study_page
     from sfumato.density.registry import scheme_named
     from sfumato.io.write import make_folder
@@ -262,7 +263,6 @@ def recovery(
     for name in names:
         if name not in STREAMS:
             scheme_named(name)
-    required("emd", "plots", what="This study")
     make_folder(out)
     fleets = {"cabspotting": cabspotting, "tdrive": tdrive}
     size = Size(people, crowds, seeds, first)

@@ -44,6 +44,7 @@ def chapter(
     Example:
         sfumato reproduce chapter --out chapter --part table --part john --part weeks
     """
+    required(*DRAWING[figures], what="This study", instead="Or give --no-figures.")
     from sfumato.lab.chapter.study import PARTS, Settings, study
     from sfumato.lab.chapter.thesis import METHODS
 
@@ -73,7 +74,6 @@ def chapter(
         figures=figures,
     )
     wanted = part or [name for name in PARTS if name != "figure" or data is not None]
-    required(*DRAWING[figures], what="This study", instead="Or give --no-figures.")
     with Working(quiet, "the chapter") as tell:
         page = study(settings, wanted, out, tell)
     if not quiet:

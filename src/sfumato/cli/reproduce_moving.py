@@ -180,6 +180,7 @@ def moving(
     Example:
         sfumato reproduce moving --out moving --cabspotting cabspotting.parquet
     """
+    required(*DRAWING[figures], what="This study", instead="Or give --no-figures.")
     from sfumato.io.write import make_folder
     from sfumato.lab.as_printed.streams import Printed
     from sfumato.lab.moving.cities import (
@@ -224,7 +225,6 @@ def moving(
     terms = Printed(**steer)  # type: ignore[arg-type]
     from sfumato.attacks.report import study_page
 
-    required(*DRAWING[figures], what="This study", instead="Or give --no-figures.")
     make_folder(out)
     epsilons = tuple(epsilon or (0.4, 1.0))
     rows: list[Row] = []

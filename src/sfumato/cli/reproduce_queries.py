@@ -44,6 +44,7 @@ def queries(
     Example:
         sfumato reproduce queries --out queries --users 20000 --draws 1
     """
+    required(*DRAWING[figures], what="This study", instead="Or give --no-figures.")
     from sfumato.lab.queries.errors import METHODS
     from sfumato.lab.queries.study import PARTS, Settings, study
 
@@ -77,7 +78,6 @@ def queries(
         ranges=ranges,
         attack_draws=attack_draws,
     )
-    required(*DRAWING[figures], what="This study", instead="Or give --no-figures.")
     with Working(quiet, "city") as tell:
         page = study(settings, part or list(PARTS), out, tell)
     if not quiet:

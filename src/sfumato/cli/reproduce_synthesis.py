@@ -45,6 +45,7 @@ def synthesis(
     Example:
         sfumato reproduce synthesis --out synthesis --ground crowd --trips 2000
     """
+    required(*DRAWING[figures], what="This study", instead="Or give --no-figures.")
     from sfumato.lab.synthesis.study import GROUNDS, METHODS, PARTS, Settings, study
 
     known = ((part, PARTS, "part"), (ground, GROUNDS, "ground"), (method, METHODS, "method"))
@@ -75,7 +76,6 @@ def synthesis(
         figures=figures,
         data=data,
     )
-    required(*DRAWING[figures], what="This study", instead="Or give --no-figures.")
     with Working(quiet, "trips") as tell:
         page = study(settings, part or list(PARTS), out, tell)
     if not quiet:
