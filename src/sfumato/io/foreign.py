@@ -58,7 +58,7 @@ _HEADER = re.compile(
     rb"\{'descr': '([<>|][biufU][1-9]\d{0,2})', 'fortran_order': (True|False), "
     rb"'shape': \(((?:\d{1,15},? ?){0,8})\),? ?\}\s*"
 )
-"""As numpy writes it for numbers and texts; its own reader would parse any expression of Python's."""
+"""As numpy writes it for numbers and texts; its own reader would parse any Python expression."""
 _NOWHERE = shapely.to_wkb(shapely.Point())
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _DRIVEN = re.compile(rb"<\s*(OGR|VRT|GDAL)", re.IGNORECASE)
