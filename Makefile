@@ -48,7 +48,7 @@ audit: $(STAMP) parts ## the whole privacy audit, the fault tests, planted fault
 mutants: $(STAMP) ## plants faults one at a time; privacy tests must notice each; writes docs/audit.md
 	$(BIN)/python tests/mutants/run.py --write
 
-fuzz: $(STAMP)   ## 10,000 spoiled command lines and calls, 20,000 damaged files: never a traceback; writes docs/fuzz.md
+fuzz: $(STAMP)   ## 10,000 spoiled command lines and calls, 20,000 damaged files, 10,000 readings of noisy numbers: never a traceback; writes docs/fuzz.md
 	$(BIN)/python tests/fuzz/run.py
 
 faults: $(STAMP) parts ## kills, crashes, full disks, clocks, races: the same bytes, paid once; writes docs/faults.md

@@ -1,7 +1,7 @@
-"""`make fuzz`: spoiled command lines and calls, and damaged files; writes docs/fuzz.md.
+"""`make fuzz`: spoiled command lines and calls, damaged files, noisy numbers; writes docs/fuzz.md.
 
-python tests/fuzz/run.py --inputs 10000 --files 20000 --seed 1
-python tests/fuzz/run.py --inputs 0              # files alone; the page keeps what it says of lines
+python tests/fuzz/run.py --inputs 10000 --files 20000 --numbers 10000 --seed 1
+python tests/fuzz/run.py --inputs 0 --numbers 0  # files alone; the page keeps the rest
 python tests/fuzz/run.py --one 4711              # a single line again, with its traceback
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.fuzz import files, verbs  # noqa: E402
+from tests.fuzz import files, readings, verbs  # noqa: E402
 from tests.fuzz.program import (  # noqa: E402
     GROWN_MB,
     PATIENCE_S,
@@ -84,6 +84,34 @@ def files_page(verdicts: files.Verdicts, seed: int) -> str:
     return "\n".join([*lines, ""])
 
 
+NUMBERS_HEAD = "## Noisy numbers\n"
+
+
+def numbers_page(read: readings.Read, seed: int, cpu_s: float) -> str:
+    count = read.total
+    lines = [
+        NUMBERS_HEAD,
+        "    make fuzz     # python tests/fuzz/run.py --inputs 0 --files 0 "
+        f"--numbers {count} --seed {seed}",
+        "",
+        "Every scheme of releases and streams, every method of synthesis and every way of "
+        "answering questions reads to the end what the wall hands over: in towns of one place and "
+        "one slot and of more, at ε from 0.01 to 60. Half of it is noise that can occur: on "
+        "nobody, on people of any numbers, on a few full cells. The other half is anything that "
+        "64 bits hold: nothing, the most and the least of all, both by turns, numbers of one "
+        "size and of any. Each must end in numbers, without an error and without a warning.",
+        "",
+        f"{count:,} readings, {len(read.faults):,} failures, {read.resorts:,} uses of the last "
+        f"resort; {cpu_s:,.0f} CPU-seconds.",
+        "",
+        "| what is read | noise that can occur | any numbers |",
+        "|---" * 3 + "|",
+    ]
+    for family in sorted({*read.likely, *read.any}):
+        lines.append(f"| {family} | {read.likely[family]:,} | {read.any[family]:,} |")
+    return "\n".join([*lines, ""])
+
+
 def one_of(world: World, seed: int) -> Verdict:
     """Every third is a call in Python."""
     return verbs.judge(world, seed) if seed % 3 == 2 else world.judge(seed)
@@ -104,12 +132,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--inputs", type=int, default=10_000)
     parser.add_argument("--files", type=int, default=20_000)
+    parser.add_argument("--numbers", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--one", type=int)
     asked = parser.parse_args()
     started = time.process_time()
     lines, _, damaged = PAGE.read_text().partition(FILES_HEAD)
-    damaged = FILES_HEAD + damaged
+    damaged, _, handed = (FILES_HEAD + damaged).partition(NUMBERS_HEAD)
+    handed = NUMBERS_HEAD + handed
     total = faults = 0
     with tempfile.TemporaryDirectory() as home:
         if asked.one is not None:
@@ -127,7 +157,14 @@ def main() -> int:
                 print(seed, fault)
             damaged = files_page(of_files, asked.seed)
             total, faults = total + of_files.outcomes.total(), faults + len(of_files.faults)
-    PAGE.write_text(f"{lines.rstrip()}\n\n{damaged}")
+    if asked.numbers:
+        started = time.process_time()
+        read = readings.tried(asked.numbers, asked.seed)
+        for seed, fault in read.faults.items():
+            print(seed, fault)
+        handed = numbers_page(read, asked.seed, time.process_time() - started)
+        total, faults = total + read.total, faults + len(read.faults) + read.resorts
+    PAGE.write_text(f"{lines.rstrip()}\n\n{damaged.rstrip()}\n\n{handed}")
     print(f"{total - faults} passed, {faults} failed")
     return 1 if faults else 0
 

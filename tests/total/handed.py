@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -29,16 +30,26 @@ from sfumato.errors import UsageError
 from sfumato.geography.overlay import Layout, Overlay, exact_shares
 from sfumato.io.events import read_events
 from sfumato.model.counts import Counting
+from sfumato.model.masks import Masks, Measure
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import Calendar, TimeGrid
+from sfumato.model.traces import Box, make_traces
 from sfumato.privacy.events import Unit
 from sfumato.privacy.mechanisms import additive
 from sfumato.privacy.wall import Wall
+from sfumato.queries.batch import plan_batch, run_batch
+from sfumato.queries.mwem import plan_mwem, run_mwem
+from sfumato.queries.online import Session, plan_session
+from sfumato.queries.workload import Workload
 from sfumato.streams.facts import StreamFacts, windows_to_show
 from sfumato.streams.output import Consistency, consistent, line_bytes, table_bytes
 from sfumato.streams.registry import NAMES, stream_scheme
 from sfumato.streams.replay import boxed
 from sfumato.streams.scheme import Finished, Keeping, Meter, Stating
+from sfumato.synthesis.method import Reads, SynthFacts, settings_of
+from sfumato.synthesis.regions import with_cells
+from sfumato.synthesis.registry import METHODS
+from sfumato.traces.bounds import TraceSource
 
 Ints = NDArray[np.int64]
 Hand = Callable[[Ints, np.random.Generator], Ints]
@@ -238,7 +249,138 @@ def _streamed(name: str, facts: StreamFacts, seed: int) -> Iterator[Any]:
         yield from publisher.joint().arrays(plan.coverage).values()
 
 
+CELLS = ((2, 1), (3, 3), (5, 4))
+"""Zones across and up."""
+
+
+@cache
+def quarters(across: int, up: int, towers: bool) -> Places:
+    boxes = [
+        shapely.box(2 + x / 50, 48 + y / 50, 2 + (x + 1) / 50, 48 + (y + 1) / 50)
+        for x in range(across)
+        for y in range(up)
+    ]
+    if towers:
+        points = [shapely.centroid(one) for one in boxes]
+        return Places.of(PlaceKind.TOWERS, [f"t{k:02d}" for k in range(len(boxes))], points)
+    return Places.of(PlaceKind.ZONES, [f"z{k:02d}" for k in range(len(boxes))], boxes)
+
+
+REGION, STAY = (
+    Box(2.2, 48.8, 2.5, 49.0),
+    TimeGrid.between(date(2024, 3, 4), date(2024, 3, 6), "1h", "Europe/Paris"),
+)
+
+
+def people(rng: np.random.Generator) -> Iterator[Reading]:
+    """Every method of synthesis that is installed."""
+    for name, method in METHODS.items():
+        if method.declares.extra and find_spec("torch") is None:
+            continue
+        epsilon, users = BUDGETS[rng.integers(len(BUDGETS))]
+        traces = method.declares.reads is Reads.TRACES
+        places = quarters(*CELLS[rng.integers(len(CELLS))], towers=bool(rng.integers(2)))
+        public = PublicFacts(
+            *(np.empty(0, np.str_) if traces else places.ids, STAY, epsilon, 1e-8, users),
+            unit=method.declares.unit,
+            layout=None if traces else Layout.in_order(len(places)),
+        )
+        given = settings_of(method, {"candidates": 1000} if name == "fit" else {})
+        where = {"box": REGION} if traces else {"places": places, "counted": places}
+        facts = with_cells(SynthFacts(public, 30, 3, given, **where))
+        try:
+            method.plan(facts)
+        except UsageError:
+            continue
+
+        def read(seed: int, facts: SynthFacts = facts, name: str = name) -> Iterator[Any]:
+            return _made_up(name, facts, seed)
+
+        yield Reading(f"synth {name}, {len(places)} places, epsilon {epsilon:g}, {users}", read)
+
+
+def _made_up(name: str, facts: SynthFacts, seed: int) -> Iterator[Any]:
+    method, source = METHODS[name], _lived(facts)
+    noisy = method.measure(source, Wall.seeded(seed), facts)
+    records = 0
+    for chunk in method.generate(noisy, facts):
+        yield from (chunk.user, chunk.time, chunk.place, chunk.lon, chunk.lat)
+        records += chunk.user.size
+        assert records < 1_000_000, "people live a life, whatever was handed over"
+    shown = method.released(noisy, facts)
+    yield from (shown.density, shown.lengths, shown.flows)
+
+
+def _lived(facts: SynthFacts) -> Any:
+    if facts.box is not None:
+        lon, lat = np.array([2.3, 2.31, 2.4]), np.array([48.85, 48.86, 48.9])
+        time = STAY.period[0] + np.array([0, 60, 120]) * 1_000_000
+        user, names = np.zeros(3, np.int64), np.array(["one"], dtype=object)
+        rows, _ = make_traces(user, names, time, lon, lat, trip=np.zeros(3, np.int64))
+        return TraceSource(rows)
+    assert facts.counted is not None
+    return _lived_at(facts.counted)
+
+
+@cache
+def _lived_at(places: Places) -> LocalSource:
+    at = shapely.get_coordinates(shapely.centroid(places.geometry))[:1]
+    rows: dict[str, Any] = {
+        "user_id": ["one"],
+        "timestamp": pa.array(STAY.edges[:1], pa.timestamp("us", tz="UTC")),
+    }
+    if places.kind is PlaceKind.TOWERS:
+        rows["cell_id"] = [places.ids[0]]
+    else:
+        rows |= {"lon": at[:, 0], "lat": at[:, 1]}
+    return LocalSource(read_events(pa.table(rows)), places, STAY, threads=1)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A question: its places and slots."""
+
+    places: tuple[int, ...]
+    slots: tuple[int, ...]
+
+
+def answers(rng: np.random.Generator) -> Iterator[Reading]:
+    """Questions asked together, both ways, and one after the other in a session."""
+    which = TOWNS[rng.integers(len(TOWNS))]
+    at, (epsilon, _) = town(*which), BUDGETS[rng.integers(len(BUDGETS))]
+    shape = (len(at.towers), at.grid.slots)
+    asked = [Cells(*(tuple(range(rng.integers(1, size + 1))) for size in shape)) for _ in range(6)]
+    asked = list(dict.fromkeys(asked))
+    masks = [(one.places, one.slots) for one in asked]
+
+    try:
+        together = plan_batch(asked, shape, epsilon=epsilon, delta=1e-8)
+        rounds = plan_mwem(asked, shape, epsilon=epsilon, delta=1e-8, rounds=4)
+        terms = plan_session(epsilon=epsilon, clip=2, updates=4, threshold=1)
+    except UsageError:
+        return  # no such noise can be drawn: refused before it is charged
+
+    def batch(seed: int) -> Iterator[Any]:
+        found = run_batch(at.source, Wall.seeded(seed), together)
+        yield from (found.values, found.plus_minus)
+
+    def mwem(seed: int) -> Iterator[Any]:
+        found = run_mwem(at.source, Wall.seeded(seed), rounds)
+        yield found.answers(Workload.of(shape, asked))
+
+    def session(seed: int) -> Iterator[Any]:
+        held = Session(terms, np.ones(shape), Wall.seeded(seed))
+        for one, mask in zip(asked, masks, strict=True):
+            box = at.source.answers(Masks.of(*shape, [mask]), Measure.VISITS, 2)
+            yield held.ask(one, lambda box=box: box).answer
+
+    for name, read in (("batch", batch), ("mwem", mwem), ("session", session)):
+        yield Reading(f"query {name}, {which}, epsilon {epsilon:g}", read)
+
+
 FAMILIES: Mapping[str, Callable[[np.random.Generator], Iterator[Reading]]] = {
     "releases": densities,
     "streams": streams,
+    "people": people,
+    "answers": answers,
 }

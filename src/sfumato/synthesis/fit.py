@@ -74,6 +74,12 @@ def shrunk(noisy: Floats, expected: Floats, sd: float, cv: float) -> Floats:
     return np.maximum(expected + weight * (noisy - expected), 0.0)
 
 
+def _shares(found: Floats, guess: Floats) -> Floats:
+    """Of the whole; where noise left nothing of it, those of the guess."""
+    whole = float(found.sum())
+    return np.asarray(found / whole if whole > _LEAST else guess / guess.sum(), dtype=np.float64)
+
+
 def expected_activity(mean: float) -> Floats:
     """Standing x class of visits from public guesses: a log-normal law of that mean."""
     low = np.exp2(np.arange(ACTIVITY))
@@ -160,14 +166,14 @@ def fit(
     blocks = _Blocks(question, noisy, sd)
     period = question.period
     people = blocks.people()
-    activity = blocks.posterior("activity", people * expected_activity(mean), 2.0)
-    activity /= max(activity.sum(), _LEAST)
+    guessed = expected_activity(mean)
+    activity = _shares(blocks.posterior("activity", people * guessed, 2.0), guessed)
     total = np.maximum(table.sum(axis=1), _LEAST)
     nights = table[:, period == 0].sum(axis=1) + _LEAST * total
     office = table[:, period == 1].sum(axis=1) + _LEAST * total
 
     def margin(name: str, expected: Floats, size: float, cv: float) -> Floats:
-        guess = expected / expected.sum() * size
+        guess = expected / expected.sum() * max(size, _LEAST)
         if name not in blocks:
             return np.asarray(guess / guess.sum(), dtype=np.float64)
         seen, spread = blocks.raw(name), blocks.sd[name]
@@ -201,7 +207,7 @@ def _pairs(
     works: Floats,
 ) -> Floats:
     """Gravity raked to margins, distances by part of the map, and regions."""
-    both = float(standings[3:].sum())
+    both = max(float(standings[3:].sum()), _LEAST)
     size, regions = homes.size, question.regions
     far = np.concatenate(
         [classes(ground.at, question.edges, slice(k, k + 256)) for k in range(0, size, 256)]
@@ -231,7 +237,7 @@ def _pairs(
     cells = blocks.posterior("pairs", full, 0.4)[:regions, :regions].ravel()
     for _ in range(_ROUNDS):
         table = _raked(_raked(margins(table), ring, rings), cell, cells)
-    return np.asarray(table / table.sum(), dtype=np.float64)
+    return _shares(table, np.outer(homes, works))
 
 
 def _decay(question: LifeQuestion) -> Floats:

@@ -105,6 +105,7 @@ class Weeks:
         expected = facts.public.expected_users
         if expected is not None and expected != facts.people:
             table = table * (facts.people / expected)
+        table = np.minimum(table, facts.people)  # each counts once in a place and slot
         question, ground = asked(facts), ground_of(facts)
         sd, blocks = 0.0, {}
         if LIVES in noisy:
