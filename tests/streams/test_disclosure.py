@@ -72,6 +72,15 @@ def manifests(ledger: Ledger, facts: Facts, out: Path) -> list[tuple[StreamReque
     return made
 
 
+def test_what_measures_nothing_is_refused_before_it_is_reserved(
+    facts: Facts, tmp_path: Path
+) -> None:
+    """Its folder would promise nothing, and nobody would read it."""
+    request = asked(facts("user-day"), "zeros", tmp_path / "out")
+    with pytest.raises(UsageError, match="measures nothing"):
+        request.claim()
+
+
 def test_every_scheme_lists_what_it_claims(ledger: Ledger, facts: Facts, tmp_path: Path) -> None:
     made = manifests(ledger, facts, tmp_path / "out")
     assert len(made) >= 25

@@ -144,6 +144,11 @@ class StreamRequest:
 
     def claim(self) -> Claim:
         accounts = self.scheme.plan(self.facts).accounts
+        if not accounts:  # its statement would promise nothing, and no reader would take it
+            raise UsageError(
+                f"The scheme {self.scheme.name} measures nothing, so nothing can be published.",
+                remedy="It is there for studies to compare with: choose another `scheme`.",
+            )
         return Claim(
             dataset=self.dataset,
             name=self.name,
