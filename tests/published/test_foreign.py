@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import shapely
 from tests.published import hostile
@@ -18,10 +19,13 @@ from typer.testing import CliRunner
 
 import sfumato
 from sfumato.cli.main import app
-from sfumato.errors import SfumatoError, printable
+from sfumato.errors import InputError, SfumatoError, printable
 from sfumato.io import foreign
+from sfumato.io.foreign import digest
+from sfumato.io.write import write_parquet
 from sfumato.published.selection import as_polygon
 from sfumato.reports.page import build_page
+from sfumato.syntactic.published import read_anonymised
 
 pytestmark = pytest.mark.xdist_group("foreign")
 UNSHOWN = re.compile(
@@ -201,3 +205,102 @@ def test_well_known_binary_that_nests_is_refused() -> None:
             assert shapely.equals(foreign.wkb_shapes(written.tolist()), shapes).all()
     with pytest.raises(ValueError, match="cut short"):
         foreign.check_wkb(shapely.to_wkb(box)[:-1])
+
+
+def _running(path: Path) -> Path:
+    """The same numbers as a stream that still goes on: nothing vouches for its lines."""
+    found = sfumato.read_release(path)
+    grid, values, ids = found.grid, found.values, found.ids.tolist()
+    stated = json.loads((path / "manifest.json").read_text())
+    stated |= {"kind": "stream", "files": {}, "caveats": []}
+    shutil.rmtree(path)
+    path.mkdir()
+    times = [*grid.starts(), grid.ends()[-1]]
+    lines = [
+        {"start": first.isoformat(), "end": last.isoformat(), "counts": counts.tolist()}
+        for first, last, counts in zip(times, times[1:], values.T, strict=False)
+    ]
+    (path / "stream.ndjson").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (path / "places.json").write_text(json.dumps({"zones": ids}))
+    (path / "stream.json").write_text(json.dumps({"manifest": stated}))
+    return path
+
+
+def _line(path: Path, **change: Any) -> None:
+    *first, last = (path / "stream.ndjson").read_text().splitlines(keepends=True)
+    line = json.dumps(json.loads(last) | change) + "\n"
+    (path / "stream.ndjson").write_text("".join([*first, line]))
+
+
+OF_STREAMS: dict[str, Callable[[Path], object]] = {
+    **{
+        f"{kind} for {name}": lambda path, name=name, make=make: (  # type: ignore[misc]
+            (path / name).unlink(),
+            make(path / name),
+        )
+        for name in ("stream.json", "stream.ndjson", "places.json")
+        for kind, make in hostile.KINDS.items()
+    },
+    "a line that nests": lambda path: (path / "stream.ndjson").write_text(
+        '{"counts":' + "[" * hostile.DEEP + "\n"
+    ),
+    "places that nest": lambda path: (path / "places.json").write_text("[" * hostile.DEEP),
+    "more places than numbers": lambda path: (path / "places.json").write_text(
+        json.dumps({"zones": ["a"] * 1_000_000})
+    ),
+    "counts of text": lambda path: _line(path, counts=["x"] * 4),
+    "counts beyond all": lambda path: _line(path, counts=[10**400] * 4),
+    "a time that is none": lambda path: _line(path, start="\x1b[2J"),
+    "no loss": lambda path: (path / "stream.json").write_text(
+        (path / "stream.json").read_text().replace('"epsilon": 0.3', '"epsilon": 0.0')
+    ),
+}
+
+
+@pytest.mark.parametrize("attack", OF_STREAMS)
+def test_a_running_stream_is_read_by_the_same_door(attack: str, copied: Path) -> None:
+    _running(copied)
+    sfumato.read_release(copied, last=3).values.sum()
+    OF_STREAMS[attack](copied)
+    for last in (None, 3):
+        with pytest.raises(SfumatoError):
+            sfumato.read_release(copied, last=last).sum()
+
+
+def test_ids_of_a_running_stream_are_shown_as_escapes(copied: Path) -> None:
+    _running(copied)
+    (copied / "places.json").write_text(json.dumps({"zones": ["\x1b[2J", "b", "c", "d"]}))
+    assert UNSHOWN.search(str(sfumato.ask(copied, by="zone"))) is None
+
+
+def test_anonymised_folders_are_read_by_the_same_door(tmp_path: Path) -> None:
+    rows = {"place": ["a"], "slot": [0], "people": [7]}
+    for k, change in enumerate(
+        [{}, {"places": {"count": 10**12}}, {"table": "items"}, {"grid": 7}]
+    ):
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        write_parquet(folder / "counts.parquet", pa.table(rows))
+        stated = {
+            "kind": "anonymised",
+            "table": "counts",
+            "places": {"count": 1},
+            "records": 10**15,
+        }
+        stated |= {
+            "grid": {"slots": 1},
+            "files": {"counts.parquet": digest(folder / "counts.parquet")},
+        }
+        (folder / "manifest.json").write_text(json.dumps(stated | change))
+        if not change:
+            assert read_anonymised(folder).manifest["records"] == 10**15
+            continue
+        with pytest.raises(InputError):
+            read_anonymised(folder)
+    for make in hostile.KINDS.values():
+        (tmp_path / "0" / "counts.parquet").unlink(missing_ok=True)
+        make(tmp_path / "0" / "counts.parquet")
+        with pytest.raises(InputError):
+            read_anonymised(tmp_path / "0")
+        if (tmp_path / "0" / "counts.parquet").is_dir():
+            (tmp_path / "0" / "counts.parquet").rmdir()
