@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import shapely
 from numpy.typing import NDArray
 
 from sfumato.engine.local import DropLog, Judge
-from sfumato.errors import UsageError
+from sfumato.errors import InputError, UsageError
 from sfumato.geography.locate import Locator
 from sfumato.geography.overlay import centres
 from sfumato.geography.places import OpenedPlaces, PlaceOptions
@@ -35,6 +34,7 @@ from sfumato.model.places import PlaceKind, Places
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid
 from sfumato.model.traces import MICROSECONDS, Box, Traces, run_starts
+from sfumato.published.folder import parquet_table
 from sfumato.published.manifest import MANIFEST_NAME
 from sfumato.published.release import Release
 from sfumato.reports.internal import head, table
@@ -231,7 +231,7 @@ def _trips(
     judge, judged = TripJudge(true), []
     for one in published:
         tell("comparing trips", -1.0)
-        made = made_trips(one.folder / EVENTS, plane)
+        made = made_trips(one, plane)
         overall = judge.judge(made) | {"exact_repeats": exact_repeats(made)}
         if outside is not None:
             overall |= _copying(one, *(trip_points(some) for some in (true, outside, made)))
@@ -248,9 +248,13 @@ def trips_on_plane(traces: Traces, plane: Plane) -> Trips:
     return Trips(x[~again].copy(), y[~again].copy(), starts)
 
 
-def made_trips(path: Path, plane: Plane) -> Trips:
+def made_trips(release: Release, plane: Plane) -> Trips:
     """The trips of a synthetic folder: a trip is what its column says, or else a person."""
-    columns = pq.read_table(path)
+    columns = parquet_table(release.files, EVENTS)
+    missing = sorted({"user_id", "lon", "lat"} - set(columns.column_names))
+    if missing:
+        where = str(release.folder / EVENTS)
+        raise InputError("the column is missing.", file=where, column=missing[0])
     user, lon, lat = (columns[name].to_numpy() for name in ("user_id", "lon", "lat"))
     trip = columns["trip"].to_numpy() if "trip" in columns.column_names else np.zeros_like(user)
     rows = np.arange(user.size)
