@@ -34,9 +34,9 @@ def folder_of(table: pa.Table, folder: Path, released: SimpleNamespace, **inputs
         differential_privacy=True,
         grid=GridFacts.of(GRID),
     )
-    return SimpleNamespace(
-        kind="synthetic", grid=GRID, folder=folder, label=folder.name, manifest=manifest
-    )
+    files = SimpleNamespace(path=folder, read=lambda name: (folder / name).read_bytes())
+    about = {"kind": "synthetic", "grid": GRID, "folder": folder, "label": folder.name}
+    return SimpleNamespace(**about, manifest=manifest, files=files)
 
 
 def halves(path: Path, column: str) -> tuple[pa.Table, pa.Table]:
