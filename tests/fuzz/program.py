@@ -55,6 +55,8 @@ EVERY = {
     "plan": f"plan --towers towers.csv --zones zones.gpkg {TIME} --expected-users 1000 --epsilon 1 "
     "--delta 1e-6 --scheme gaussian",
     "inspect": "inspect events.parquet --towers towers.geojson",
+    "inspect as": f"inspect --as release events.csv --towers towers.csv {TIME} {WHO} {BOOK} "
+    "--out OUT --scheme gaussian",
     "stream": f"stream events.csv --towers towers.csv {TIME} {WHO} {BOOK} --out OUT "
     "--scheme sample --unit user-day",
     "sanitise": "sanitise fixes.csv --from 2024-03-25 --to 2024-03-27 --dataset city "
