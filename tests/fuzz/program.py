@@ -66,6 +66,7 @@ EVERY = {
     "ask": "ask learnt --zones T01 --hours 6-12 --json",
     "ask sql": "ask rel --sql SELECT/**/count(*)/**/FROM/**/density",
     "answers": f"anonymise answers events.csv --towers towers.csv {TIME} --question bare.json "
+    f"--dataset city {BOOK} "
     "--auditor anyone --expected-users 1000 --least 2 --log OUT.internal.jsonl",
     "synth": f"synth events.csv --towers towers.csv {TIME} {WHO} {BOOK} --people 20 --anyway "
     "--out OUT",

@@ -76,6 +76,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "synth": {**TOWERS, **WHO, "people": 20, "anyway": True, "out": "OUT"},
     "anonymise_answers": {
         **TOWERS,
+        **BOOK,
         "question": "bare.json",
         "auditor": "anyone",
         "expected_users": 1000,

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from tests.syntactic import definitions as by_hand
+from tests.syntactic.books import town
 from typer.testing import CliRunner
 
 import sfumato
 from sfumato.attacks.anonymised.run import attack_anonymised
 from sfumato.cli.main import app
 from sfumato.errors import InputError, SfumatoError, UsageError
-from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.syntactic.published import Counts, Items, Paths, internal_folder, read_anonymised
 from sfumato.syntactic.registry import METHODS, settings_of
 from sfumato.syntactic.statement import LABEL
@@ -43,16 +43,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     towers = [f"{name},{2.3 + k / 100},48.8" for k, name in enumerate(NAMES)]
     (folder / "towers.csv").write_text("tower_id,lon,lat\n" + "\n".join(towers) + "\n")
     return folder
-
-
-def town(home: Path) -> dict[str, Any]:
-    """Whose people, in which ledger (made if need be), at which places."""
-    ledger = home / "ledger.sqlite"
-    if not ledger.exists():
-        book = Ledger(ledger)
-        book.initialise()
-        book.add_dataset("town", Cap(epsilon=2, delta=1e-6))
-    return {"dataset": "town", "ledger": ledger, "towers": home / "towers.csv"}
 
 
 def traces(home: Path, out: Path, method: str, **more: Any) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import shapely
 from tests.queries.fuzz import malformed
+from tests.syntactic.books import town
 from typer.testing import CliRunner, Result
 
 import sfumato
@@ -50,7 +51,7 @@ def asked(home: Path, log: Path, question: Any, auditor: str, **more: Any) -> Au
     if auditor == "known":
         said = {"known": 60} | said
     return sfumato.anonymise_answers(
-        home / "events.csv", question, towers=home / "towers.csv", auditor=auditor, log=log,
+        home / "events.csv", question, auditor=auditor, log=log, **town(home),
         **DAY, **said,
     )  # fmt: skip
 
@@ -190,6 +191,7 @@ def test_what_does_not_go_together_is_refused(home: Path, tmp_path: Path) -> Non
 
 def command(home: Path, log: Path, *more: str) -> Result:
     given = ["anonymise", "answers", str(home / "events.csv"), "--towers", str(home / "towers.csv")]
+    given += ["--dataset", "town", "--ledger", str(town(home)["ledger"])]
     rules = ["--auditor", "anyone", "--least", "5", "--expected-users", "500", "--log", str(log)]
     return CliRunner().invoke(app, [*given, *FLAGS, *rules, *more])
 

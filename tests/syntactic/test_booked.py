@@ -207,6 +207,15 @@ def test_whose_people_is_asked_before_a_record_is_read(
     given = {"dataset": "town", "ledger": "ledger.sqlite", "towers": "towers.csv"} | more
     verbs: list[Callable[[], Any]] = [
         lambda: sfumato.anonymise_counts("events.csv", k=5, out="few", **DAY, **given),
+        lambda: sfumato.anonymise_answers(
+            "nothing.csv",
+            {"measure": "visits"},
+            auditor="simulatable",
+            least=9,
+            log="asked.internal.jsonl",
+            **DAY,
+            **given,
+        ),
         lambda: sfumato.anonymise_traces("events.csv", k=5, method="km", out="few", **DAY, **given),
     ]
     for verb in verbs:
@@ -217,6 +226,23 @@ def test_whose_people_is_asked_before_a_record_is_read(
 
 def _never(*_: object, **__: object) -> None:
     raise AssertionError("a record was read")
+
+
+@pytest.mark.privacy
+@pytest.mark.parametrize("zones", [["a", "b"], ["a"]])
+def test_every_set_of_exact_answers_has_a_row_answered_or_not(home: Path, zones: list[str]) -> None:
+    """Whether it is answered may hang on the records; the row does not."""
+    told = sfumato.anonymise_answers(
+        home / "events.csv", {"measure": "visits", "zones": zones}, towers=home / "towers.csv",
+        auditor="anyone", expected_users=500, least=30, log=home / "asked.internal.jsonl",
+        out=home / "told", dataset="town", ledger=home / "ledger.sqlite", **DAY,
+    )  # fmt: skip
+    (row,) = book_of(home).rules_about("twin")
+    assert row["settings"] == {"auditor": "anyone", "least": 30, "questions": 1}
+    manifest = json.loads((home / "told" / "manifest.json").read_text())
+    assert manifest["ledger"]["row"] == row["row"]
+    assert manifest["dataset"] == "town"
+    assert len(told.values) == 1
 
 
 def test_what_is_refused_leaves_no_row(home: Path) -> None:

@@ -86,6 +86,7 @@ def answers(
             rich_help_panel=PRIVACY,
         ),
     ],
+    dataset: Dataset,
     start: Start,
     end: End,
     tz: Tz,
@@ -123,6 +124,8 @@ def answers(
     engine: Engine = None,
     master: Master = None,
     spark_conf: SparkConf = None,
+    ledger: Where = None,
+    ledger_key: KeyFile = None,
     out: Annotated[
         Path | None, shared(OUTPUT, "--out", "Folder for answers, README and manifest.")
     ] = None,
@@ -137,7 +140,7 @@ def answers(
         sfumato anonymise answers events.parquet --towers towers.csv
         --from 2007-09-10 --to 2007-09-17 --tz Europe/Paris
         --question questions.jsonl --auditor simulatable --least 20
-        --log questions.internal.jsonl --out answers
+        --log questions.internal.jsonl --dataset "metro subscribers" --out answers
     """
     options = dict(locals())
     from sfumato.syntactic.answers import anonymise_answers

@@ -1,8 +1,9 @@
 """`sfumato.anonymise_answers`: exact answers from events, as far as an auditor lets them go.
 
 Syntactic protection: nothing passes the wall, nothing is charged, and nothing is called
-private. What leaves carries *not differential privacy*, against whom it helps and what breaks it
-(`sfumato.syntactic.statement`). What must hold against everybody is asked of `sfumato.query`.
+private; the ledger has a row without a bound for each set. What leaves carries *not differential
+privacy*, against whom it helps and what breaks it (`sfumato.syntactic.statement`). What must hold
+against everybody is asked of `sfumato.query`.
 
 Questions are in the closed form (`sfumato.queries.question`), one or a set; a set is decided
 together with all that the log holds, and refused together.
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import geopandas
 import numpy as np
@@ -37,11 +38,15 @@ from sfumato.model.masks import MOST_QUESTIONS
 from sfumato.model.places import Places
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import period_of
+from sfumato.privacy.ledger.by_rules import row_for
 from sfumato.queries.question import Frame, Measure, Question, Want, parse_question
 from sfumato.syntactic.auditor import Auditor, Rule, Why
 from sfumato.syntactic.disclosure import MARGIN
 from sfumato.syntactic.statement import AuditorName, Statement, checked_folder, write_answers
 from sfumato.syntactic.truth import Counted
+
+if TYPE_CHECKING:
+    from sfumato.privacy.ledger import Ledger
 
 Ints = NDArray[np.int64]
 Asked = str | os.PathLike[str] | Mapping[str, Any] | Question
@@ -101,6 +106,7 @@ def anonymise_answers(
     auditor: AuditorName | str,
     least: int,
     log: str | os.PathLike[str],
+    dataset: str,
     start: date | str,
     end: date | str,
     tz: str,
@@ -125,6 +131,7 @@ def anonymise_answers(
     engine: str | None = None,
     master: str | None = None,
     spark_conf: Mapping[str, str] | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
     internal: Callable[[DropLog], None] | None = None,
     progress: Progress | None = None,
 ) -> AuditedAnswers:
@@ -139,6 +146,9 @@ def anonymise_answers(
             of a region whose count may follow.
         log: File of all questions and answers, which ends in .internal.jsonl. Durable, for the
             holder alone: without it an auditor does not know what it has given away.
+        dataset: Whose people these are, as the ledger knows them. Each set of questions stands
+            there in a row without a bound, answered or not: what is published later says that its
+            epsilon does not cover it.
         start: First day, such as 2007-09-10: a public choice, never read from the data.
         end: First day that is no longer part of it.
         tz: Time zone of days and slots.
@@ -165,6 +175,7 @@ def anonymise_answers(
         engine: Where to count: local (default) or spark.
         master: Spark's master, for a session of its own.
         spark_conf: Settings of that session.
+        ledger: The ledger, its file or address; default: a file in your data folder.
         internal: Told how many rows were read and why some do not count.
         progress: Told the stage and its share.
 
@@ -172,7 +183,8 @@ def anonymise_answers(
         An exact answer or a refusal for each question, and what is said of them.
 
     Raises:
-        UsageError: What is asked for does not go together, or a question is not of the form.
+        UsageError: What is asked for does not go together, a question is not of the form, or the
+            ledger does not know the data set.
         InputError: A file cannot be read, or a question names what is not there.
 
     Example:
@@ -180,6 +192,7 @@ def anonymise_answers(
         ...     "events.parquet", '{"measure": "visits", "hours": "8-10"}', towers="towers.csv",
         ...     start="2007-09-10", end="2007-09-17", tz="Europe/Paris",
         ...     auditor="simulatable", least=20, log="questions.internal.jsonl",
+        ...     dataset="metro subscribers",
         ... )
     """
     engine_of(events, engine, master, spark_conf)
@@ -213,6 +226,7 @@ def anonymise_answers(
     if known is not None and people is None:
         raise UsageError("Only the auditor `known` knows people.", remedy="Leave `known` out.")
     rules = _rules(name, least, expected_users, people, margin)
+    write_row = row_for(dataset, ledger)
     with opened_source(
         events,
         places,
@@ -227,6 +241,9 @@ def anonymise_answers(
         progress=progress,
     ) as source:
         asking = Auditor(frame, Counted(source), log=log, order=along_hilbert(places), **rules)
+        # Whatever becomes of them: what is answered and what is refused may hang on the records.
+        settings = {"auditor": str(name), "least": least, "questions": len(asked)}
+        row = write_row("answers", settings, slots.period, tz, folder or Path(log).absolute())
         values = asking(asked)
         if internal is not None:
             internal(source.drops)
@@ -240,7 +257,8 @@ def anonymise_answers(
     told = list(zip(asked, values, strict=True))
     if folder is not None:
         about = {"kind": str(places.kind), "count": len(places), "sha256": places.fingerprint()}
-        write_answers(folder, statement, frame, about, told, __version__)
+        booked = {"dataset": dataset, "ledger": row}
+        write_answers(folder, statement, frame, about, told, __version__, booked)
     reasons = tuple(asking.internal_reasons)
     return AuditedAnswers(tuple(asked), tuple(values), statement, frame, reasons)
 

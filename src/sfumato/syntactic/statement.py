@@ -123,7 +123,9 @@ class Statement:
             "",
             filled(
                 f"{LABEL}. The answers are exact, nothing was added to them, and no budget bounds "
-                "what they tell about a person. What must hold against everybody, whatever they "
+                "what they tell about a person. They stand in the holder's ledger without a bound, "
+                "and what is published later about these people says that it does not cover them. "
+                "What must hold against everybody, whatever they "
                 "know, is answered by `sfumato query` and published by `sfumato release`."
             ),
             "",
@@ -186,10 +188,12 @@ def write_answers(
     places: Mapping[str, Any],
     told: Sequence[tuple[Question, int | None]],
     version: str,
+    booked: Mapping[str, Any],
 ) -> list[Path]:
     """Answers, README and manifest; the manifest last, with the digests of the others.
 
-    Nothing in it says why a question was refused: that may tell about the data.
+    `booked` says whose people they are about and which row of the ledger they stand in. Nothing
+    says why a question was refused: that may tell about the data.
     """
     make_folder(checked_folder(out))
     table = pa.table(
@@ -215,6 +219,7 @@ def write_answers(
         "grid": GridFacts.of(frame.grid).model_dump(),
         "questions": len(told),
         "answered": sum(answer is not None for _, answer in told),
+        **booked,
         "files": digests,
     }
     text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
