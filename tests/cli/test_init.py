@@ -84,6 +84,8 @@ def test_what_nobody_stated_is_left_empty_and_asked_for_by_the_next_command(
     facts = ("expected-users", "from", "to", "tz", "delta")
     assert {found[key] for key in (*facts, "events", "cap-delta")} == {""}
     assert all(key in told for key in facts)
+    assert "places" not in told
+    assert "places" in run("init", "--yes", "--out", "nowhere.toml").output
     config = ("--config", "sfumato.toml")
     for command in (["plan"], ["release", "e.csv", "--out", "x"], ["stream", "e.csv"]):
         with pytest.raises(UsageError, match="nothing is written yet") as refused:

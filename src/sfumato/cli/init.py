@@ -123,7 +123,10 @@ def init(
     text = chosen.text()
     _write(out, text)
     typer.echo(f"Written: {out}.")
-    if empty := re.findall(rf"^([a-z-]+) = {_OPEN}", text, re.MULTILINE):
+    empty = re.findall(rf"^([a-z-]+) = {_OPEN}", text, re.MULTILINE)
+    if not chosen.places:
+        empty.append("places (towers, zones, or grid and region)")
+    if empty:
         typer.echo(f"Nobody stated {', '.join(empty)}: write there what they are.")
     typer.echo("Read it; then, in this order:")
     for command in ("ledger init", "plan", "release"):
