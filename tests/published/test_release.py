@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
@@ -357,3 +359,45 @@ def test_internal_results_do_not_go_into_a_published_folder(begun: tuple[Path, P
     empty = Comparison(np.zeros((1, 1)), PLACES, (), ())
     with pytest.raises(UsageError, match="published folder"):
         write_comparison(empty, begun[1])
+
+
+READ = "import sfumato, sys; print(sfumato.read_release(sys.argv[1]).values.sum())"
+THREADS = """
+import os, sys
+import pyarrow.parquet as pq
+import sfumato
+from sfumato.published import release
+
+def running():
+    return len(os.listdir("/proc/self/task"))
+
+before = running()
+read = sfumato.read_release(sys.argv[1])
+read.values.sum(), read.table()
+after = running()
+pq.read_table(sys.argv[1] + "/density.parquet", use_threads=True)
+print(before, after, running())
+"""
+
+
+def ended(program: str, folder: Path) -> tuple[int, str, str]:
+    command = [sys.executable, "-c", program, str(folder)]
+    child = subprocess.run(command, capture_output=True, text=True, check=False)
+    return child.returncode, child.stdout, child.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
+def test_bytes_of_a_release_are_held_by_no_thread_but_pythons(begun: tuple[Path, Path]) -> None:
+    """Such a thread may end the process in C++ while Python ends, after all was done."""
+    code, threads, said = ended(THREADS, begun[1])
+    assert code == 0, said
+    before, after, afterwards = map(int, threads.split())
+    assert before == after
+    assert after < afterwards, "Arrow's threads would not have been seen"
+
+
+@pytest.mark.slow
+def test_three_hundred_processes_end_well(begun: tuple[Path, Path]) -> None:
+    for _ in range(300):
+        code, _, said = ended(READ, begun[1])
+        assert (code, said) == (0, "")

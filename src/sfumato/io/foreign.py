@@ -296,6 +296,13 @@ def _array(file: Any, size: int) -> NDArray[Any]:
 def parquet_file(content: bytes) -> pq.ParquetFile:
     """A Parquet file whose texts stay coded, so that a long one is held once.
 
+    **Read it without threads** (`column` and `table` do). A task in Arrow's pool holds the reader,
+    and that the bytes, which are Python's; it may let go of them after its result is out, when the
+    interpreter is ending. To give Python's object back it then asks for Python's lock, is ended
+    there as every thread is, and C++ ends the process: "terminate called without an active
+    exception", exit 134, after all was done. Bytes that no other thread ever holds die with the
+    thread that ends the interpreter, and one column is read by one thread anyway.
+
     Raises:
         ValueError: It cannot be read, or its rows would take more than `room`.
     """
@@ -303,7 +310,7 @@ def parquet_file(content: bytes) -> pq.ParquetFile:
     with _arrow():
         schema = pq.read_schema(source)
         texts = [field.name for field in schema if _is_text(field.type)]
-        file = pq.ParquetFile(source, read_dictionary=texts)
+        file = pq.ParquetFile(source, read_dictionary=texts, pre_buffer=False)
         least = max((_width(field.type) for field in schema), default=8)
         if not 0 <= file.metadata.num_rows <= room(len(content)) // least:
             raise ValueError("too many rows")
@@ -316,7 +323,7 @@ def parquet_file(content: bytes) -> pq.ParquetFile:
 def column(file: pq.ParquetFile, name: str) -> pa.ChunkedArray:
     """A column whose texts, if any, are UTF-8."""
     with _arrow():
-        found = file.read(columns=[name]).column(0)
+        found = file.read(columns=[name], use_threads=False).column(0)
         found.validate(full=_is_text(found.type))
     return found
 
@@ -330,7 +337,7 @@ def table(content: bytes) -> pa.Table:
     file, most = parquet_file(content), room(len(content))
     with _arrow():
         parts, size = [], 0
-        for batch in file.iter_batches():
+        for batch in file.iter_batches(use_threads=False):
             batch.validate(full=True)
             parts.append(batch)
             size += batch.nbytes

@@ -147,6 +147,14 @@ def _shapes(values: Any) -> NDArray[np.object_]:
     return shapes
 
 
+_ALONE: dict[str, Any] = {
+    "page_checksum_verification": True,
+    # Bytes that are Python's are for Python's threads alone (`sfumato.io.foreign.parquet_file`).
+    "use_threads": False,
+    "pre_buffer": False,
+}
+
+
 def _from_parquet(path: Path) -> PlaceTable:
     try:
         content = contents(path, links=True)
@@ -155,12 +163,12 @@ def _from_parquet(path: Path) -> PlaceTable:
         if b"geo" in (schema.metadata or {}):
             for name in _wkb_columns(schema):
                 wkb_shapes(column(file, name).to_pylist())
-            frame = geopandas.read_parquet(whole(), page_checksum_verification=True)
+            frame = geopandas.read_parquet(whole(), **_ALONE)
             shapes = frame.geometry
             others = [name for name in schema.names if name != shapes.name]
-            table = pq.read_table(whole(), columns=others, page_checksum_verification=True)
+            table = pq.read_table(whole(), columns=others, **_ALONE)
             return PlaceTable(table, _shapes(shapes.to_numpy()), shapes.crs, str(path))
-        table = pq.read_table(whole(), page_checksum_verification=True)
+        table = pq.read_table(whole(), **_ALONE)
         return PlaceTable(as_table(table, str(path)), None, None, str(path))
     except InputError:
         raise
