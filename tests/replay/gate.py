@@ -27,6 +27,7 @@ from tests.replay.people import (
     EXPECTED,
     FORMATS,
     MODEL,
+    NATIVE,
     PEOPLE,
     PERSONS,
     SPELLED,
@@ -41,7 +42,7 @@ from tests.replay.wall import Recorder, Transcript, moves, same_bits_and_time
 
 import sfumato
 from sfumato.cli import main, telling
-from sfumato.privacy.events import Unit, UnitKind
+from sfumato.privacy.events import GaussianEvent, Unit, UnitKind, event_from_json
 from sfumato.privacy.ledger import Cap, Ledger, remembered
 
 INTERNAL = (
@@ -74,10 +75,16 @@ class Case:
     unit: str = "user-period"
     by_rules: bool = False
     """Its tables do not come through the wall: what is said beside them is compared alone."""
+    together: bool = False
+    """Its measurements are rows of one matrix: what one person moves is bounded for all of them."""
     booked: bool = True
     """It is told of a ledger and a data set."""
-    formats: tuple[str, ...] = tuple(FORMATS)
-    """The formats that its records can have."""
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The formats that its records can have: those of receivers name no tower."""
+        by_tower = f"place={COLUMNS['place']}" in self.words
+        return tuple(each for each in FORMATS if not (by_tower and each in NATIVE))
 
     @property
     def persons(self) -> tuple[str, ...]:
@@ -284,7 +291,19 @@ class Gate:
         if lines:
             base = self.base(case, format, true_looking, again=True)
             lines = base.published.differences(joined.published)
-        return lines + moves(base.recorder, joined.recorder, neighbour)
+        claim = _claim(base.published) if case.together else None
+        return lines + moves(base.recorder, joined.recorder, neighbour, claim)
+
+
+def _claim(published: Published) -> GaussianEvent | None:
+    """The one event that a manifest states; none where nothing was published."""
+    if published.code:
+        return None
+    manifest = json.loads(published.files["out/manifest.json"].data)
+    (measurement,) = manifest["privacy"]["measurements"]
+    event = event_from_json(measurement["event"])
+    assert isinstance(event, GaussianEvent)
+    return event
 
 
 def _files(folder: Path, begun: int, ended: int) -> Iterator[tuple[str, File]]:

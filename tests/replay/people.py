@@ -13,9 +13,10 @@ import io
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
+from xml.sax.saxutils import escape, quoteattr
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -290,6 +291,99 @@ def write_parts(folder: Path, people: Sequence[Row], person: Sequence[Row]) -> P
     return path
 
 
+# Formats with a file a person, whose places are coordinates alone.
+
+
+def _file_of(user: str) -> str:
+    """The number in a file's name; the extreme person's is the last that can be."""
+    return user if user.isdecimal() and user.isascii() else "99999"
+
+
+def _instant(time: str) -> datetime | None:
+    try:
+        instant = datetime.fromisoformat(time)
+        return instant.astimezone(UTC) if 1900 < instant.year < 9000 else None
+    except ValueError:
+        return None
+
+
+def _by_file(people: Sequence[Row], person: Sequence[Row]) -> dict[str, list[Row]]:
+    files: dict[str, list[Row]] = {}
+    for row in (*people, *person):
+        files.setdefault(_file_of(row.user), []).append(row)
+    return files
+
+
+def write_tdrive(folder: Path, people: Sequence[Row], person: Sequence[Row]) -> Path:
+    """Text files of taxis; the person's has lines of all kinds."""
+    path = folder / "events"
+    path.mkdir()
+    for name, rows in _by_file(people, person).items():
+        beijing = timedelta(hours=8)
+        times = [_instant(row.time) for row in rows]
+        lines = [
+            f"{name},{row.time if t is None else f'{t + beijing:%Y-%m-%d %H:%M:%S}'},"
+            f"{row.lon},{row.lat}\n"
+            for row, t in zip(rows, times, strict=True)
+        ]
+        (path / f"{name}.txt").write_text("".join(lines), "utf-8")
+    return path
+
+
+def write_cabspotting(folder: Path, people: Sequence[Row], person: Sequence[Row]) -> Path:
+    """Text files of cabs, seconds since 1970."""
+    path = folder / "events"
+    path.mkdir()
+    for name, rows in _by_file(people, person).items():
+        times = [_instant(row.time) for row in rows]
+        lines = [
+            f"{row.lat} {row.lon} 0 {row.time if t is None else f'{t.timestamp():.0f}'}\n"
+            for row, t in zip(rows, times, strict=True)
+        ]
+        (path / f"new_{name}.txt").write_text("".join(lines), "utf-8")
+    return path
+
+
+def write_geolife(folder: Path, people: Sequence[Row], person: Sequence[Row]) -> Path:
+    """A folder a person; the extreme one has a trip of garbage besides."""
+    path = folder / "events"
+    for name, rows in _by_file(people, person).items():
+        trips = path / name / "Trajectory"
+        trips.mkdir(parents=True)
+        times = [_instant(row.time) for row in rows]
+        lines = [
+            f"{row.lat},{row.lon},0,0,0,{row.time if t is None else f'{t:%Y-%m-%d,%H:%M:%S}'}\n"
+            for row, t in zip(rows, times, strict=True)
+        ]
+        (trips / "20240304.plt").write_text("header\n" * 6 + "".join(lines), "utf-8")
+        if name == "99999":
+            (trips / "20240305.plt").write_bytes(_BROKEN)
+    return path
+
+
+def write_gpx(folder: Path, people: Sequence[Row], person: Sequence[Row]) -> Path:
+    """A track a person; the extreme one has a file that is no XML besides."""
+    path = folder / "events"
+    path.mkdir()
+    for name, rows in _by_file(people, person).items():
+        points = "".join(
+            f"<trkpt lon={quoteattr(row.lon)} lat={quoteattr(row.lat)}><time>"
+            f"{escape(row.time)}</time></trkpt>"
+            for row in rows
+        )
+        track = f"<gpx><trk><trkseg>{points}</trkseg></trk></gpx>"
+        (path / f"{name}.gpx").write_text(track, "utf-8")
+        if name == "99999":
+            (path / f"{name}0.gpx").write_bytes(_BROKEN)
+    return path
+
+
+NATIVE: Mapping[str, Writer] = {
+    "tdrive": write_tdrive,
+    "cabspotting": write_cabspotting,
+    "geolife": write_geolife,
+    "gpx": write_gpx,
+}
 FORMATS: Mapping[str, Writer] = {
     "csv": write_csv,
     "csv.gz": write_gzip,
@@ -297,6 +391,7 @@ FORMATS: Mapping[str, Writer] = {
     "ndjson": write_ndjson,
     "parquet": write_parquet,
     "folder of parquet": write_parts,
+    **NATIVE,
 }
 
 

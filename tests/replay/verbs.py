@@ -67,12 +67,16 @@ def releases() -> Iterator[Case]:
             yield release(scheme, "towers and zones", *more)
 
 
+COUNTERS = ("tree", "toeplitz")
+"""Schemes that charge all rows of a matrix as one: `sfumato.streams.schemes.counters`."""
+
+
 def stream(scheme: str, places: str, unit: str, *more: str) -> Case:
     """A history published slot after slot."""
     name = " ".join(("stream", scheme, places, unit, *more))
     fixed = (*PERIOD, *BUDGET, *USERS, "--anyway", "--out", "out", "--scheme", scheme)
     words = ("stream", "EVENTS", *fixed, "--unit", unit, *located(places), *more)
-    return Case(name, words, unit)
+    return Case(name, words, unit, together=scheme in COUNTERS)
 
 
 UNITS = tuple(
@@ -87,9 +91,10 @@ def stream_cases() -> Iterator[Case]:
     for scheme in streams.NAMES:
         for unit in UNITS:
             yield stream(scheme, "towers and zones", unit, "--slot", "2h")
-        for whole in Consistency:
-            more = ("--slot", "4h", "--consistency", whole)
-            yield stream(scheme, "zones", "user-day", *more)
+        yield stream(scheme, "zones", "user-day", "--slot", "4h")
+        for whole in Consistency if scheme == streams.DEFAULT else ():
+            yield stream(scheme, "grid", "user-day", "--slot", "4h", "--consistency", whole)
+        yield stream(scheme, "zones", "user-day", "--slot", "4h", "--json")
 
 
 REPORTS: Mapping[str, tuple[str, ...]] = {

@@ -362,14 +362,32 @@ def excess(one: Measured, other: Measured) -> list[str]:
     ]
 
 
-def moves(one: Recorder, other: Recorder, neighbours: bool) -> list[str]:
+def excess_together(pairs: list[tuple[Measured, Measured]], claim: GaussianEvent) -> list[str]:
+    """The same of Gaussian rows of one matrix, which are charged as one."""
+    square = sum(
+        (int(b) - int(a)) ** 2
+        for one, other in pairs
+        for a, b in zip(one.values.ravel(), other.values.ravel(), strict=True)
+    )
+    much = square**0.5
+    within = much <= claim.l2 * (1 + 1e-9)
+    return [] if within else [f"all rows: L2 {much:g} where {claim.l2:g} was charged"]
+
+
+def moves(
+    one: Recorder, other: Recorder, neighbours: bool, together: GaussianEvent | None = None
+) -> list[str]:
     """Every measurement whose sensitivity is smaller than what these two inputs show.
 
     Inputs that are no neighbours have the same measurements at the same price all the same.
+    `together`: what all measurements are charged as, where they are rows of one matrix.
     """
     if one.charged != other.charged or one.measured.keys() != other.measured.keys():
         return ["what is measured, or what it is charged as, depends on the data"]
     pairs = [(one.measured[name], other.measured[name]) for name in one.measured]
-    if not neighbours:
-        return [line for a, b in pairs for line in shapes(a, b)]
-    return [line for a, b in pairs for line in shapes(a, b) or excess(a, b)]
+    lines = [line for a, b in pairs for line in shapes(a, b)]
+    if lines or not neighbours:
+        return lines
+    if together is not None:
+        return excess_together(pairs, together)
+    return [line for a, b in pairs for line in excess(a, b)]
