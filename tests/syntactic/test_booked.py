@@ -15,7 +15,7 @@ import sfumato
 from sfumato.cli.main import app
 from sfumato.errors import LedgerError, UsageError
 from sfumato.privacy.ledger import Cap, Ledger
-from sfumato.privacy.ledger.views import history, show
+from sfumato.privacy.ledger.views import history, show, verify
 from sfumato.privacy.ledger.views import plan as planned
 from sfumato.published.statement import by_rules_words
 from sfumato.syntactic import anonymise
@@ -294,3 +294,20 @@ def test_a_process_that_goes_on_from_a_checkpoint_knows_it(home: Path) -> None:
     stored = checkpoint.load(keyring, keyring.load())
     assert stored is not None
     assert stored[1].rules_about("twin") == book.rules_about("twin") != []
+
+
+@pytest.mark.privacy
+def test_a_row_that_was_cut_off_is_missed_by_its_tables(home: Path) -> None:
+    """`verify` reads manifests of publications by rules as it reads those of releases."""
+    book = Ledger(home / "ledger.sqlite")
+    counts(home)
+    assert verify(book, home).sound
+    path = home / "few" / "manifest.json"
+    told = json.loads(path.read_text())
+    told["ledger"]["row"] += 1
+    path.write_text(json.dumps(told))
+    (finding,) = verify(book, home).findings
+    assert "is not about this publication by rules" in finding
+    told["ledger"]["id"] = "elsewhere"
+    path.write_text(json.dumps(told))
+    assert verify(book, home).sound

@@ -17,7 +17,7 @@ from typing import Any
 
 from sfumato.model.rounding import rounded_up
 from sfumato.published.catalogue import Described, slug
-from sfumato.published.statement import adds_up, noise, odds
+from sfumato.published.statement import adds_up, by_rules_words, noise, odds
 
 _UNITS = {
     "user-period": "User-level",
@@ -81,7 +81,8 @@ def registry(found: Described) -> dict[str, Any]:
                 "what is published.",
                 "release_type": "Many releases" if many else "One release",
                 "release_type_details": "What later releases about the same people add up to is "
-                f"held by a ledger ({'; '.join(total.caps) or 'no cap stated'}).",
+                f"held by a ledger ({'; '.join(total.caps) or 'no cap stated'}). "
+                f"{by_rules_words(total.by_rules)}".rstrip(),
                 "data_source_type": "Dynamic" if stream else "Static",
                 "access_type": "Non-interactive",
             },
