@@ -31,6 +31,8 @@ def test_the_forecast_as_json() -> None:
     rehearsal = said["rehearsal"]
     assert rehearsal["people"] == 10_000
     assert rehearsal["mean_relative_error"] > 0.5
+    low, high = rehearsal["mean_relative_error_range"]
+    assert low < rehearsal["mean_relative_error"] < high
     assert rehearsal["epsilon_for_target"] > 0.5
     assert rehearsal["error_at_best_bound"] <= rehearsal["mean_relative_error"] * 1.05
     assert rehearsal["best_bound"].startswith("weight:")
@@ -38,7 +40,7 @@ def test_the_forecast_as_json() -> None:
 
 def test_who_asks_for_no_rehearsal_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """A target is found by rehearsing: the two together are refused, before anything is made up."""
-    monkeypatch.setattr("sfumato.density.plan.Rehearsal", None)
+    monkeypatch.setattr("sfumato.density.fitness.Rehearsal", None)
     asked = [*ASKED, *COUNTS, "--no-rehearse"]
     assert CliRunner().invoke(app, asked).exit_code == 0
     done = CliRunner().invoke(app, [*asked, "--target-error", "0.5"])

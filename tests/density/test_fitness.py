@@ -13,10 +13,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.city.plan import MAX_ZONES
-from sfumato.density.fitness import MOST, Case, Fitness, _rehearsed, fitness
+from sfumato.city.plan import MAX_ZONES, CityPlan
+from sfumato.density.fitness import (
+    MOST,
+    WIDEST,
+    Case,
+    Fitness,
+    _rehearsed,
+    fitness,
+    opened,
+)
 from sfumato.density.scheme import PublicFacts, Signal
 from sfumato.density.suggest import suggestions, table
+from sfumato.io.beforehand import of_fleet
 from sfumato.model.time_grid import TimeGrid
 
 
@@ -67,7 +76,7 @@ def test_every_corner_of_the_design(
     found = fitness(case(users, zones, epsilon, **({} if visits is None else {"visits": visits})))
     may_refuse = users < 5000 or (users, zones, epsilon) == (5000, 400, 0.3)
     assert may_refuse or not found.useless, found
-    if users == 1000 and epsilon < 1:
+    if users == 1000 and epsilon < 1 and visits != 127.0:  # these are published to 10 %
         assert found.useless
 
 
@@ -176,7 +185,8 @@ def test_a_city_of_small_cells_takes_few_forecasts_and_ends_at_a_size_that_works
     """Cells of 100 m for ten thousand taxis: the gate forecast 25 times and found nothing."""
     asked, told = [], []
 
-    def verdict(tried: Case) -> Fitness:
+    def verdict(tried: Case, brief: bool) -> Fitness:
+        assert brief
         asked.append(tried)
         useful = tried.released <= 1000
         return Fitness(tried.signal, {"error_ratio": 0.5 if useful else 0.95})
@@ -251,13 +261,61 @@ def test_many_places_in_few_slots_are_rehearsed_in_a_town_that_can_be_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A national list of towers by day: a made-up town has 5,000 zones at most."""
-    asked = []
+    towns = []
 
-    def town(_: PublicFacts, __: int, zones: int, *___: object, **____: object) -> None:
-        asked.append(zones)
+    def built(plan: CityPlan) -> None:
+        towns.append(plan.zones)
         raise LookupError
 
-    monkeypatch.setattr("sfumato.density.fitness.Rehearsal", town)
+    monkeypatch.setattr("sfumato.density.rehearsal.build_city", built)
     with pytest.raises(LookupError):
-        fitness(case(1000, 36_632, 0.3, slot="1d"))
-    assert asked == [MAX_ZONES]
+        fitness(case(1_000_000, 36_632, 0.001, slot="1d"))
+    assert 1000 < towns[0] <= MAX_ZONES
+
+
+def test_visits_that_nobody_stated_are_a_range() -> None:
+    """From as often as in call records down to a fourth; of a fleet, from one place in every slot
+    to sixteen; stated ones may be wrong by two."""
+    asked = case(10_000, 100, 1.0)
+    middle, low, high = asked.activity
+    assert high == pytest.approx(13.55)
+    assert (low, middle) == pytest.approx((high / 4, high / 2))
+    fleet = replace(asked, fleet=True)
+    assert fleet.activity == pytest.approx((4 * 168, 168, 16 * 168))
+    stated = case(10_000, 100, 1.0, visits=78.0)
+    assert stated.stated
+    assert not asked.stated
+    assert stated.activity == pytest.approx((78, 78 / 2, 78 * 2), rel=0.01)
+    assert replace(stated, fleet=True).activity == stated.activity
+
+
+def test_a_range_is_opened_by_what_a_forecast_is_good_to_and_no_wider_than_says_something() -> None:
+    assert opened([0.10, 0.12, 0.09]) == (0.06, 0.18)
+    low, high = opened([1.0, 9.0])
+    assert high / low == pytest.approx(WIDEST, rel=0.02)
+    assert (low * high) ** 0.5 == pytest.approx(3.0, rel=0.1)
+
+
+@pytest.mark.privacy
+def test_only_what_is_useless_at_its_better_end_is_refused() -> None:
+    """Check-ins in few places, the truth stated: refused before, published to 6 %."""
+    figures = {**MOST, "total_half_width": 0.29}
+    rough = Fitness(signal(), figures, {"total_half_width": (0.19, 0.6)})
+    assert rough.failing
+    assert not rough.useless
+    assert "29 % (19 % to 60 %)" in rough.caveats[0]
+    useless = Fitness(signal(), figures, {"total_half_width": (0.26, 0.6)}, stated=False)
+    assert useless.useless
+    assert "known to 26 % to 60 % of its value" in useless.reasons[0]
+
+
+def test_a_fleet_is_known_by_the_names_of_its_files(tmp_path: Path) -> None:
+    for name in ("1.txt", "10357.txt"):
+        (tmp_path / name).touch()
+    assert of_fleet(tmp_path, None)
+    (tmp_path / "people.csv").touch()
+    assert not of_fleet(tmp_path, None)
+    assert of_fleet(None, "cabspotting")
+    assert not of_fleet(tmp_path, "geolife")
+    assert not of_fleet(tmp_path / "nothing", None)
+    assert not of_fleet("postgresql://host/base/a.b", None)

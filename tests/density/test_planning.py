@@ -14,18 +14,11 @@ import shapely
 
 from sfumato.density.baselines import Gaussian, Laplace
 from sfumato.density.bayes import Bayes
+from sfumato.density.fitness import Case
 from sfumato.density.plan import _activity, cost, period_days, releases_within
-from sfumato.density.rehearsal import (
-    PEOPLE,
-    Rehearsal,
-    TiledSource,
-    _PartWall,
-    district,
-    tiled_layout,
-    tiled_overlay,
-    true_counts,
-)
+from sfumato.density.rehearsal import PEOPLE, Rehearsal, district, true_counts
 from sfumato.density.scheme import PublicFacts
+from sfumato.density.tiled import PartWall, TiledSource, tiled_layout, tiled_overlay
 from sfumato.engine.local import LocalSource
 from sfumato.errors import UsageError
 from sfumato.geography.overlay import Layout, Overlay
@@ -71,9 +64,14 @@ def test_the_cost_is_what_was_asked_for() -> None:
 
 
 def test_what_a_forecast_assumes_is_what_was_stated() -> None:
-    assert "mean 13.55" in _activity(facts())
-    stated = replace(facts(), parameters={"visits": 4.0})
+    known = replace(facts(), expected_users=1000, parameters={"visits": 4.0})
+    stated, unstated = (Case.of("bayes", each) for each in (known, replace(known, parameters={})))
+    assert stated is not None
+    assert unstated is not None
     assert _activity(stated) == "about 4 visits of a person in the period, as stated"
+    assert (
+        _activity(unstated) == "3.39 to 13.6 visits of a person in the period, which nobody stated"
+    )
 
 
 def test_a_district_has_as_many_people_per_zone() -> None:
@@ -83,8 +81,9 @@ def test_a_district_has_as_many_people_per_zone() -> None:
     assert plan.towers / plan.zones == pytest.approx(1303 / 989, rel=0.02)
     assert district(facts(60), 5_000, 45).users == 5_000
     assert plan.mean_tower_hours is None
-    busy = replace(facts(60), parameters={"visits": 90})
-    assert district(busy, 5_000, 45).mean_tower_hours == 90
+    assert district(facts(60), 5_000, 45, visits=90).mean_tower_hours == 90
+    vehicle = district(facts(60), 5_000, 45, visits=400)
+    assert vehicle.mean_tower_hours == pytest.approx(400 / 3), "each is made of three people"
 
 
 def test_a_national_list_is_rehearsed_with_the_towers_that_reach_the_zones() -> None:
@@ -164,6 +163,16 @@ def test_the_best_bound_is_the_one_of_least_error(stage: Rehearsal) -> None:
     assert found.mean_relative_error > 0
 
 
+def test_made_up_people_make_the_visits_that_are_asked_for() -> None:
+    """Hours at one place fall into one slot of a day; a vehicle is at many places in every hour."""
+    days = TimeGrid.between(date(2007, 9, 10), date(2007, 9, 17), "1d", "Europe/Paris")
+    for visits, grid in ((3.0, WEEK), (500.0, WEEK), (9.0, days)):
+        asked = replace(facts(45), grid=grid)
+        stage = Rehearsal(asked, 400, 45, LocalSource, relative_error, visits=visits)
+        assert stage.users == 400
+        assert stage.visits == pytest.approx(visits, rel=0.15)
+
+
 def test_copies_are_weighted_by_their_own_norms(town: Any) -> None:
     """A scheme's event norms differ between copies; each is counted as if it were alone."""
     rng = np.random.default_rng(3)
@@ -199,7 +208,7 @@ def test_a_part_of_a_large_city_is_forecast_like_the_whole() -> None:
 def test_sums_over_all_places_have_the_noise_of_the_whole(town: Any) -> None:
     """In a quarter of a city a fourth of the deviation: the same share of the total."""
     bound, sigma2 = WeightBound(4.0), 1 << 40
-    wall = _PartWall.seeded(1)
+    wall = PartWall.seeded(1)
     wall.part = 0.25
     source = TiledSource(town.source, 2)
     slots = wall.gaussian(source.slot_totals(bound, Counting.VISITS), sigma2=sigma2, label="s")

@@ -179,6 +179,7 @@ def _price(options: dict[str, Any], progress: Progress) -> Price:
     from sfumato.density import publish
     from sfumato.density.request import request
     from sfumato.geography.places import PlaceOptions
+    from sfumato.io.beforehand import of_fleet
     from sfumato.model.time_grid import period_of
 
     slots, said = called(period_of, options), called(PlaceOptions, options)
@@ -189,7 +190,8 @@ def _price(options: dict[str, Any], progress: Progress) -> Price:
         name = options["name"] or options["out"].absolute().name
         asked = called(request, options, places=places, grid=slots, name=name)
     book = open_ledger(options["ledger"], options["ledger_key"])
-    return publish.price(asked, book, options["anyway"], options["grid"], progress)
+    fleet = of_fleet(options["events"], options["format"])
+    return publish.price(asked, book, options["anyway"], options["grid"], progress, fleet)
 
 
 def _tell_price(price: Price, as_json: bool) -> None:

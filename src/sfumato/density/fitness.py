@@ -4,46 +4,53 @@ A budget that is spent on noise is spent all the same, so `release` asks first. 
 decides: the forecast is made from the number of people, places and slots, the budget and the
 scheme, so whether there is a release says nothing about anybody.
 
-**What is forecast.** The scheme is run on made-up people (`density.rehearsal`), and the release is
-called useless where
+**One estimator.** `plan`, the gate of `release` and what a release keeps in its manifest are this
+forecast. The scheme is run on made-up people (`density.rehearsal`); how well the total will be
+known is read from the ladder that such people would make, by the posterior of the release itself
+(`bayes.expected`), where the scheme has one.
 
-* the grand total would not be known to a quarter of its value: half of the 90 % interval of the
-  posterior's total; where a scheme has no posterior, 1.645 root mean square errors of the total
-  against the rehearsal's own truth;
-* or the mean absolute error of the median (of the count, where there is none) would be above .9
-  of that of the better of two answers that cost nothing: zeros everywhere, and the expected
-  visits spread evenly;
-* or more than half of the visits would be in cells whose estimation error is above half of
-  their value. That error is the spread of the posterior's draws, without the chance that a count
-  has around its expectation; where there are none, the root mean square error against the truth.
+**What nobody stated makes a range** (`Case.activity`). How often a person is seen decides more than
+anything else, and is not known. It is forecast at both ends of what it may be:
+
+* `visits` are stated: from half of it to twice of it, which is one standard deviation of what the
+  release itself believes then (`STATED_SD`);
+* they are not: from as many as in call records (two a day) down to a fourth, for people who make a
+  record themselves; where the format is that of a fleet, whose receivers write all day, from one to
+  `FAR_REACH` places in every slot.
+
+Either end is opened by `GOOD_TO`, what a forecast for the right activity is good to. A range wider
+than `WIDEST` says nothing: it is drawn together around its middle.
+
+**When it is useless.** A release is refused where even the better end of a range is too large: the
+grand total is not known to a quarter of its value, the mean absolute error of the median (of the
+count, where there is none) is above .9 of that of the better of two answers that cost nothing
+(zeros everywhere, and the expected visits spread evenly), or more than half of the visits are in
+cells whose estimation error is above half of their value.
 
 **The same verdict everywhere.** Made-up people, noise and draws come from fixed seeds, sums run on
-one thread, and figures are rounded to two decimals before they are compared.
+one thread, and figures are rounded to two digits before they are compared.
 
-**What it costs.** Where the signal is far above every threshold nothing is rehearsed
-(`Declaration.plenty`). Elsewhere a part of the town is, with as many people in a place and not
-more numbers than `_CELLS`, once or twice. The level of a part is taken as known as well as that of
-the whole, which is better in proportion to the people.
+**What it costs.** The gate rehearses the middle, and both ends only where the middle is too large;
+nothing where the signal is far above every threshold (`Declaration.plenty`). `plan` rehearses all
+three: some seconds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from sfumato.city.plan import MAX_ZONES
+from sfumato.density.bayes.ladder import FAR_REACH, STATED_SD
 from sfumato.density.bayes.settings import expected_visits
-from sfumato.density.draws import mean_of, sums_of, variance_of
 from sfumato.density.registry import scheme_named
-from sfumato.density.rehearsal import Rehearsal
-from sfumato.density.scheme import Density, Parameter, PublicFacts, Signal
+from sfumato.density.rehearsal import COVERAGE, Forecast, Rehearsal
+from sfumato.density.scheme import ForeseesTotal, Parameter, PublicFacts, Signal
 from sfumato.engine.local import LocalSource
 from sfumato.model.counts import Bound, Counting
 from sfumato.model.events import Events
@@ -53,13 +60,13 @@ from sfumato.model.source import RecallingSource, Source
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.accounting import gaussian_mu
 from sfumato.privacy.events import Unit
-
-Table = NDArray[np.float64]
+from sfumato.utility.density import relative_error
 
 MOST: Mapping[str, float] = MappingProxyType(
     {"total_half_width": 0.25, "error_ratio": 0.9, "uncertain_visits": 0.5}
 )
-"""The most that each figure may be. A release above any of them is useless."""
+"""The most that each figure may be. A release whose better end is above any of them is useless."""
+MRE = "mean_relative_error"
 _SAID = {
     "total_half_width": "the grand total would be known to {0} of its value (at most {1})",
     "error_ratio": "the mean error of a number would be {0} of that of zeros or of an even "
@@ -67,21 +74,31 @@ _SAID = {
     "uncertain_visits": "{0} of the visits would be in cells whose error exceeds half of their "
     "value (at most {1})",
 }
-COVERAGE = 0.9
-_WIDTH = 1.6448536269514722
-"""Half of the interval that holds a normal number with that probability."""
-_CELLS, _RICH_CELLS = 40_000, 70_000
-"""Numbers in a rehearsed town, at most: a week of hours in 240 places; in 420 where `_RICH`."""
-_FEWEST_PLACES = 40
-_RICH = 3000.0
-"""Signal from which `bayes` reads further layers: a part of such a town must have it, too."""
-_PART_SIGNAL = 700.0
-"""Signal that other parts have at least. Against whole towns the figures of such parts were off by
-at most .06 in eleven cases of 5,000 to 84,000 people."""
+GOOD_TO = 1.5
+"""A forecast for people as active as they are is to lie within this factor of what is published;
+how often it does is in docs/commands/plan.md."""
+WIDEST = 6.0
+"""Upper end of a range over its lower one, at most."""
+_FEWER_VISITS = 4.0
+"""Check-ins are a fourth of calls: 3.5 a week in place of 13.55 (docs/benchmarks/levels.md)."""
 _EVENTS = 300_000
 """Visits that are made up, about: they take half a second."""
-_TWICE = 20_000
-"""Cells up to which two draws of the noise are made; they differ more where there are fewer."""
+_FEWEST_PEOPLE = 200
+
+
+Ends = tuple[float, float]
+
+
+def opened(values: Sequence[float], most: float = math.inf) -> Ends:
+    """The range of these forecasts, as far as one is good to; `most` is what can be at all."""
+    low, high = min(values) / GOOD_TO, max(values) * GOOD_TO
+    low, high = float(f"{low:.2g}"), min(float(f"{high:.2g}"), most, 99.0)
+    if high > WIDEST * low:
+        half = math.sqrt(WIDEST)
+        centre = min(math.sqrt(low * high), most / half)
+        low = float(f"{centre / half:.2g}")
+        high = float(f"{WIDEST * low:.3g}")
+    return low, high
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +122,13 @@ class Case:
     bound: Bound
     counting: Counting
     parameters: tuple[tuple[str, Parameter], ...]
+    fleet: bool = False
+    """Whether the events are of a format whose receivers write all day."""
 
     @classmethod
-    def of(cls, scheme: str, facts: PublicFacts, released: int | None = None) -> Case | None:
+    def of(
+        cls, scheme: str, facts: PublicFacts, released: int | None = None, fleet: bool = False
+    ) -> Case | None:
         """The case of these facts; None where nobody says how many people there are."""
         if facts.expected_users is None:
             return None
@@ -127,6 +148,7 @@ class Case:
             bound=facts.bound,
             counting=facts.counting,
             parameters=tuple(sorted(facts.parameters.items())),
+            fleet=fleet,
         )
 
     def with_grid(self, grid: TimeGrid) -> Case:
@@ -158,6 +180,24 @@ class Case:
         )
 
     @property
+    def stated(self) -> bool:
+        """Whether the holder says how often a person is seen."""
+        return any(name == "visits" for name, _ in self.parameters)
+
+    @property
+    def activity(self) -> tuple[float, float, float]:
+        """Visits of a person: the middle, and the ends between which they may be."""
+        expected = expected_visits(self.facts)
+        if self.stated:
+            return expected, expected / math.exp(STATED_SD), expected * math.exp(STATED_SD)
+        if self.fleet:
+            each = min(FAR_REACH, self.places)
+            low, high = float(self.grid.slots), float(each * self.grid.slots)
+        else:
+            low, high = expected / _FEWER_VISITS, expected
+        return math.sqrt(low * high), low, high
+
+    @property
     def signal(self) -> Signal:
         """How loud these people are under this budget."""
         whole = self.users * gaussian_mu(self.epsilon, self.delta)
@@ -172,32 +212,54 @@ class Fitness:
 
     signal: Signal
     figures: Mapping[str, float] | None
-    """By the names of `MOST`; None where the signal was enough to tell."""
+    """In the middle, by the names of `MOST`; None where the signal was enough to tell."""
+    ranges: Mapping[str, Ends] = field(default_factory=lambda: MappingProxyType({}))
+    """Both ends of figures, as far as they were forecast; of `MRE`, too."""
+    forecast: Forecast | None = None
+    """What was rehearsed in the middle."""
     people: int = 0
     """Made-up people of the rehearsal …"""
     places: int = 0
     """… and the places they live in."""
     promised: bool = False
     """From this signal on nothing is refused (`Declaration.never_refused`)."""
+    stated: bool = True
+    """Whether the holder says how often people are seen; if not, the middle is nobody's word."""
 
     @property
     def failing(self) -> tuple[str, ...]:
-        """Names of the figures that are too large."""
+        """Names of the figures whose middle is too large."""
         figures = self.figures or {}
         return tuple(name for name, most in MOST.items() if figures.get(name, 0.0) > most)
 
     @property
     def useless(self) -> bool:
         """Whether a release is refused unless it is asked for all the same."""
-        return bool(self.failing) and not self.promised
+        return bool(self._hopeless) and not self.promised
+
+    @property
+    def _hopeless(self) -> tuple[str, ...]:
+        """Names of the figures that are too large at their better end."""
+        return tuple(
+            name for name in self.failing if self.ranges.get(name, (math.inf,))[0] > MOST[name]
+        )
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What is too large, in words."""
-        figures = self.figures or {}
+        """What is too large, in words: at its better end, if anything is."""
         return tuple(
-            _SAID[name].format(*map(percent, (figures[name], MOST[name]))) for name in self.failing
+            _SAID[name].format(self._words(name), percent(MOST[name]))
+            for name in self._hopeless or self.failing
         )
+
+    def _words(self, name: str) -> str:
+        """A figure: what is expected where somebody stated how often people are seen, and its range
+        where that was forecast."""
+        middle = _percent((self.figures or {}).get(name, 0.0))
+        if name not in self.ranges:
+            return middle if self.stated else f"about {middle}"
+        ends = " to ".join(_percent(end) for end in self.ranges[name])
+        return f"{middle} ({ends})" if self.stated else ends
 
     @property
     def caveats(self) -> list[str]:
@@ -219,7 +281,9 @@ class Fitness:
             ]
         said = [
             "Will it be of use? A forecast on "
-            f"{self.people:,} made-up people in {number_of(self.places, 'places')}:"
+            f"{self.people:,} made-up people in {number_of(self.places, 'places')}"
+            + ("" if self.stated else "; nobody stated how often people are seen")
+            + ":"
         ]
         words = {
             "total_half_width": "grand total known to",
@@ -227,7 +291,7 @@ class Fitness:
             "uncertain_visits": "visits in cells with an error above half of their value",
         }
         for name, most in MOST.items():
-            said.append(f"  {words[name]}: {percent(self.figures[name])} (at most {percent(most)})")
+            said.append(f"  {words[name]}: {self._words(name)} (at most {percent(most)})")
         if self.useless:
             said.append("  So it is useless, and `release` refuses it.")
         elif self.failing:
@@ -240,6 +304,7 @@ class Fitness:
         """Plain data."""
         return {
             "figures": None if self.figures is None else dict(self.figures),
+            "ranges": {name: list(ends) for name, ends in self.ranges.items()},
             "most": dict(MOST),
             "signal": round(self.signal.whole, 1),
             "signal_per_place": round(self.signal.place, 3),
@@ -248,78 +313,91 @@ class Fitness:
         }
 
 
-def fitness(case: Case) -> Fitness:
-    """The forecast for a case: the same on every machine, from public facts alone."""
+def _percent(share: float) -> str:
+    """With two digits: ends of a range of small shares are not to look further apart."""
+    return percent(share, 1 if share < 0.1 else 0)
+
+
+def _rounded(value: float) -> float:
+    """To two digits, or to a hundredth where that says more."""
+    return min(round(value, 2) if value >= 0.1 else float(f"{value:.2g}"), 99.0)
+
+
+def fitness(case: Case, brief: bool = False) -> Fitness:
+    """The forecast for a case, as far as the gate needs it: the middle, and both ends where that is
+    too large, unless it is to be brief. The same on every machine, from public facts alone."""
     declared, signal = scheme_named(case.scheme).declares, case.signal
     if declared.plenty is not None and signal.reaches(declared.plenty):
         return Fitness(signal, None)
-    promised = declared.never_refused is not None and signal.reaches(declared.never_refused)
-    return replace(_rehearsed(case), promised=promised)
+    middle = _forecast(case, case.activity[:1])
+    return outlook(case) if middle.failing and not brief else middle
+
+
+def outlook(case: Case) -> Fitness:
+    """The whole forecast, whatever the signal: the middle and both ends."""
+    return _forecast(case, case.activity)
+
+
+def _forecast(case: Case, tried: Sequence[float]) -> Fitness:
+    """For people who make these visits, the expected first."""
+    declared, signal = scheme_named(case.scheme).declares, case.signal
+    rehearsed = [_rehearsed(case, visits) for visits in tried]
+    values = {
+        name: [float(getattr(forecast, name)) for forecast, _, _ in rehearsed]
+        for name in (*MOST, MRE)
+    }
+    widths = [_half_width(case, visits) for visits in tried]
+    if None not in widths:
+        values["total_half_width"] = [width for width in widths if width is not None]
+    forecast, people, places = rehearsed[0]
+    return Fitness(
+        signal,
+        {name: _rounded(values[name][0]) for name in MOST},
+        {
+            name: opened(each, 1.0 if name == "uncertain_visits" else math.inf)
+            for name, each in values.items()
+            if len(each) > 1
+        },
+        forecast,
+        people,
+        places,
+        declared.never_refused is not None and signal.reaches(declared.never_refused),
+        case.stated,
+    )
+
+
+@lru_cache(maxsize=256)
+def _half_width(case: Case, visits: float) -> float | None:
+    """Of the total, for people who make so many visits, where the scheme foresees it."""
+    scheme = scheme_named(case.scheme)
+    if not isinstance(scheme, ForeseesTotal):
+        return None
+    with threadpool_limits(1):
+        return scheme.total_half_width(case.facts, visits, COVERAGE)
 
 
 @lru_cache(maxsize=128)
-def _rehearsed(case: Case) -> Fitness:
-    """A town like this one, or a part of it, made up and released."""
-    signal = case.signal.whole
-    least, cells = (_PART_SIGNAL, _CELLS) if signal < _RICH else (1.05 * _RICH, _RICH_CELLS)
-    part = max(least / signal, _FEWEST_PLACES / case.released)
-    most = min(max(cells / case.grid.slots, _FEWEST_PLACES), MAX_ZONES) / case.released
-    share = min(1.0, part, most)
-    zones = max(1, round(case.released * share))
-    town = replace(case, places=max(1, round(case.places * share)), released=zones)
-    users = max(1, round(case.users * share))
-    visits = expected_visits(case.facts)
-    people = max(200, round(_EVENTS / max(visits, 1.0)))
+def _rehearsed(case: Case, visits: float) -> tuple[Forecast, int, int]:
+    """A town like this one, or a part of it, made up and released; its people and places."""
+    stage = stage_of(case, visits)
+    return stage.run(scheme_named(case.scheme)), stage.users, stage.zones
+
+
+def stage_of(case: Case, visits: float) -> Rehearsal:
+    """A town like this one, or a part of it, made up, whose people make so many visits."""
+    people = max(_FEWEST_PEOPLE, round(_EVENTS / max(visits, 1.0)))
     with threadpool_limits(1):
-        stage = Rehearsal(
-            town.facts,
-            users,
-            zones,
+        return Rehearsal(
+            case.facts,
+            case.users,
+            case.released,
             _remembered,
-            np.subtract,
+            relative_error,
             people=people,
-            cells=None,
             spread=case.spread,
+            visits=visits,
         )
-        draws = 2 if zones * case.grid.slots <= _TWICE else 1
-        truth, runs = stage.released(scheme_named(case.scheme), draws)
-    stated = "visits" in town.facts.parameters
-    evenly = stage.users * stage.copies * (stage.visits if stated else visits) / truth.size
-    figures = _figures(truth, runs, evenly, share)
-    return Fitness(case.signal, figures, people=stage.users, places=stage.zones)
 
 
 def _remembered(events: Events, places: Places, grid: TimeGrid) -> Source:
     return RecallingSource(LocalSource(events, places, grid), samples=1)
-
-
-def _figures(truth: Table, runs: list[Density], evenly: float, share: float) -> dict[str, float]:
-    """Means over the draws. `share` is the part of a town that was rehearsed."""
-    free = min(float(truth.mean()), float(np.abs(truth - evenly).mean()))
-    whole = max(float(truth.sum()), 1e-9)
-    halves, errors, uncertain = [], [], []
-    for run in runs:
-        middle = np.asarray(run.values if run.median is None else run.median, dtype=np.float64)
-        if run.posterior is not None:
-            total = run.posterior.total(COVERAGE)
-            halves.append((total.ends[1] - total.ends[0]) / 2 / max(total.value, 1e-9) * share)
-            draws, factors = run.posterior.draws, None
-            if share < 1:  # the level of a part is known as well as that of the whole
-                middle = middle * (whole / max(float(middle.sum()), 1e-9))
-                sums = sums_of(draws)
-                factors = sums.mean() / np.maximum(sums, 1e-9)
-            mean = mean_of(draws, factors)
-            away = np.sqrt(variance_of(draws, mean, factors)) > mean / 2
-            uncertain.append(float(mean[away].sum()) / max(float(mean.sum()), 1e-9))
-        errors.append(float(np.abs(truth - middle).mean()))
-    if not halves:  # what the bound takes away, if nothing puts it back, is lost in every part
-        off = np.stack([np.asarray(run.values, np.float64) - truth for run in runs])
-        halves = [_WIDTH * math.sqrt(float(np.square(off.sum(axis=(1, 2))).mean())) / whole]
-        away = np.sqrt(np.square(off).mean(axis=0)) > truth / 2
-        uncertain = [float(truth[away].sum()) / whole]
-    found = {
-        "total_half_width": float(np.mean(halves)),
-        "error_ratio": float(np.mean(errors)) / max(free, 1e-9),
-        "uncertain_visits": float(np.mean(uncertain)),
-    }
-    return {name: min(round(value, 2), 99.0) for name, value in found.items()}

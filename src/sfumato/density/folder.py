@@ -166,6 +166,7 @@ def _fitness_facts(found: Fitness) -> FitnessFacts:
     that finishes it writes the same, whatever it was told."""
     return FitnessFacts(
         figures=None if found.figures is None else dict(found.figures),
+        ranges=dict(found.ranges),
         most=dict(MOST),
         signal=round(found.signal.whole, 1),
         signal_per_place=round(found.signal.place, 3),

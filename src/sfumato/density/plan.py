@@ -16,28 +16,22 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.density.fitness import Case, fitness
+from sfumato.density.fitness import MRE, Case, Fitness, fitness, outlook, stage_of
 from sfumato.density.registry import DEFAULT, scheme_named
-from sfumato.density.rehearsal import Rehearsal
 from sfumato.density.request import bound_text, counting_of, parse_bound, request
 from sfumato.density.scheme import Parameter, Plan, PublicFacts, Scheme
 from sfumato.density.suggest import suggestions, table
-from sfumato.engine.local import LocalSource
 from sfumato.errors import UsageError
 from sfumato.geography.border import border_lines
 from sfumato.geography.places import PlaceOptions
-from sfumato.io.beforehand import require_possible
+from sfumato.io.beforehand import of_fleet, require_possible
 from sfumato.model.counts import Bound, Counting, SampleBound, WeightBound
-from sfumato.model.events import Events
-from sfumato.model.places import Places
 from sfumato.model.rounding import number_of, rounded_up
-from sfumato.model.source import Progress, RecallingSource, Source
-from sfumato.model.time_grid import TimeGrid, period_of
+from sfumato.model.source import Progress
+from sfumato.model.time_grid import period_of
 from sfumato.privacy.events import PrivacyEvent, Unit
 from sfumato.privacy.ledger.totals import Spend, compose
-from sfumato.utility.density import relative_error
 
-_LIKE_CALLS = "tower-hours per person with mean 13.55 and standard deviation 18.33 a week"
 _ASSUMED = "{}; everyday rhythms, no one-off crowds"
 
 
@@ -251,13 +245,13 @@ def plan(
             "periods_in_a_year": round(a_year, 1),
             "enough_for_a_year": fits >= a_year,
         }
-    if rehearse:
-        tell("rehearsing on made-up people", -1.0)
-        answer["rehearsal"] = _forecast(recipe, facts, expected_users, released, target_error)
     use: list[str] = []
-    if (rehearse or suggest) and (case := Case.of(scheme, facts, released)) is not None:
+    case = Case.of(scheme, facts, released, of_fleet(events, format))
+    if case is not None and (rehearse or suggest):
         tell("forecasting on made-up people", -1.0)
-        found = fitness(case)
+        found = outlook(case) if rehearse else fitness(case)
+        if rehearse:
+            answer["rehearsal"] = _rehearsal(case, found, target_error)
         answer["fitness"], use = found.answer(), found.lines()
         if suggest:
             working = suggestions(case, grid, progress) if found.failing else []
@@ -286,25 +280,24 @@ def _at_border(facts: Mapping[str, Any]) -> list[str]:
     return [*lines[:1], *([f"  share lost at the worst: {worst}"] if worst else []), *lines[1:]]
 
 
-def _forecast(
-    recipe: Scheme, facts: PublicFacts, users: int, zones: int, target: float | None
-) -> dict[str, Any]:
+def _rehearsal(case: Case, found: Fitness, target: float | None) -> dict[str, Any]:
     """What a rehearsal says."""
-
-    def remembered(events: Events, places: Places, grid: TimeGrid) -> Source:
-        return RecallingSource(LocalSource(events, places, grid), samples=1)
-
-    stage = Rehearsal(facts, users, zones, remembered, relative_error)
-    expected = stage.run(recipe)
+    recipe, forecast = scheme_named(case.scheme), found.forecast
+    assert forecast is not None
     said: dict[str, Any] = {
-        "people": stage.users,
-        "zones": stage.zones,
-        "mean_relative_error": expected.mean_relative_error,
-        "by_count": {str(size): error for size, error in expected.by_size.items()},
-        "assumes": _ASSUMED.format(_activity(facts)),
+        "people": found.people,
+        "zones": found.places,
+        "mean_relative_error": forecast.mean_relative_error,
+        "mean_relative_error_range": list(found.ranges[MRE]),
+        "by_count": {str(size): error for size, error in forecast.by_size.items()},
+        "assumes": _ASSUMED.format(_activity(case)),
+        "stated": case.stated,
     }
+    if recipe.declares.own_bounds and target is None:
+        return said
+    stage = stage_of(case, case.activity[0])
     if not recipe.declares.own_bounds:
-        best, at_best = stage.best_bound(recipe, _candidates(facts))
+        best, at_best = stage.best_bound(recipe, _candidates(case.facts))
         said["best_bound"] = bound_text(best)
         said["error_at_best_bound"] = at_best.mean_relative_error
     if target is not None:
@@ -313,12 +306,12 @@ def _forecast(
     return said
 
 
-def _activity(facts: PublicFacts) -> str:
-    """How active the made-up people are: as the holder states it, or as in call records."""
-    stated = facts.parameters.get("visits")
-    if stated is None:
-        return _LIKE_CALLS
-    return f"about {float(stated):.4g} visits of a person in the period, as stated"
+def _activity(case: Case) -> str:
+    """How active the made-up people are: as the holder states it, or as nobody does."""
+    middle, low, high = case.activity
+    if case.stated:
+        return f"about {middle:.4g} visits of a person in the period, as stated"
+    return f"{low:.3g} to {high:.3g} visits of a person in the period, which nobody stated"
 
 
 def _candidates(facts: PublicFacts) -> list[Bound]:
@@ -329,10 +322,12 @@ def _candidates(facts: PublicFacts) -> list[Bound]:
 
 
 def _rehearsed(said: Mapping[str, Any]) -> list[str]:
+    low, high = said["mean_relative_error_range"]
+    middle = f"{said['mean_relative_error']:.3f}, " if said["stated"] else ""
     lines = [
         f"Rehearsed on {said['people']:,} made-up people in {number_of(said['zones'], 'zones')} "
         f"({said['assumes']}):",
-        f"  mean relative error {said['mean_relative_error']:.3f}",
+        f"  mean relative error {middle}{low:.2g} to {high:.2g}",
     ]
     lines += [f"  counts near {size}: {error:.2f}" for size, error in said["by_count"].items()]
     if "best_bound" in said:

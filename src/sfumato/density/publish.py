@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
-from sfumato.density.bayes.settings import expected_visits
 from sfumato.density.common import spread
 from sfumato.density.fitness import Case, Fitness, fitness
 from sfumato.density.folder import write_release
@@ -30,7 +29,7 @@ from sfumato.engine.open import engine_of, opened_source
 from sfumato.errors import BudgetRefused, SfumatoError, Unfit, UsageError
 from sfumato.geography.border import FIRST
 from sfumato.geography.places import PlaceOptions
-from sfumato.io.beforehand import require_possible
+from sfumato.io.beforehand import of_fleet, require_possible
 from sfumato.io.write import folder_to_fill
 from sfumato.model.counts import Bound, Counting
 from sfumato.model.source import Progress
@@ -223,7 +222,8 @@ def release(
             tz=tz,
         )
         book.require_room(asked.claim("", folder), lambda least: _events_at(asked, least))
-        forecast = checked_fitness(asked, book, anyway, grid, progress)
+        fleet = of_fleet(events, format)
+        forecast = checked_fitness(asked, book, anyway, grid, progress, fleet)
         with opened_source(
             found(),
             asked.counted,
@@ -248,6 +248,7 @@ def checked_fitness(
     anyway: bool = False,
     cells: str | None = None,
     progress: Progress | None = None,
+    fleet: bool = False,
 ) -> Fitness | None:
     """The forecast of a release, which is refused here if it would be of no use.
 
@@ -260,13 +261,14 @@ def checked_fitness(
         anyway: The holder wants it all the same.
         cells: The grid of its zones, if they are one, to suggest a coarser.
         progress: Told the stage.
+        fleet: Whether the events' format is that of a fleet.
 
     Raises:
         Unfit: It would be of no use.
     """
     book.require_dataset(asked.dataset)
     asked.plan()  # settings that make no sense are refused as such
-    case = Case.of(asked.scheme, asked.facts)
+    case = Case.of(asked.scheme, asked.facts, fleet=fleet)
     if case is None:
         return None
     if progress is not None:
@@ -287,11 +289,12 @@ def unfit(
     """The refusal of a release, with what would work."""
     working = [made.in_python for made in suggestions(case, cells, progress)]
     works = f"Of use would be {', or '.join(working)}. " if working else ""
-    if case.scheme == DEFAULT and "visits" not in dict(case.parameters):
+    if case.scheme == DEFAULT and not case.stated:
+        _, low, high = case.activity
         works += (
-            f"The forecast takes {expected_visits(case.facts):.3g} visits of an average person in "
-            "the period, as in call records: where people are seen more or less often (GPS, "
-            "check-ins), say so with `parameter={'visits': N}`. "
+            f"The forecast takes {low:.3g} to {high:.3g} visits of an average person in the "
+            "period: where people are seen more or less often, say so with "
+            "`parameter={'visits': N}`. "
         )
     return Unfit(
         "A forecast from public facts says that this release would be of no use: "
@@ -329,6 +332,7 @@ def price(
     anyway: bool = False,
     cells: str | None = None,
     progress: Progress | None = None,
+    fleet: bool = False,
 ) -> Price:
     """What a release that was asked for would be charged; nothing is read and nothing spent."""
     plan, state = asked.plan(), book.book()
@@ -349,7 +353,7 @@ def price(
             check(state, claim, lambda epsilon: _events_at(asked, epsilon))
         except BudgetRefused as refused:
             budget = refused
-    if (case := Case.of(asked.scheme, asked.facts)) is not None:
+    if (case := Case.of(asked.scheme, asked.facts, fleet=fleet)) is not None:
         if progress is not None:
             progress("forecasting on made-up people", -1.0)
         forecast = fitness(case)

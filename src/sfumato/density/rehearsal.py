@@ -5,19 +5,18 @@ city with as many people per zone as the real one is expected to have (for speed
 it, laid side by side with itself) is counted and released with the same budget, bound and
 parameters, and compared with its own truth. It is as much like the real city as its
 assumptions, which are public and stated: tower-hours per person with mean 13.55 and standard
-deviation 18.33 a week (Acs & Castelluccia 2014), or the mean that the parameter `visits` says;
-home, work and leisure rhythms; no one-off crowds. What the contribution bound takes away from
+deviation 18.33 a week (Acs & Castelluccia 2014), or a mean that is asked for; home, work and
+leisure rhythms; no one-off crowds. What the contribution bound takes away from
 busy people is part of the measured error. Cities differ: forecasts for the same facts vary by
 some 10 % with the made-up city, and a district is more of a patchwork than a city is.
 docs/commands/plan.md has forecasts beside what was then measured.
 
-The copies (`TiledSource`) are there because a scheme that learns from many places at once (a
-rhythm they share, a grand total) would look worse on a district than it is on a city; copies of the
-district are a city of the right size for the price of one district. For made-up people only.
+What is laid out side by side, and what is measured of a part of a city with less noise, is in
+`density.tiled`.
 
 A forecast does not need all of a large city either. From `CELLS` numbers on a part of it is laid
 out, and what is summed over all places (`TiledSource.slot_totals`, `capped_total`, `ladder`) is
-measured with as much less noise as there are fewer people in it (`_PartWall`): a total of the city
+measured with as much less noise as there are fewer people in it (`PartWall`): a total of the city
 is known to the same share of its value in every part. A scheme takes its regime from the whole
 (`PublicFacts.town`). Forecasts of parts beside those of whole cities: docs/benchmarks/speed.md.
 
@@ -34,178 +33,31 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from fractions import Fraction
-from functools import reduce
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from sfumato.city import CityPlan, build_city, generate_events
-from sfumato.city.plan import MAX_TOWERS
+from sfumato.city import City, CityPlan, build_city, generate_events
+from sfumato.city.plan import MAX_TOWERS, MAX_ZONES
+from sfumato.density.bayes.settings import expected_visits
+from sfumato.density.draws import mean_of, variance_of
 from sfumato.density.scheme import Density, PublicFacts, Scheme
-from sfumato.geography.overlay import Layout, Overlay, layout_of_cells, layout_of_zones, overlay
+from sfumato.density.tiled import PartWall, TiledSource, tiled_layout, tiled_overlay
+from sfumato.geography.overlay import layout_of_cells, layout_of_zones, overlay
 from sfumato.geography.voronoi import voronoi_cells
 from sfumato.io.events import read_events
-from sfumato.model.counts import Bound, Counting, Counts, SampleBound, WeightBound, norms_digest
+from sfumato.model.counts import Bound, Counting
 from sfumato.model.events import Events
-from sfumato.model.masks import Masks, Measure
 from sfumato.model.places import Places
-from sfumato.model.private import Private
 from sfumato.model.source import Source
 from sfumato.model.time_grid import TimeGrid
-from sfumato.privacy.events import Measurement
-from sfumato.privacy.wall import Wall
 
-_GAP = 1.05
-"""Distance of two copies in widths of the district: neighbours across the gap may merge."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TiledSource:
-    """`copies` of a source, one below the other. A copy's people are people of their own."""
-
-    source: Source
-    copies: int
-
-    @property
-    def grid(self) -> TimeGrid:
-        return self.source.grid
-
-    @property
-    def place_ids(self) -> NDArray[np.str_]:
-        return tiled_ids(self.source.place_ids, self.copies)
-
-    def sampled(self, bound: SampleBound, key: bytes) -> Private[Counts]:
-        return self._stacked(self.source.sampled(bound, key))
-
-    def weighted(
-        self,
-        bound: WeightBound,
-        counting: Counting,
-        event_norms: NDArray[np.int64] | None = None,
-    ) -> Private[Counts]:
-        """With event norms, which differ between copies, every copy is counted by itself."""
-        if event_norms is None:
-            return self._stacked(self.source.weighted(bound, counting))
-        each = event_norms.reshape(self.copies, -1, event_norms.shape[1])
-        boxes = [
-            self.source.weighted(bound, counting, np.ascontiguousarray(norms)) for norms in each
-        ]
-        whole = reduce(lambda above, below: above.map_with(below, _below, below.label), boxes)
-        return whole.map(lambda counts: replace(counts, norms=norms_digest(event_norms)))
-
-    def place_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
-        return self._stacked(self.source.place_totals(bound, counting))
-
-    def slot_totals(self, bound: WeightBound, counting: Counting) -> Private[Counts]:
-        return self._multiplied(self.source.slot_totals(bound, counting))
-
-    def capped_total(self, cap: int, counting: Counting) -> Private[Counts]:
-        return self._multiplied(self.source.capped_total(cap, counting))
-
-    def ladder(self, steps: tuple[int, ...], counting: Counting) -> Private[Counts]:
-        return self._multiplied(self.source.ladder(steps, counting))
-
-    def answers(self, masks: Masks, measure: Measure, bound: int | WeightBound) -> Private[Counts]:
-        """Nobody is in two copies, so their answers add up."""
-        each = masks.places.reshape(self.copies, -1, masks.places.shape[1])
-        parts = [replace(masks, places=places) for places in each]
-        boxes = [self.source.answers(part, measure, bound) for part in parts]
-        return reduce(lambda one, other: one.map_with(other, _added, other.label), boxes)
-
-    def exact(self, counting: Counting) -> Private[Counts]:
-        return self._stacked(self.source.exact(counting))
-
-    def fingerprint(self, key: bytes) -> str:
-        return self.source.fingerprint(key)
-
-    def _stacked(self, box: Private[Counts]) -> Private[Counts]:
-        return _with_values(box, lambda values: tiled(values, self.copies))
-
-    def _multiplied(self, box: Private[Counts]) -> Private[Counts]:
-        return _with_values(box, lambda values: values * self.copies, _SUM)
-
-
-def _added(one: Counts, other: Counts) -> Counts:
-    return replace(other, values=one.values + other.values)
-
-
-def _below(above: Counts, below: Counts) -> Counts:
-    return replace(below, values=np.concatenate((above.values, below.values)))
-
-
-def tiled(values: NDArray[np.int64], copies: int) -> NDArray[np.int64]:
-    """Rows `copies` times, one block below the other."""
-    return np.concatenate([values] * copies)
-
-
-def tiled_ids(ids: NDArray[np.str_], copies: int) -> NDArray[np.str_]:
-    """Ids that say which copy they are of, sorted within and between copies as before."""
-    return np.array([f"{copy:04d}/{key}" for copy in range(copies) for key in ids.tolist()])
-
-
-def tiled_layout(layout: Layout, copies: int) -> Layout:
-    """Copies on a square grid of districts."""
-    across = math.ceil(math.sqrt(copies))
-    step = _GAP * np.ptp(layout.centres, axis=0)
-    shifts = [(copy % across, copy // across) * step for copy in range(copies)]
-    return Layout(
-        np.concatenate([layout.centres + shift for shift in shifts]),
-        np.tile(layout.areas, copies),
-    )
-
-
-def tiled_overlay(one: Overlay, copies: int) -> Overlay:
-    """Each copy's towers over its own zones."""
-    shares = sp.csr_array(sp.block_diag([one.shares] * copies, format="csr"))
-    return Overlay(tiled_ids(one.place_ids, copies), tiled_ids(one.zone_ids, copies), shares)
-
-
-def _with_values(
-    box: Private[Counts],
-    change: Callable[[NDArray[np.int64]], NDArray[np.int64]],
-    label: str | None = None,
-) -> Private[Counts]:
-    return box.map(lambda counts: replace(counts, values=change(counts.values)), label)
-
-
-_SUM = "sum over all places"
-_LEAST_NOISE = Fraction(1, 2)
-"""In lattice units; below a quarter no noise is drawn."""
-
-
-class _PartWall(Wall):
-    """Predictable noise for a part of a city: as much less on sums over all places as the part has
-    fewer people, so that they are known as well as those of the city. For made-up people only."""
-
-    part: float = 1.0
-
-    def gaussian(
-        self,
-        box: Private[Counts],
-        *,
-        sigma2: Fraction | int,
-        label: str,
-        touched: int | None = None,
-    ) -> Measurement:
-        if box.label == _SUM:
-            square = Fraction(self.part).limit_denominator(1 << 20) ** 2
-            sigma2 = max(sigma2 * square, _LEAST_NOISE**2)
-        return super().gaussian(box, sigma2=sigma2, label=label, touched=touched)
-
-    def laplace(
-        self, box: Private[Counts], *, scale: Fraction | int, label: str, about: str = ""
-    ) -> Measurement:
-        if box.label == _SUM:
-            share = Fraction(self.part).limit_denominator(1 << 20)
-            scale = max(scale * share, _LEAST_NOISE)
-        return super().laplace(box, scale=scale, label=label, about=about)
-
-
+COVERAGE = 0.9
+_WIDTH = 1.6448536269514722
+"""Half of the interval that holds a normal number with that probability."""
 Table = NDArray[np.float64]
 OpenSource = Callable[[Events, Places, TimeGrid], Source]
 Relative = Callable[[Table, Table], Table]
@@ -220,12 +72,15 @@ and most of whom one meets at a time of the week is met in two months."""
 SIZES = (3, 10, 30, 100, 300, 1000, 3000)
 CELLS = 40_000
 """Numbers that are rehearsed at most, about: a week of hours in 240 places."""
-_FEWEST_DRAWS, _DRAWS, _FEW_CELLS, _SURE = 2, (4, 8), 20_000, 0.03
-"""Draws of the noise at least; at most, above so many cells and up to them; and the relative
-standard error of the mean error from which on no more are made. With 20,000 people at epsilon 0.1
+_FEWEST_DRAWS, _DRAWS, _SURE = 2, ((20_000, 8), (100_000, 4), (math.inf, 1)), 0.03
+"""Draws of the noise at least; at most, for towns of so many cells; and the relative standard error
+of the mean error from which on no more are made. With 20,000 people at epsilon 0.1
 two draws of `paris`, whose grand total is then nearly all noise, were off by 26 to 31 %."""
 _HALF_STEP = 10**0.25
 _KM2_PER_ZONE = 105 / 989
+_NEAR, _TRIES = 0.1, 3
+"""How far the logarithm of the mean visits may lie from what is asked for before people are made up
+once more (how often hours at one place fall into one slot is seen only then), and how often."""
 _SEED = 101
 """Of six districts tried, one whose forecasts lie closest to what cities of all sizes gave."""
 
@@ -237,6 +92,15 @@ class Forecast:
     mean_relative_error: float
     by_size: dict[int, float]
     """Mean relative error of counts near 3, 10, 30 …; sizes that hardly occur are left out."""
+    total_half_width: float
+    """Half of the 90 % interval of the posterior's total, over the total; where a scheme has no
+    posterior, 1.645 root mean square errors of the total."""
+    error_ratio: float
+    """Mean absolute error of the median (of the count, where there is none) over that of the better
+    of two answers that cost nothing: zeros everywhere, and the expected visits spread evenly."""
+    uncertain_visits: float
+    """Share of the visits in cells whose estimation error is above half of their value: the spread
+    of the posterior's draws, chance excluded; where there are none, the root mean square error."""
 
 
 class Rehearsal:
@@ -253,31 +117,44 @@ class Rehearsal:
         people: int = PEOPLE,
         cells: int | None = CELLS,
         spread: bool | None = None,
+        visits: float | None = None,
     ) -> None:
         """At most `people` are made up, and about `cells` numbers released. `spread` says whether
-        places are spread over zones, where the facts' overlay and the numbers of both do not."""
+        places are spread over zones, where the facts' overlay and the numbers of both do not;
+        `visits` how many a person makes, if not as many as are stated, or else as in call
+        records."""
         most = zones if cells is None else max(FEWEST_ZONES, cells // facts.grid.slots)
-        plan = district(facts, users, zones, people, most)
-        city = build_city(plan)
-        table = pa.Table.from_batches(list(generate_events(city)))
+        most = min(most, MAX_ZONES)
+        stated = facts.parameters.get("visits")
+        if visits is None and stated is not None:
+            visits = float(stated)
+        plan = district(facts, users, zones, people, most, visits)
+        self.users = plan.users
+        several = 1 if visits is None else _several(visits, facts, plan.days)
+        plan = replace(plan, users=plan.users * several)
+        for _ in range(_TRIES):
+            city, table, truth = _lived(plan, facts, self.users)
+            self.visits = float(truth.sum()) / self.users
+            """Of an average made-up person."""
+            if visits is None or abs(math.log(self.visits / visits)) <= _NEAR:
+                break
+            wanted = plan.tower_hours * visits / self.visits
+            plan = replace(plan, mean_tower_hours=min(max(wanted, 1.5), 80.0 * plan.days))
         self._relative = relative
         if spread is None:
             spread = facts.overlay is not None or zones != facts.places
-        self.users = plan.users
         self.zones = len(city.zones if spread else city.towers)
-        self.boost = max(1.0, (users / zones) / (plan.users / self.zones))
+        self.boost = max(1.0, (users / zones) / (self.users / self.zones))
         """How much larger the real counts are; epsilon is raised by it."""
         self.copies = max(1, round(min(zones, most) / self.zones))
         self.part = min(1.0, self.copies * self.zones / zones) if most < zones else 1.0
         """Share of the city that is laid out."""
         served = voronoi_cells(city.towers, city.zones, period=facts.grid)
         to_zones = overlay(served, city.zones) if spread else None
-        truth = true_counts(table, city.towers, facts.grid, facts.counting)
-        self.visits = float(truth.sum()) / plan.users
-        """Of an average made-up person …"""
         parameters = dict(facts.parameters)
-        if "visits" in parameters:  # … which is what their holder would state
-            parameters["visits"] = min(max(self.visits, 0.1), 10.0 * facts.grid.slots)
+        if stated is not None and visits is not None:  # as wrong as it is of true people
+            told = float(stated) * self.visits / visits
+            parameters["visits"] = min(max(told, 0.1), 10.0 * facts.grid.slots)
         self._truth = truth if to_zones is None else to_zones.to_zones(truth)
         self._truth = np.tile(self._truth, (self.copies, 1))
         self._source = TiledSource(
@@ -317,10 +194,13 @@ class Rehearsal:
             facts = replace(facts, epsilon=epsilon * self.boost)
         if bound is not None:
             facts = replace(facts, bound=bound)
-        most = draws or _DRAWS[self._truth.size <= _FEW_CELLS]
+        most = draws or next(count for size, count in _DRAWS if self._truth.size <= size)
+        runs: list[Density] = []
         drawn: list[Table] = []
         while len(drawn) < most and not (draws is None and _settled(drawn)):
-            drawn.append(self._errors(scheme, facts, len(drawn)))
+            runs.append(self._run(scheme, facts, len(drawn)))
+            values = np.asarray(runs[-1].values, dtype=np.float64)
+            drawn.append(self._relative(self._truth, values))
         errors = np.asarray(np.mean(drawn, axis=0), dtype=np.float64)
         actual = self._truth * self.boost
         by_size = {}
@@ -328,7 +208,8 @@ class Rehearsal:
             near = (actual >= size / _HALF_STEP) & (actual < size * _HALF_STEP)
             if near.sum() >= 30:
                 by_size[size] = float(errors[near].mean())
-        return Forecast(float(errors.mean()), by_size)
+        evenly = (facts.expected_users or 1) * expected_visits(facts) / self._truth.size
+        return Forecast(float(errors.mean()), by_size, *_of_use(self._truth, runs, evenly))
 
     def best_bound(self, scheme: Scheme, candidates: Sequence[Bound]) -> tuple[Bound, Forecast]:
         """The bound of least error, all else equal."""
@@ -349,20 +230,50 @@ class Rehearsal:
             low, high = (low, middle) if good else (middle, high)
         return high
 
-    def released(self, scheme: Scheme, draws: int) -> tuple[Table, list[Density]]:
-        """The made-up truth, and what the scheme makes of it in so many draws of the noise."""
-        runs = [self._run(scheme, self._facts, draw) for draw in range(draws)]
-        return self._truth, runs
-
     def _run(self, scheme: Scheme, facts: PublicFacts, draw: int) -> Density:
-        wall = _PartWall.seeded(_SEED + draw)
+        wall = PartWall.seeded(_SEED + draw)
         wall.part = self.part
         with threadpool_limits(1):  # matrices this small: more threads only wait for each other
             return scheme.run(self._source, wall, facts)
 
-    def _errors(self, scheme: Scheme, facts: PublicFacts, draw: int) -> Table:
-        density = self._run(scheme, facts, draw)
-        return self._relative(self._truth, np.asarray(density.values, dtype=np.float64))
+
+def _lived(plan: CityPlan, facts: PublicFacts, people: int) -> tuple[City, pa.Table, Table]:
+    """A city, the records of so many people, each of whom may be several of its own, and what is
+    true of them."""
+    city = build_city(plan)
+    table = pa.Table.from_batches(list(generate_events(city)))
+    if people < plan.users:
+        user = table["user_id"].combine_chunks().dictionary_encode().indices.to_numpy() % people
+        # At any of its places in any of its hours: a vehicle is not at home at night.
+        luck = np.random.default_rng(_SEED).random(user.size)
+        order, mixed = np.argsort(user, kind="stable"), np.lexsort((luck, user))
+        columns = {"user_id": user[order], "timestamp": table["timestamp"].take(order)}
+        table = pa.table(columns | {"tower": table["tower"].take(mixed)})
+    return city, table, true_counts(table, city.towers, facts.grid, facts.counting)
+
+
+def _of_use(truth: Table, runs: list[Density], evenly: float) -> tuple[float, float, float]:
+    """The last three figures of a `Forecast`."""
+    free = min(float(truth.mean()), float(np.abs(truth - evenly).mean()))
+    whole = max(float(truth.sum()), 1e-9)
+    errors, shares, halves, off = [], [], [], []
+    for run in runs:
+        middle = np.asarray(run.values if run.median is None else run.median, dtype=np.float64)
+        errors.append(float(np.abs(truth - middle).mean()))
+        off.append(np.asarray(run.values, dtype=np.float64) - truth)
+        if run.posterior is not None:
+            mean = mean_of(run.posterior.draws)
+            away = np.sqrt(variance_of(run.posterior.draws, mean)) > mean / 2
+            shares.append(float(mean[away].sum()) / max(float(mean.sum()), 1e-9))
+            total = run.posterior.total(COVERAGE)
+            halves.append((total.ends[1] - total.ends[0]) / 2 / max(total.value, 1e-9))
+    every = np.stack(off)
+    if not shares:  # what the bound takes away, if nothing puts it back, is lost in every part
+        away = np.sqrt(np.square(every).mean(axis=0)) > truth / 2
+        shares = [float(truth[away].sum()) / whole]
+        halves = [_WIDTH * math.sqrt(float(np.square(every.sum(axis=(1, 2))).mean())) / whole]
+    ratio = float(np.mean(errors)) / max(free, 1e-9)
+    return float(np.mean(halves)), ratio, float(np.mean(shares))
 
 
 def _settled(drawn: list[Table]) -> bool:
@@ -374,9 +285,15 @@ def _settled(drawn: list[Table]) -> bool:
 
 
 def district(
-    facts: PublicFacts, users: int, zones: int, people: int = PEOPLE, most: int | None = None
+    facts: PublicFacts,
+    users: int,
+    zones: int,
+    people: int = PEOPLE,
+    most: int | None = None,
+    visits: float | None = None,
 ) -> CityPlan:
-    """A made-up city with as many people per zone: at most `people`, and those of `most` zones."""
+    """A made-up city with as many people per zone: at most `people`, and those of `most` zones,
+    who make `visits`, or as many as in call records."""
     made = min(users, people, max(1, round(users * min(1.0, (most or zones) / zones))))
     share = made / users
     few = max(4, min(zones, max(round(zones * share), FEWEST_ZONES)))
@@ -387,8 +304,6 @@ def district(
     local = ZoneInfo(facts.grid.tz)
     start, end = first.astimezone(local).date(), last.astimezone(local).date()
     days = min((end - start).days + 1, 366 if facts.grid.fold is None else FOLDED_DAYS)
-    visits = facts.parameters.get("visits")
-    slot_hours = float(facts.grid.edges[-1] - facts.grid.edges[0]) / 3.6e9 / facts.grid.slots
     return CityPlan(
         users=made,
         towers=towers,
@@ -398,11 +313,23 @@ def district(
         days=days,
         tz=facts.grid.tz,
         area_km2=max(0.5, few * _KM2_PER_ZONE),
-        # A city is made of tower-hours; of longer slots there are fewer (`expected_visits`).
         mean_tower_hours=None
         if visits is None
-        else min(max(float(visits) * slot_hours**0.4, 1.5), 80.0 * days),
+        else max(_hours(visits, facts) / _several(visits, facts, days), 1.5),
     )
+
+
+def _hours(visits: float, facts: PublicFacts) -> float:
+    """Tower-hours, which a city is made of, for visits: in longer slots there are fewer of these
+    (`expected_visits`)."""
+    slot = float(facts.grid.edges[-1] - facts.grid.edges[0]) / 3.6e9 / facts.grid.slots
+    return visits * math.pow(slot, 0.4)
+
+
+def _several(visits: float, facts: PublicFacts, days: int) -> int:
+    """How many people of a city one is made of. They live their days at home, at work and
+    elsewhere, so nobody is seen more than once in every hour; a vehicle is, all over the city."""
+    return max(1, math.ceil(_hours(visits, facts) / (24.0 * days)))
 
 
 def _reaching(facts: PublicFacts) -> int:

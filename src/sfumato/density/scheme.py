@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -289,3 +289,12 @@ class Scheme(Protocol):
 
     def run(self, source: Source, wall: Wall, facts: PublicFacts) -> Density:
         """Take exactly the planned measurements through the wall and refine them."""
+
+
+@runtime_checkable
+class ForeseesTotal(Protocol):
+    """A scheme that knows from public facts how well it will know the total."""
+
+    def total_half_width(self, facts: PublicFacts, visits: float, coverage: float) -> float:
+        """Expected half of the total's interval, over the total, where people make so many visits
+        on average."""

@@ -153,7 +153,7 @@ def _smallest(steps: Sequence[_Step]) -> Suggestion | None:
     low, high, middle = 0, len(steps) - 1, len(steps) - 1
     best = None
     while low <= high:
-        found = fitness(steps[middle].case)
+        found = fitness(steps[middle].case, brief=True)
         if found.failing:
             low = middle + 1
         else:

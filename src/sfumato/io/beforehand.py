@@ -24,7 +24,7 @@ from typing import Any
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.io.columns import placed
 from sfumato.io.events import format_named, known_format, located, resolved
-from sfumato.io.files import is_address, is_path
+from sfumato.io.files import Located, is_address, is_path
 from sfumato.io.formats import ReadOptions
 from sfumato.model.events import EventFile, Events, EventTable
 from sfumato.model.time_grid import MICROSECONDS
@@ -72,11 +72,8 @@ def _require_placed(source: object, format: str | None, zones: bool) -> None:
         if (reading := format_named(format).reading) is not None:
             placed(reading.columns, zones)
         return
-    if not is_path(source) or is_address(source):
-        return
-    try:
-        files = located(source)
-    except SfumatoError:  # for the reader to say
+    files = _named(source)
+    if not files:
         return
     parts: list[EventFile | EventTable] = []
     for file in files:
@@ -85,6 +82,28 @@ def _require_placed(source: object, format: str | None, zones: bool) -> None:
             return
         parts += kind.read(file, ReadOptions()).parts
     resolved(Events(tuple(parts)), zones)
+
+
+def of_fleet(source: object, format: str | None) -> bool:
+    """Whether the events are those of vehicles whose receivers write all day.
+
+    By the format that the holder states, or that the names of all files say. One more vehicle is
+    one more file of that name, so none of them decides.
+    """
+    if format is not None:
+        return format_named(format).fleet
+    kinds = [known_format(file) for file in _named(source)]
+    return bool(kinds) and all(kind is not None and kind.fleet for kind in kinds)
+
+
+def _named(source: object) -> tuple[Located, ...]:
+    """The files that a source means; none where it is no files, or they are not there yet."""
+    if not is_path(source) or is_address(source):
+        return ()
+    try:
+        return located(source)
+    except SfumatoError:  # for the reader to say
+        return ()
 
 
 def _require_days(source: object, period: tuple[int, int]) -> None:

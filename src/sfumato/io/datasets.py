@@ -57,6 +57,7 @@ class TDrive(FixedLines):
     """
 
     name = "tdrive"
+    fleet = True
     endings = (".txt",)
     header = ("user", "time", "lon", "lat")
     reading = _fixes(TimeEncoding.ISO, "Asia/Shanghai")
@@ -72,6 +73,7 @@ class Cabspotting(FixedLines):
     """Cabspotting (Piorkowski et al. 2009): newest fix first; the cab is in the file's name."""
 
     name = "cabspotting"
+    fleet = True
     endings = (".txt",)
     delimiter = " "
     header = ("lat", "lon", "occupied", "time")

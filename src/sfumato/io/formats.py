@@ -75,6 +75,8 @@ class Format:
     """What `format` calls it; it is part of a release's fingerprint."""
     endings: ClassVar[tuple[str, ...]] = ()
     """Endings of its files; with `format=`, those files of a folder are read. None: no files."""
+    fleet: ClassVar[bool] = False
+    """Whether it is of vehicles whose receivers write all day."""
     reading: ClassVar[Reading | None] = None
     """How every file of it is read, where the format itself says so and no header does."""
 

@@ -297,6 +297,11 @@ class FitnessFacts(_Part):
         "visits in cells whose error exceeds half of their value; null where the signal was far "
         "above what these ask for."
     )
+    ranges: dict[str, tuple[float, float]] = Field(
+        default_factory=dict,
+        description="Both ends of figures by how often people may be seen, as far as that was "
+        "forecast; a release is refused where the lower one is too large.",
+    )
     most: dict[str, float] = Field(description="What each figure may be at most.")
     signal: float = Field(description="Expected people times the sharpness of the whole budget.")
     signal_per_place: float

@@ -58,7 +58,7 @@ _TAIL = 1.25
 """How far activity may reach above the top, relative to it. The top is all slots at several places
 each, so hardly anybody is there."""
 _NODES = 4
-_POINTS, _ROUNDS, _STARTS, _DRAWS = 6000, 8, 4000, 256
+POINTS, _ROUNDS, _STARTS, _DRAWS = 6000, 8, 4000, 256
 _TAILS, _MOST_WEIGHT = 6.0, 0.01
 """Degrees of freedom of the proposal, and the most weight of one of its points."""
 _FARTHEST = 40.0
@@ -119,6 +119,7 @@ def read_ladder(
     visits: float,
     stated: bool,
     slots: int,
+    points: int = POINTS,
 ) -> Activity:
     """The posterior behind noisy step sums. The last few are remembered: a release asks thrice.
 
@@ -130,12 +131,13 @@ def read_ladder(
         visits: About how often one of them is seen.
         stated: Whether the holder says so, or call records are assumed.
         slots: How many the period has.
+        points: Of the importance sampling: fewer say the spread, not the last digits.
     """
     how_sure = STATED_SD if stated else VISITS_SD
     model = _Model(np.array(sums), np.array(sds), steps, users, visits, how_sure, slots)
     rng = np.random.default_rng(_SEED)
-    points, weights = model.population(rng)
-    people = model.people(points)
+    latent, weights = model.population(rng, points)
+    people = model.people(latent)
     jitter = np.exp(_MODEL * rng.standard_normal(weights.size))
     totals = np.maximum((people * model.widths).sum(axis=1) * jitter, _LEAST_TOTAL)
     order = np.argsort(totals, kind="stable")
@@ -208,21 +210,22 @@ class _Model:
         found: Table = np.exp(log_people)[:, None] * (ndtr(scaled) * below_ceiling).mean(axis=2)
         return found
 
-    def _expected(self, latent: Table) -> Table:
+    def expected(self, latent: Table) -> Table:
+        """Mean sums of the steps."""
         kept = self._measured
         found: Table = self.people(latent)[:, :kept] * self.widths[:kept]
         return found
 
     def _score(self, latent: Table) -> Vector:
         """Logarithm of the posterior, up to a constant."""
-        away = (self._sums - self._expected(latent)) / self._sds
+        away = (self._sums - self.expected(latent)) / self._sds
         score: Vector = -0.5 * (np.square(away).sum(axis=1) + np.square(latent).sum(axis=1))
         return score
 
     def _start(self, rng: np.random.Generator) -> Vector:
         """A rough point: the best of many, with a tenth of slack in every step."""
         tried = 1.2 * rng.standard_normal((_STARTS, self.size))
-        expected = self._expected(tried)
+        expected = self.expected(tried)
         error = np.hypot(self._sds, 0.1 * np.maximum(expected, 1.0))
         cost = np.square((self._sums - expected) / error).sum(axis=1) / 2
         cost += np.log(error).sum(axis=1) + np.square(tried).sum(axis=1) / 2
@@ -244,7 +247,7 @@ class _Model:
 
     def _climb(self, point: Vector, sds: Vector) -> tuple[Vector, Table]:
         def away(latent: Table) -> Table:
-            found: Table = (self._sums - self._expected(latent)) / sds
+            found: Table = (self._sums - self.expected(latent)) / sds
             return found
 
         def score_of(latent: Vector) -> float:
@@ -274,7 +277,7 @@ class _Model:
                     break
         return point, curvature
 
-    def population(self, rng: np.random.Generator) -> tuple[Table, Vector]:
+    def population(self, rng: np.random.Generator, count: int) -> tuple[Table, Vector]:
         """Points and their weights: importance sampling whose proposal learns from its own weights.
 
         Everything is a continuous function of the noisy sums. A chain that accepts or refuses is
@@ -282,9 +285,9 @@ class _Model:
         """
         centre, curvature = self._mode(rng)
         covariance = inverse(curvature)
-        half = rng.standard_normal((_POINTS // 2, self.size))
+        half = rng.standard_normal((count // 2, self.size))
         normal = np.concatenate((half, -half))
-        scale = np.tile(rng.chisquare(_TAILS, _POINTS // 2) / _TAILS, 2)
+        scale = np.tile(rng.chisquare(_TAILS, count // 2) / _TAILS, 2)
         away = normal / np.sqrt(scale)[:, None]
         density = -0.5 * (_TAILS + self.size) * np.log1p(np.square(away).sum(axis=1) / _TAILS)
         points, weights = np.empty((0, self.size)), np.empty(0)

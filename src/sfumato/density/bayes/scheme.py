@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 
 from sfumato.density.bayes.clipping import Distortion
+from sfumato.density.bayes.expected import half_width
 from sfumato.density.bayes.frame import frame_of
 from sfumato.density.bayes.ground import Ground, matrix_weights, prepare
 from sfumato.density.bayes.inference import infer
@@ -157,6 +158,14 @@ class Bayes:
             *(() if states_intervals(facts) else (f"No intervals. {_NO_INTERVALS}",)),
         )
         return Plan(self.name, planned, sd, lines, _bound_in_words(settings))
+
+    def total_half_width(self, facts: PublicFacts, visits: float, coverage: float) -> float:
+        """Expected half of the total's interval, over the total, where people make so many visits;
+        from public facts (`bayes.expected`)."""
+        settings, steps = settings_for(facts), _steps(facts)
+        variance = float(_events(facts, settings)[LADDER][0].sigma2)
+        _, sds = step_sums(np.zeros(len(steps), dtype=np.int64), variance, steps)
+        return half_width(coverage, visits, sds, steps, *_told(facts))
 
     def run(self, source: Source, wall: Wall, facts: PublicFacts) -> Density:
         measured, taken, start = measure(source, wall, facts)
@@ -300,15 +309,14 @@ def _limits(
 
 
 def _activity(sums: NDArray[np.float64], sds: NDArray[np.float64], facts: PublicFacts) -> Activity:
-    return read_ladder(
-        tuple(sums.tolist()),
-        tuple(sds.tolist()),
-        _steps(facts),
-        facts.expected_users or 1,
-        expected_visits(facts),
-        "visits" in facts.parameters,
-        facts.grid.slots,
-    )
+    return read_ladder(tuple(sums.tolist()), tuple(sds.tolist()), _steps(facts), *_told(facts))
+
+
+def _told(facts: PublicFacts) -> tuple[float, float, bool, int]:
+    """What a reading of the ladder is told: people, their visits, whether these are stated, and
+    the number of slots."""
+    stated = "visits" in facts.parameters
+    return facts.expected_users or 1, expected_visits(facts), stated, facts.grid.slots
 
 
 def _grounds(
