@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sfumato.engine.spark.files import LITTLE, is_little
-from sfumato.engine.spark.session import settings_for
+from sfumato.engine.spark.session import _JAVA_SET_UP, _SET_UP, settings_for
 from sfumato.engine.spark.source import (
     CROWDED,
     MOST_PARCELLED,
@@ -77,3 +77,16 @@ def test_a_quick_start_is_never_above_what_somebody_has_set(
         assert name not in settings_for(master, {}, short=True)
     monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
     assert name not in settings_for(None, {}, short=True)
+
+
+def test_files_of_this_machine_are_listed_here_and_share_tasks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten thousand files were ten thousand tasks to list, and hundreds to read, each time."""
+    for name in (*_SET_UP, *_JAVA_SET_UP):
+        monkeypatch.delenv(name, raising=False)
+    listing = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+    for short in (True, False):
+        assert int(settings_for("local[2]", {}, short)[listing]) > 10_325
+        assert listing not in settings_for("yarn", {}, short)
+        assert settings_for("local[2]", {listing: "7"}, short)[listing] == "7"

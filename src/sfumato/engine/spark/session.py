@@ -180,6 +180,15 @@ _OURS = {
     "spark.executor.syncLogLevel.enabled": "true",
 }
 
+_NEAR = {
+    # Files of this machine are listed by the driver: a job with a task for each of ten thousand
+    # paths takes minutes, and looking at them here a second.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": str(1 << 20),
+    # Opening one costs what reading so many bytes does: small files share a task by their size.
+    "spark.sql.files.openCostInBytes": str(1 << 17),
+}
+"""What a session of ours on this machine runs with, where files are near."""
+
 _SHORT = {
     # Java's best code and code made for a query pay off after minutes of work, not before.
     "spark.driver.extraJavaOptions": (
@@ -202,7 +211,8 @@ def settings_for(master: str | None, given: Mapping[str, str], short: bool) -> d
     # Where Spark or Java is set up, ours would stand above a setting in a file that we do not read.
     alone = not any(name in os.environ for name in (*_SET_UP, *_JAVA_SET_UP))
     here = master is None or re.fullmatch(r"local(\[.*\])?", master) is not None
-    return {**_OURS, **(_SHORT if short and here and alone else {}), **given}
+    near = _NEAR if here and alone else {}
+    return {**_OURS, **near, **(_SHORT if short and here and alone else {}), **given}
 
 
 @contextmanager
