@@ -242,7 +242,7 @@ def test_slots_that_are_over_when_a_stream_begins_are_said(
     assert bool(notes) == bool(said)
     if said:
         begins = (START + timedelta(hours=6 * out)).replace(tzinfo=None)
-        assert f"--from {begins.isoformat(timespec='minutes')}" in notes
+        assert f"`start='{begins:%Y-%m-%dT%H:%M}'`" in notes  # the command says --from
     assert len(lines(home) if out else []) == out
     assert run().finished
     assert len(lines(home)) == 4

@@ -236,11 +236,13 @@ def _privacy(out: Path) -> dict[str, Any]:
 def _say_before(facts: StreamFacts, notes: Sequence[str]) -> None:
     """What must be known before anything is reserved: whose contribution is hidden, since epsilon
     means nothing without, and which slots are over already."""
+    from sfumato.cli.command import built, in_flags
     from sfumato.published.statement import adds_up, whose
 
     unit = str(facts.unit)
     text = f"unit {unit}: epsilon {facts.epsilon:g} hides {whose(unit)}. {adds_up(unit)}"
-    for line in (text.strip(), *notes):
+    spoken = (in_flags(note, built(stream).params) for note in notes)
+    for line in (text.strip(), *spoken):
         typer.echo(line, err=True)
 
 

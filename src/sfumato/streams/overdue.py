@@ -35,7 +35,7 @@ _AT_ONCE = {
 }
 
 
-_BEGINS_NOW = " A feed that begins now is said to, by --from {:%Y-%m-%dT%H:%M}."
+_BEGINS_NOW = " A feed that begins now is said to, by `start='{:%Y-%m-%dT%H:%M}'`."
 
 
 def slots_over(grid: TimeGrid, delay_seconds: int, clock_us: int) -> int:
