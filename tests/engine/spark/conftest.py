@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from typing import IO, Any
 
 import pytest
 
@@ -29,18 +31,39 @@ SPECULATION = {
 }
 
 
+@contextmanager
+def terminal() -> Iterator[IO[bytes]]:
+    """What this process and its children write to standard output and error meanwhile."""
+    before = [os.dup(number) for number in (1, 2)]
+    with tempfile.TemporaryFile() as written:
+        try:
+            for number in (1, 2):
+                os.dup2(written.fileno(), number)
+            yield written
+        finally:
+            for number, stream in zip((1, 2), before, strict=True):
+                os.dup2(stream, number)
+                os.close(stream)
+
+
 class Sessions:
-    """One session lives at a time; asking for another master ends it."""
+    """One session lives at a time; asking for another master ends it.
+
+    `start` is what a session of the master now said on the terminal while it started.
+    """
 
     def __init__(self) -> None:
-        self._master = ""
+        self._master = self.start = ""
         self._session: Any = None
         self._closing = ExitStack()
 
     def on(self, master: str, settings: dict[str, str]) -> Any:
         if master != self._master:
             self.stop()
-            self._session, self._closing = open_session(master, QUICK | settings)
+            with terminal() as written:
+                self._session, self._closing = open_session(master, QUICK | settings)
+                written.seek(0)
+                self.start = written.read().decode()
             self._master = master
         return self._session
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ import sfumato
 from sfumato.cli.main import app
 from sfumato.density import publish
 from sfumato.engine.local import LocalSource
+from sfumato.engine.spark.session import _JAVA_SET_UP, _SET_UP, _pass_on
 from sfumato.engine.spark.source import open_source
 from sfumato.errors import InputError, UsageError
 from sfumato.privacy.ledger import Ledger
@@ -136,6 +138,21 @@ def test_a_job_that_fails_spends_nothing(shop: Shop, spark: Any) -> None:
     assert shop.charges() == 0
 
 
+@pytest.mark.usefixtures("spark")
+def test_a_session_of_ours_starts_without_a_word(
+    sessions: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Spark warned of host names and libraries, Java of a module; errors still come through."""
+    if any(name in os.environ for name in (*_SET_UP, *_JAVA_SET_UP)):
+        pytest.skip("Spark or Java is set up here, and speaks as it is set up to")
+    assert sessions.start == ""
+    reading, writing = os.pipe()
+    os.write(writing, b"WARNING: Using incubator modules\nError: too small a heap\n")
+    os.close(writing)
+    _pass_on(reading)
+    assert capfd.readouterr().err == "Error: too small a heap\n"
+
+
 def test_the_command_counts_on_the_active_session(shop: Shop, spark: Any) -> None:
     assert spark is not None
     out = str(shop.home / "out")
@@ -213,6 +230,7 @@ def test_the_command_alone_leaves_no_file_and_no_record_in_its_log(shop: Shop) -
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "SECRET" not in done.stdout + done.stderr
+    assert not re.search("WARN|log4j|log level", done.stdout + done.stderr)
     assert shop.charges() == 1
     assert list(scratch.iterdir()) == []
     # By the key that was kept, one machine makes the same files and pays nothing.

@@ -5,7 +5,7 @@ it, and it is not stopped. A session of our own runs by Spark's ANSI rules in UT
 below fatal in its log and in those of its executors (task failures are logged with their
 messages), keeps no event log and no page, and has its scratch files in a folder that only this
 user can enter, that goes with the session, and that is swept up by the next run where a run was
-killed.
+killed. While it starts on this machine it says errors and no warnings: it has read nothing yet.
 
 What Spark complains about is passed on without the record that its message may quote. Under ANSI
 rules Spark's errors carry the value that could not be read, and a worker's error carries Python's
@@ -26,6 +26,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from sfumato import __version__
@@ -186,6 +187,10 @@ _NEAR = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": str(1 << 20),
     # Opening one costs what reading so many bytes does: small files share a task by their size.
     "spark.sql.files.openCostInBytes": str(1 << 17),
+    # Read when Java starts, before any setting of Spark's; what the user gives Java comes after it.
+    "spark.driver.defaultJavaOptions": (
+        f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+    ),
 }
 """What a session of ours on this machine runs with, where files are near."""
 
@@ -202,7 +207,10 @@ _SHORT = {
 }
 """What a session of ours on this machine runs with where there is little to read: starting and
 compiling would cost more than the work. Any of it that the user has set stays as he set it."""
-_SET_UP = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "MASTER", "SPARK_REMOTE")
+_SET_UP = (
+    *("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "MASTER", "SPARK_REMOTE"),
+    *("SPARK_API_MODE", "PYSPARK_GATEWAY_PORT"),
+)
 _JAVA_SET_UP = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 
 
@@ -281,9 +289,12 @@ def open_session(
                 # Workers on this machine run the Python that runs here, not the first on the path.
                 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
                 builder = builder.config("spark.local.dir", closing.enter_context(Scratch()))
-            for key, value in settings_for(master, settings or {}, short).items():
+            chosen = settings_for(master, settings or {}, short)
+            for key, value in chosen.items():
                 builder = builder.config(key, value)
             started = _java() is None
+            if started and chosen.keys() >= _NEAR.keys():
+                _start_java(chosen)
             session = builder.getOrCreate()
     except UsageError:
         closing.close()
@@ -305,6 +316,36 @@ def _java() -> Any:
     from pyspark import SparkContext
 
     return SparkContext._gateway
+
+
+def _start_java(settings: Mapping[str, str]) -> None:
+    """Start Java as pyspark does, without its warning about a module that Spark lets it use.
+
+    No setting of Java's keeps that one in. Whatever else it says on standard error is passed on.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    conf = SparkConf().setAll(list(settings.items()))
+    reading, writing = os.pipe()
+    passing = threading.Thread(target=_pass_on, args=(reading,), daemon=True)
+    passing.start()
+    try:
+        gateway = launch_gateway(conf, {"stderr": writing})
+    except BaseException:
+        os.close(writing)
+        passing.join(timeout=5)  # why it did not start
+        raise
+    os.close(writing)
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+
+
+def _pass_on(reading: int) -> None:
+    with open(reading, "rb") as lines:
+        for line in lines:
+            if not line.startswith(b"WARNING: "):
+                with suppress(OSError):  # goes on reading: Java waits where a pipe is full
+                    os.write(2, line)
 
 
 def _end_java() -> None:
