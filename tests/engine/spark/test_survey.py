@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
+import shapely
 
 from sfumato.engine.spark.files import LITTLE, is_little
+from sfumato.engine.spark.rows import Recipe, alike
 from sfumato.engine.spark.session import _JAVA_SET_UP, _SET_UP, settings_for
 from sfumato.engine.spark.source import (
     CROWDED,
@@ -19,6 +22,9 @@ from sfumato.engine.spark.source import (
     tasks_for,
 )
 from sfumato.engine.spark.survey import Survey
+from sfumato.model.events import EventColumns, EventFile, Reading, TimeEncoding, UserEncoding
+from sfumato.model.places import PlaceKind, Places
+from sfumato.model.time_grid import period_of
 
 
 def test_many_rows_are_not_one_busy_user() -> None:
@@ -90,3 +96,26 @@ def test_files_of_this_machine_are_listed_here_and_share_tasks(
         assert int(settings_for("local[2]", {}, short)[listing]) > 10_325
         assert listing not in settings_for("yarn", {}, short)
         assert settings_for("local[2]", {listing: "7"}, short)[listing] == "7"
+
+
+def test_ten_thousand_files_that_are_read_alike_are_described_once() -> None:
+    """Every task gets all parts: of T-Drive's files that was a megabyte, and as many rules."""
+    columns = EventColumns("user", "time", lon="lon", lat="lat")
+    parts = {
+        number: EventFile(
+            Path(f"/taxis/{number}.txt"),
+            "tdrive",
+            Reading(columns, TimeEncoding.ISO, UserEncoding.TEXT, "Asia/Shanghai"),
+            keys=(("user", "of its own"),) if number == 7 else (),
+        )
+        for number in range(10_325)
+    }
+    town = Places.of(PlaceKind.ZONES, ["z"], [shapely.box(2, 48, 3, 49)])
+    grid = period_of("2024-01-01", "2024-01-02", "1h", "UTC")
+    recipe = Recipe(alike(parts), (), True, True, UserEncoding.TEXT, town, grid, 1, 5)
+    assert len(pickle.dumps(recipe.parts)) < 100_000
+    assert len({id(part) for part in recipe.parts.values()}) == 2
+    assert recipe.parts[7].keys == parts[7].keys
+    rules = recipe.rules()
+    assert rules.keys() == parts.keys()
+    assert len({id(each) for each in rules.values()}) == 1

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,7 @@ def scans_of(events: Events, store: Store) -> tuple[Scan, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recipe:
-    """What a worker needs to know. Public things only."""
+    """What a worker needs to know. Public things only: of `parts` no path, see `alike`."""
 
     parts: Mapping[int, Part]
     stored: tuple[str, ...]
@@ -146,15 +147,28 @@ class Recipe:
         return np.dtype(np.int32 if self.place_bits + self.slot_bits <= 31 else np.int64)
 
     def rules(self) -> dict[int, RowRules]:
-        return {
-            number: RowRules(
-                part.reading,
+        """By the number of a part; parts that are read alike share theirs."""
+        rules = {
+            reading: RowRules(
+                reading,
                 self.held,
-                coordinates=part.reading.columns.lon is not None,
+                coordinates=reading.columns.lon is not None,
                 period=self.grid.period,
             )
-            for number, part in self.parts.items()
+            for reading in {part.reading for part in self.parts.values()}
         }
+        return {number: rules[part.reading] for number, part in self.parts.items()}
+
+
+def alike(parts: Mapping[int, Part]) -> dict[int, Part]:
+    """Parts without the paths of their files, which no worker opens: those that are then equal are
+    one, and sent once. Every task gets all parts, and ten thousand files are a megabyte."""
+    bare = {
+        number: replace(part, path=Path()) if isinstance(part, EventFile) else part
+        for number, part in parts.items()
+    }
+    distinct = {part: part for part in bare.values()}
+    return {number: distinct[part] for number, part in bare.items()}
 
 
 def judged(scan: Scan, recipe: Recipe, fraction: float = 1.0) -> Any:

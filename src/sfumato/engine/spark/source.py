@@ -60,7 +60,7 @@ from sfumato.engine.spark.files import (
 )
 from sfumato.engine.spark.parcels import SCHEMA as PARCELS
 from sfumato.engine.spark.parcels import Addresses, parcels
-from sfumato.engine.spark.rows import TALLIES, Recipe, Scan, judged, log_of, scans_of
+from sfumato.engine.spark.rows import TALLIES, Recipe, Scan, alike, judged, log_of, scans_of
 from sfumato.engine.spark.session import guarded, open_session, unmeasured, without_records
 from sfumato.errors import UsageError
 from sfumato.io.events import resolved
@@ -256,7 +256,7 @@ class SparkSource(Compiled):
             yield (
                 scan,
                 Recipe(
-                    scan.parts,
+                    alike(scan.parts),
                     scan.stored if not scan.is_lines else (),
                     scan.is_lines,
                     scan.by_file,
