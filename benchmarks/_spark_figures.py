@@ -178,7 +178,8 @@ makes CPU time longer.
 
 {chr(10).join(lines)}
 
-What a command costs beside this, to start Java and its workers: [start](spark_start.md).
+What a command costs beside this, to start Java and its workers: [start](spark_start.md);
+where records are ten thousand small text files: [files](spark_files.md).
 
 CPU time of the week as a multiple of the best hand-written SQL for the same steps, by the medians
 (asked of it: at most 0.7): {"; ".join(ratios) or "not measured"}.
