@@ -309,6 +309,16 @@ def test_only_what_is_useless_at_its_better_end_is_refused() -> None:
     assert "known to 26 % to 60 % of its value" in useless.reasons[0]
 
 
+@pytest.mark.parametrize("visits", [None, 78.0])
+def test_stating_the_truth_never_makes_it_worse(visits: float | None) -> None:
+    """Check-ins of a thousand people at epsilon 1: accepted when nobody said how often they are
+    seen, and refused ("29 %") with the 78 visits that the refusal's own advice asks for."""
+    found = fitness(case(1000, 100, 1.0, **({} if visits is None else {"visits": visits})))
+    assert found.figures is not None
+    assert not found.useless
+    assert visits is None or found.figures["total_half_width"] < MOST["total_half_width"]
+
+
 def test_a_fleet_is_known_by_the_names_of_its_files(tmp_path: Path) -> None:
     for name in ("1.txt", "10357.txt"):
         (tmp_path / name).touch()

@@ -373,7 +373,7 @@ def _half_width(case: Case, visits: float) -> float | None:
     if not isinstance(scheme, ForeseesTotal):
         return None
     with threadpool_limits(1):
-        return scheme.total_half_width(case.facts, visits, COVERAGE)
+        return scheme.total_half_width(case.facts, visits, COVERAGE, case.fleet)
 
 
 @lru_cache(maxsize=128)

@@ -295,6 +295,8 @@ class Scheme(Protocol):
 class ForeseesTotal(Protocol):
     """A scheme that knows from public facts how well it will know the total."""
 
-    def total_half_width(self, facts: PublicFacts, visits: float, coverage: float) -> float:
+    def total_half_width(
+        self, facts: PublicFacts, visits: float, coverage: float, fleet: bool = False
+    ) -> float:
         """Expected half of the total's interval, over the total, where people make so many visits
         on average."""

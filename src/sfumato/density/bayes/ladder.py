@@ -44,6 +44,8 @@ VISITS_SD, STATED_SD = 1.2, 0.7
 _WIDTH, _WIDTH_SD, _SIDES_SD = 1.0, 0.55, 0.65
 """Standard deviation of the logarithm of activity: typical, how far off, and how far its two sides
 differ. Call records have 1.0, hours of cabs seen by satellite 0.3, check-ins up to 2."""
+FLEET_WIDTH = math.log(0.3 / _WIDTH) / _WIDTH_SD
+"""Where that of cabs lies on this scale, for forecasts of a fleet; no reading is told of it."""
 _SLACK, _OWN_SLACK, _REACH_OF_SLACK = 0.3, 0.15, 1.5
 """Departures from the normal tail, in its own units: shared by neighbouring steps, a step's own."""
 _PLACES_SD, _CEILING = 2.0, 0.1

@@ -159,13 +159,15 @@ class Bayes:
         )
         return Plan(self.name, planned, sd, lines, _bound_in_words(settings))
 
-    def total_half_width(self, facts: PublicFacts, visits: float, coverage: float) -> float:
-        """Expected half of the total's interval, over the total, where people make so many visits;
-        from public facts (`bayes.expected`)."""
+    def total_half_width(
+        self, facts: PublicFacts, visits: float, coverage: float, fleet: bool = False
+    ) -> float:
+        """Expected half of the total's interval, over the total, where people (or the vehicles of
+        a fleet) make so many visits; from public facts (`bayes.expected`)."""
         settings, steps = settings_for(facts), _steps(facts)
         variance = float(_events(facts, settings)[LADDER][0].sigma2)
         _, sds = step_sums(np.zeros(len(steps), dtype=np.int64), variance, steps)
-        return half_width(coverage, visits, sds, steps, *_told(facts))
+        return half_width(coverage, visits, sds, steps, *_told(facts), fleet)
 
     def run(self, source: Source, wall: Wall, facts: PublicFacts) -> Density:
         measured, taken, start = measure(source, wall, facts)
