@@ -15,6 +15,7 @@ from sfumato.audits.pairs import Stage, events_of, pair_of, traces
 from sfumato.audits.pipeline import exact_shifts
 from sfumato.audits.run import SameOutputClaim, SensitivityClaim, audit
 from sfumato.audits.schemes import scheme_subjects, world_of
+from sfumato.density.bayes.ladder import read_ladder
 from sfumato.density.registry import SCHEMES
 from sfumato.density.scheme import PublicFacts
 from sfumato.engine.local import LocalSource
@@ -328,7 +329,8 @@ def test_a_release_key_that_is_used_twice_is_seen_in_the_tables(name):
 @pytest.mark.parametrize(("name", "runs"), [("paris", 200), ("bayes", 100)])
 def test_the_answers_of_the_wall_do_not_give_more_away_than_claimed(name, runs, monkeypatch):
     # How well the ladder is read is nothing to the promise, and costs most of a run.
-    monkeypatch.setattr("sfumato.density.bayes.ladder._POINTS", 400)
+    quick = partial(read_ladder, points=400)
+    monkeypatch.setattr("sfumato.density.bayes.scheme.read_ladder", quick)
     world = world_of(SCHEMES[name], [8.0], 1e-6, bound=WEIGHT, only="some others")
     pair = world.exactly(8.0, seed=1).worst_first[0]
     result = audit([world.answers(pair, 8.0)], runs=runs, seed=1)

@@ -163,5 +163,5 @@ def test_the_mean_over_classes_is_not_won_by_the_largest() -> None:
 def test_without_torch_it_says_what_to_install() -> None:
     traces = commuters(users=3, trips=6, fixes=10)
     made = windows_of(traces, choose_targets(traces, 3), seed=3, length=6)
-    with pytest.raises(UsageError, match=r"sfumato\[rnn\]"):
+    with pytest.raises(UsageError, match=r"pip install 'torch"):
         evaluate(made, seed=3, steps=1)
