@@ -26,6 +26,7 @@ from sfumato.cli.main import app
 from sfumato.engine.local import LocalSource
 from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.geography.places import PlaceOptions
+from sfumato.io.beforehand import of_fleet
 from sfumato.io.events import FORMATS, all_rows, format_of, read_events, resolved
 from sfumato.io.files import Located
 from sfumato.io.inspect import look as inspect
@@ -263,6 +264,25 @@ def test_a_format_that_is_said_wins_over_names(tmp_path: Path) -> None:
     assert len(read_traces(tmp_path, format="gpx")[0]) == 0
     with pytest.raises(InputError, match="header"):
         read_traces(tmp_path / "taxi.txt")
+
+
+def test_columns_that_are_stated_hold_for_files_with_any_name(tmp_path: Path) -> None:
+    names = ("0.txt", "1.txt", "24.txt", "new_3.txt")
+    for name in names:
+        (tmp_path / name).write_text(f"{name},2008-02-04 08:00:00,-46.6,-23.5\n")
+    columns = {"user": "1", "time": "2", "lon": "3", "lat": "4"}
+    events = read_events(tmp_path, columns=columns, tz="America/Sao_Paulo")
+    assert {part.format for part in events.parts} == {"csv"}
+    rows, _ = all_rows(resolved(events, zones=True), events.user)
+    times = {time for part in rows for found in part for time in found.time.tolist()}
+    assert times == {1_202_119_200_000_000}  # 10:00 in UTC, for every file
+    assert not of_fleet(str(tmp_path / "1.txt"), None, columns)
+    assert of_fleet(str(tmp_path / "1.txt"), None, {"towers.id": "1"})
+    (tmp_path / "1.txt").write_text("who,when,lon,lat\na,2008-02-04T08:00:00Z,116.3,39.9\n")
+    by_name = read_events(tmp_path / "1.txt", columns={"user": "who", "time": "when"})
+    assert by_name.parts[0].reading.columns.user == "who"
+    stated = read_events(tmp_path / "24.txt", columns=columns, format="tdrive")
+    assert stated.parts[0].reading.tz == "Asia/Shanghai"
 
 
 def test_formats_that_mean_nothing_are_refused(tmp_path: Path) -> None:

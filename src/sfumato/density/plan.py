@@ -188,7 +188,8 @@ def plan(
         number_towers=True,
     )
     slots = period_of(start, end, slot, tz, fold)
-    require_possible(events, format, zones=towers is None and tower_count is None)
+    no_towers = towers is None and tower_count is None
+    require_possible(events, format, zones=no_towers, column=column)
     if said.given:
         if tower_count is not None or zone_count is not None:
             raise UsageError(
@@ -246,7 +247,7 @@ def plan(
             "enough_for_a_year": fits >= a_year,
         }
     use: list[str] = []
-    case = Case.of(scheme, facts, released, of_fleet(events, format))
+    case = Case.of(scheme, facts, released, of_fleet(events, format, column))
     if case is not None and (rehearse or suggest):
         tell("forecasting on made-up people", -1.0)
         found = outlook(case) if rehearse else fitness(case)

@@ -222,7 +222,7 @@ def release(
             tz=tz,
         )
         book.require_room(asked.claim("", folder), lambda least: _events_at(asked, least))
-        fleet = of_fleet(events, format)
+        fleet = of_fleet(events, format, column)
         forecast = checked_fitness(asked, book, anyway, grid, progress, fleet)
         with opened_source(
             found(),
@@ -387,7 +387,13 @@ def opened_inputs(
             raise UsageError(
                 "A `zoning` is that of a `pipeline`.", remedy="Give `zones`, a file, instead."
             )
-        require_possible(events, format, zones=places.towers is None, period=grid.period)
+        require_possible(
+            events,
+            format,
+            zones=places.towers is None,
+            period=grid.period,
+            column=places.column,
+        )
         yield lambda: events, places
         return
     if places.given or places.column or format or time_unit:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any
@@ -26,6 +26,7 @@ from sfumato.io.columns import placed
 from sfumato.io.events import format_named, known_format, located, resolved
 from sfumato.io.files import Located, is_address, is_path
 from sfumato.io.formats import ReadOptions
+from sfumato.io.names import EVENT_ROLES, of_roles
 from sfumato.model.events import EventFile, Events, EventTable
 from sfumato.model.time_grid import MICROSECONDS
 
@@ -44,7 +45,12 @@ _CLOCKS = timedelta(days=1)
 
 
 def require_possible(
-    source: object, format: str | None, *, zones: bool, period: tuple[int, int] | None = None
+    source: object,
+    format: str | None,
+    *,
+    zones: bool,
+    period: tuple[int, int] | None = None,
+    column: Mapping[str, str] | None = None,
 ) -> None:
     """Refuse events that can name no place of the kind, or lie in no day of the period.
 
@@ -53,16 +59,19 @@ def require_possible(
         format: The format that is stated.
         zones: Whether the places are zones or cells; otherwise they are towers.
         period: First instant and first instant after, in epoch microseconds.
+        column: The columns that are stated, of events and of other files.
 
     Raises:
         UsageError: They cannot.
     """
     if period is not None:
         _require_days(source, period)
-    _require_placed(source, format, zones)
+    _require_placed(source, format, zones, column)
 
 
-def _require_placed(source: object, format: str | None, zones: bool) -> None:
+def _require_placed(
+    source: object, format: str | None, zones: bool, column: Mapping[str, str] | None
+) -> None:
     """Refuse towers where the records are of a format that has coordinates and no tower.
 
     By the format that the holder states, whatever files there are; where none is stated, by the
@@ -76,15 +85,16 @@ def _require_placed(source: object, format: str | None, zones: bool) -> None:
     if not files:
         return
     parts: list[EventFile | EventTable] = []
+    chosen = of_roles(column or {}, EVENT_ROLES).values()
     for file in files:
-        kind = known_format(file)
+        kind = known_format(file, chosen)
         if kind is None or kind.reading is None:  # its header says what it has
             return
         parts += kind.read(file, ReadOptions()).parts
     resolved(Events(tuple(parts)), zones)
 
 
-def of_fleet(source: object, format: str | None) -> bool:
+def of_fleet(source: object, format: str | None, column: Mapping[str, str] | None = None) -> bool:
     """Whether the events are those of vehicles whose receivers write all day.
 
     By the format that the holder states, or that the names of all files say. One more vehicle is
@@ -92,7 +102,8 @@ def of_fleet(source: object, format: str | None) -> bool:
     """
     if format is not None:
         return format_named(format).fleet
-    kinds = [known_format(file) for file in _named(source)]
+    chosen = of_roles(column or {}, EVENT_ROLES).values()
+    kinds = [known_format(file, chosen) for file in _named(source)]
     return bool(kinds) and all(kind is not None and kind.fleet for kind in kinds)
 
 

@@ -1,9 +1,9 @@
 """Formats of public data sets and of receivers, as they are distributed: a file a person or trip.
 
 A file is told by its name and the folders above it, never by what it holds, and the name says whose
-it is where the lines do not. Columns, units and clocks are the format's own: `--column`,
-`--time-unit` and `--events-tz` are for tables and change nothing here. A line or point that is no
-record costs itself alone.
+it is where the lines do not. Columns, units and clocks are the format's own: `--time-unit` and
+`--events-tz` are for tables and change nothing here. Where `--column` is given, `.txt` is a table,
+unless `--format` says otherwise. A line or point that is no record costs itself alone.
 
 =============  ==========================  ==================================================
 format         file                        a record
@@ -58,6 +58,7 @@ class TDrive(FixedLines):
 
     name = "tdrive"
     fleet = True
+    by_name_alone = True
     endings = (".txt",)
     header = ("user", "time", "lon", "lat")
     reading = _fixes(TimeEncoding.ISO, "Asia/Shanghai")
@@ -74,6 +75,7 @@ class Cabspotting(FixedLines):
 
     name = "cabspotting"
     fleet = True
+    by_name_alone = True
     endings = (".txt",)
     delimiter = " "
     header = ("lat", "lon", "occupied", "time")

@@ -76,9 +76,14 @@ def format_named(name: str) -> Format:
     return FORMATS[name]
 
 
-def known_format(file: Located) -> Format | None:
-    """The format that a file's name and folders say, if they say one."""
-    return next((each for each in FORMATS.values() if each.can_read(file)), None)
+def known_format(file: Located, chosen: Collection[str] = ()) -> Format | None:
+    """The format that a file's name and folders say, if they say one.
+
+    Where columns are `chosen`, a `.txt` is a table whatever it is called: `1.txt` and `new_1.txt`
+    would have columns and a clock of their own, beside those that the holder states for all files.
+    """
+    fitting = (each for each in FORMATS.values() if each.can_read(file))
+    return next((each for each in fitting if not (chosen and each.by_name_alone)), None)
 
 
 def is_event_file(path: Path) -> bool:
@@ -95,7 +100,7 @@ def format_of(file: Located, chosen: Collection[str] = ()) -> Format:
     Raises:
         InputError: the file is packed or encrypted and its name does not say so.
     """
-    known = known_format(file)
+    known = known_format(file, chosen)
     if known is not None:
         return known
     if by_position(chosen):

@@ -79,6 +79,8 @@ class Format:
     """Whether it is of vehicles whose receivers write all day."""
     reading: ClassVar[Reading | None] = None
     """How every file of it is read, where the format itself says so and no header does."""
+    by_name_alone: ClassVar[bool] = False
+    """Whether its files end as tables do: then it gives way where the holder states columns."""
 
     def can_read(self, source: object) -> bool:
         """Whether a source is of this format: a `Located` file, or what else the holder gave.

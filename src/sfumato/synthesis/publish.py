@@ -203,7 +203,8 @@ def synth(
         border,
         column,
     )
-    require_possible(events, format, zones=said.towers is None, period=slots.period)
+    zoned = said.towers is None
+    require_possible(events, format, zones=zoned, period=slots.period, column=column)
     asked = synth_request(
         places=said,
         grid=slots,

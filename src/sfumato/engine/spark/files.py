@@ -232,7 +232,7 @@ def _check_name(label: str) -> None:
 def _by_name(file: Located, chosen: Collection[str]) -> Format:
     """What a distant file is: Parquet unless its name says otherwise, as Hive writes it; a table
     of text where columns are chosen by their numbers."""
-    return known_format(file) or FORMATS[Csv.name if by_position(chosen) else Parquet.name]
+    return known_format(file, chosen) or FORMATS[Csv.name if by_position(chosen) else Parquet.name]
 
 
 class _Layouts:
