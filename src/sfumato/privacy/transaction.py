@@ -221,12 +221,13 @@ def abandon(ledger: Ledger, release: str) -> Charge:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file of a release, by name."""
-    return {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.iterdir())
-        if path.is_file()
-    }
+    """SHA-256 of every file of a release, by name. Links and devices are none of its files."""
+    found: dict[str, str] = {}
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
 
 
 def _digest_of(folder: Path) -> str:

@@ -45,12 +45,10 @@ from sfumato.published.lines import (
     read_lines,
     shown_ids,
 )
-from sfumato.published.manifest import MANIFEST_NAME, GridFacts, Manifest
+from sfumato.published.manifest import MANIFEST_NAME, MOST_STATED, GridFacts, Manifest
 from sfumato.published.statement import why_not_believed
 
 TABLE, STATEMENT, MEASUREMENTS = "density.parquet", "stream.json", "measurements.npz"
-MOST_STATED = 64 << 20
-"""Bytes of a statement. It grows with the number of measurements, never with the table."""
 
 
 def is_published(folder: Path) -> bool:

@@ -21,11 +21,14 @@ from pydantic import (
     model_validator,
 )
 
+from sfumato.errors import InputError
 from sfumato.model.folded import FoldedGrid
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.about import About
 
 MANIFEST_NAME = "manifest.json"
+MOST_STATED = 64 << 20
+"""Bytes of a statement. It grows with the number of measurements, never with the table."""
 ADDED, LARGEST = "added", "largest"
 """How losses of several operators amount to one: people may be in several, or nobody is."""
 Kind = Literal["density", "stream", "traces", "synthetic"]
@@ -457,7 +460,22 @@ def manifest_text(manifest: Manifest) -> str:
 
 def read_manifest(path: Path) -> Manifest:
     """The manifest at `path`; `OSError` or `ValueError` where there is none that makes sense."""
-    return Manifest.model_validate_json(path.read_text("utf-8"))
+    return Manifest.model_validate_json(manifest_bytes(path))
+
+
+def manifest_bytes(path: Path) -> bytes:
+    """What stands in a manifest that somebody else may have put there.
+
+    Raises:
+        OSError: It is absent or cannot be read.
+        ValueError: It is no regular file, or larger than a manifest can be; nothing was read.
+    """
+    from sfumato.io.foreign import contents  # which loads more than a manifest needs
+
+    try:
+        return contents(path, MOST_STATED)
+    except InputError as error:
+        raise ValueError(error.problem) from None
 
 
 def json_schema() -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import text
+from tests.published import hostile
 
-from sfumato.errors import UsageError
+from sfumato.errors import UsageError, is_printable
 from sfumato.privacy.ledger import Claim, Ledger, Reservation
 from sfumato.privacy.ledger.views import verify
 from sfumato.privacy.transaction import digests
@@ -102,3 +104,29 @@ def test_an_unfinished_release_is_noted(ledger: Ledger, claim: Claims) -> None:
 def test_a_folder_must_be_there(ledger: Ledger, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a folder"):
         verify(ledger, tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("kind", hostile.KINDS)
+def test_what_is_no_file_is_not_read(ledger: Ledger, shelf: Path, kind: str) -> None:
+    """Neither as a manifest, where a device has no end and a pipe waits, nor for its digest."""
+    odd = shelf / "odd" / MANIFEST_NAME
+    odd.parent.mkdir()
+    hostile.KINDS[kind](odd)
+    (finding,) = verify(ledger, shelf).findings
+    assert "not a manifest" in finding
+    assert kind == "a terabyte" or digests(odd.parent) == {}
+
+
+def test_no_folder_and_no_manifest_commands_a_terminal(ledger: Ledger, shelf: Path) -> None:
+    """Of findings and of notes, of publications with noise and by rules."""
+    stated = json.loads((shelf / "week-0" / MANIFEST_NAME).read_text())
+    stated["ledger"]["id"] = hostile.EVIL.rstrip("\ud800")
+    by_rules: dict[str, Any] = {"privacy": {"differential_privacy": False}, "dataset": "people"}
+    by_rules["ledger"] = {"id": hostile.EVIL, "row": 1}
+    for name, words in (("a", stated), ("b", by_rules), ("c", [])):
+        folder = shelf / f"{name}\x1b[2J\u202e"
+        folder.mkdir()
+        (folder / MANIFEST_NAME).write_text(json.dumps(words))
+    report = verify(ledger, shelf)
+    assert (len(report.findings), len(report.notes)) == (1, 2)
+    assert all(map(is_printable, (*report.findings, *report.notes)))

@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import UsageError
+from sfumato.errors import UsageError, printable
 from sfumato.model.counts import WEIGHT_UNITS
 from sfumato.model.rounding import number_of
 from sfumato.privacy.calibration import gaussian_sigma2_for
@@ -57,6 +57,7 @@ from sfumato.published.manifest import (
     Spent,
     UnitLoss,
     WholeRecords,
+    manifest_bytes,
     read_manifest,
 )
 
@@ -395,7 +396,9 @@ def verify(ledger: Ledger, manifests: Path | None = None) -> Report:
                 f"release {charge.claim.name!r} of {charge.claim.dataset!r} is reserved and not "
                 "finished: run it again, or abandon it"
             )
-    return Report(len(rows), len(found), tuple(findings), tuple(notes))
+    # They quote names of folders and words of manifests, which anybody may have written.
+    shown = (tuple(map(printable, texts)) for texts in (findings, notes))
+    return Report(len(rows), len(found), *shown)
 
 
 def _manifests(folder: Path) -> list[Path]:
@@ -444,7 +447,7 @@ def _by_rules_alone(
 ) -> bool:
     """Look at the row that a publication by rules names; whether the manifest is of one."""
     try:
-        told = json.loads(path.read_text("utf-8"))
+        told = json.loads(manifest_bytes(path))
         if told["privacy"]["differential_privacy"] is not False:
             return False
         dataset, ledger, row = told["dataset"], str(told["ledger"]["id"]), told["ledger"]["row"]
