@@ -243,9 +243,8 @@ class _Way:
                     self._progress("publishing hour by hour", (slot + 1) / _MORNING)
         lines = [f"Open {publisher.folder.absolute() / 'index.html'}: {_MORNING} hours are out."]
         if told is not None:
-            give = "" if told.plus_minus is None else f" ± {told.plus_minus:,.0f}"
             clock = f"{told.start:%H:%M} to {told.end:%H:%M}"
-            lines.insert(0, f"{clock}: {told.sum:,.0f}{give} people, {percent(told.left)} of the "
+            lines.insert(0, f"{clock}: {told.words} people, {percent(told.left)} of the "
                          "day's budget left.")  # fmt: skip
         self._over(publisher, lines)
         return publisher

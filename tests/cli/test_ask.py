@@ -14,6 +14,7 @@ import pytest
 from tests.published.asked import MONDAY, daily, hours, published
 from typer.testing import CliRunner
 
+import sfumato
 from sfumato.cli.main import app
 from sfumato.errors import InputError, SfumatoError, UsageError
 
@@ -123,6 +124,8 @@ def test_no_traceback(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "not a release folder" in done.stderr
     assert "Traceback" not in done.stderr
+    with pytest.raises(SfumatoError, match="no such folder"):
+        sfumato.read_release(tmp_path / "missing")
 
 
 @pytest.mark.parametrize(

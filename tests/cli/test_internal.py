@@ -125,7 +125,7 @@ def each(homes: list[Path], command: Command, monkeypatch: pytest.MonkeyPatch) -
 def plain(home: Path, text: str) -> str:
     """Without what is random or names the folder: releases, digests, instants of today, and sums
     of what was published, which are noisy."""
-    text = re.sub(r"sum [\d,]+( ± [\d,]+)?", "sum …", text.replace(str(home), "HOME"))
+    text = re.sub(r"sum [\d,.]+( ± [\d,.]+| \([^)]*\))*", "sum …", text.replace(str(home), "HOME"))
     return re.sub(r"[0-9a-f]{16,128}|20\d\d-\d\d-\d\dT[\d:.]+\+00:00", "…", text)
 
 

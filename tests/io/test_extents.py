@@ -17,6 +17,13 @@ from sfumato.model.places import PlaceKind, Places
 KM = 1 / 111.2  # degrees of latitude
 
 
+def test_zones_of_one_size_are_said_once() -> None:
+    squares = [shapely.box(k / 100, 0, (k + 1) / 100, 0.01) for k in range(3)]
+    words, _ = extent(Places.of(PlaceKind.ZONES, ["a", "b", "c"], squares))
+    assert "km² in all, 1.2 km² each" in words
+    assert "half of them" not in words
+
+
 def test_a_box_in_kilometres_with_and_without_what_lies_far_off() -> None:
     rng = np.random.default_rng(1)
     lon, lat = rng.uniform(2.0, 2.2, 1000), rng.uniform(48.0, 48.1, 1000)

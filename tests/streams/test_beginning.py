@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from sfumato.streams.schemes.comb.scheme import Comb
 from sfumato.streams.schemes.profile import Profile
 from sfumato.streams.schemes.rhythm.scheme import Rhythm
 from sfumato.streams.schemes.smoother.scheme import Smoother
+from sfumato.streams.statement import _intervals
 
 SLOTS, CELLS = 24, 64
 
@@ -117,7 +119,24 @@ def test_a_stream_is_bound_to_the_slot_of_its_beginning(home: Path) -> None:
         publisher.close(0)
     said = json.loads((home / "out" / "stream.json").read_text())["manifest"]
     assert any("begins at 2024-03-04T13:00:00+01:00" in caveat for caveat in said["caveats"])
+    assert not any("Nobody said when the feed begins" in caveat for caveat in said["caveats"])
     with pytest.raises(ReservationRefused):
         stream(home, start="2024-03-04T13:00:30", resume=True)
     with stream(home, start="2024-03-04T12:07", resume=True) as publisher:
         assert publisher.next_slot == 1
+
+
+@pytest.mark.parametrize(
+    ("scheme", "words"),
+    [
+        ("comb", "Nobody said when the feed begins"),
+        ("smoother", "held 65 % in one run"),
+        ("profile", "held 50 % in one run"),
+    ],
+)
+def test_feeds_whose_intervals_do_not_hold_are_among_the_caveats(scheme: str, words: str) -> None:
+    asked: Any = SimpleNamespace(
+        scheme=SimpleNamespace(name=scheme), facts=SimpleNamespace(begins=0)
+    )
+    (caveat,) = _intervals(asked)
+    assert words in caveat

@@ -23,6 +23,7 @@ import sfumato
 from sfumato.errors import InputError, UsageError
 from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Cap, Ledger, Status
+from sfumato.published.estimate import Estimate
 from sfumato.streams.input import Tick
 from sfumato.streams.output import Consistency, Steady
 from sfumato.streams.run import STOOD_STILL_S, Told, _forward
@@ -83,6 +84,10 @@ def test_events_are_pushed_and_slots_closed_one_by_one(home: Path, stream: Any) 
         assert told.sum == sum(lines(home / "out")[0]["counts"])
         assert told.plus_minus is not None
         assert told.plus_minus > 0
+        assert told.words.endswith(" of noise")
+        lopsided = Estimate(0.0, 0.0, 478.0, 0.9)
+        sure = replace(told, made=replace(told.made, total=lopsided))
+        assert sure.words == str(lopsided) == "0 (0 to 480, 90 %)"
         assert 0 < told.spent <= 1 == told.spent + told.left
         publisher.add(pd.DataFrame(CROWD[30:60]))
         publisher.add(pa.Table.from_pylist(CROWD[60:]))

@@ -277,6 +277,8 @@ def test_the_ledgers_own_commands_say_it(home: Path) -> None:
     assert "published by rules, begun" in run("history")
     assert "no bound" in run("history")
     assert run("verify").startswith("sound")
+    checked = run("verify", "--manifests", str(home))
+    assert "its row was checked and its files were not" in checked
     assert json.loads(run("plan", *words[1:], "--json"))["by_rules"] == 1
     from sfumato.privacy.events import USER_PERIOD
 

@@ -269,8 +269,9 @@ def verify(
     else:
         verdict = "sound" if report.sound else "NOT sound"
         typer.echo(
-            f"{verdict}: {number_of(report.rows, 'rows')}, "
-            f"{number_of(report.manifests, 'manifests')}"
+            f"{verdict}: {number_of(report.rows, 'rows')} by their seals, "
+            f"{number_of(report.manifests, 'manifests')} by the rows that they name, files by the "
+            "digests in rows that commit releases"
         )
         for finding in report.findings:
             typer.echo(f"  wrong: {finding}")

@@ -260,12 +260,9 @@ class _Watching:
 
     def __call__(self, told: Told) -> None:
         self._stages.close()  # from now on the slots themselves say how far it is
-        much = "" if told.plus_minus is None else f" ± {told.plus_minus:,.0f}"
-        if much and told.made.total is None:  # how far it is from the truth nobody says
-            much += " of noise"
         how = "measured" if told.made.fresh else "estimated"
         self._console.print(
-            f"slot {told.slot}, {told.start:%Y-%m-%d %H:%M}: sum {told.sum:,.0f}{much}, {how}; "
+            f"slot {told.slot}, {told.start:%Y-%m-%d %H:%M}: sum {told.words}, {how}; "
             f"spent {percent(told.spent)}, left {percent(told.left)}",
             end="\r" if self._console.is_terminal else "\n",
             highlight=False,

@@ -87,11 +87,11 @@ def extent(places: Places) -> tuple[str, dict[str, object]]:
         areas = shapely.area(plane.shapes(places.geometry)) / 1e6
         least, middle, most = np.quantile(areas, (0.0, 0.5, 1.0)).tolist()
         numbers |= {"km2": round(float(areas.sum()), 3), "median_km2": round(middle, 4)}
-        return (
-            f"{words}; {_figure(float(areas.sum()))} km² in all, from {_figure(least)} to "
-            f"{_figure(most)} km² each, half of them below {_figure(middle)}",
-            numbers,
-        )
+        each = f"{_figure(middle)} km² each"
+        if _figure(least) != _figure(most):
+            each = f"from {_figure(least)} to {_figure(most)} km² each, half of them below "
+            each += _figure(middle)
+        return f"{words}; {_figure(float(areas.sum()))} km² in all, {each}", numbers
     at = np.round(plane.points(shapely.get_x(shapes), shapely.get_y(shapes)))
     sites = np.unique(at[np.isfinite(at).all(axis=1)], axis=0)
     if len(sites) > 1:

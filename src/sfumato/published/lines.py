@@ -257,7 +257,9 @@ def first_manifest(said: dict[str, Any], path: Path, tz: str | None) -> Manifest
 
 def no_folder(path: Path) -> InputError:
     return InputError(
-        "this is not a release folder, or its manifest is damaged.",
+        "this is not a release folder, or its manifest is damaged."
+        if path.exists()
+        else "there is no such folder.",
         file=str(path),
         remedy="Name the folder that sfumato release, stream or sanitise made.",
     )

@@ -99,6 +99,14 @@ class Told:
         known = math.isfinite(self.noise_of_sum) and self.noise_of_sum > 0
         return Z90 * self.noise_of_sum if known else None
 
+    @property
+    def words(self) -> str:
+        """The sum as tables and answers print it; where no interval is stated, with its noise."""
+        if self.made.total is not None:
+            return str(self.made.total)
+        noise = "" if self.plus_minus is None else f" ± {self.plus_minus:,.0f} of noise"
+        return f"{self.sum:,.0f}{noise}"  # how far it is from the truth nobody says
+
 
 @dataclass(eq=False, repr=False)
 class Stream:

@@ -9,6 +9,7 @@ import pytest
 from scipy.special import ndtri
 
 from sfumato.density.bayes.clipping import (
+    Distortion,
     expected_weighting,
     find_distortion,
     margin_leak,
@@ -74,6 +75,15 @@ def test_an_hour_whose_people_were_weighted_down_is_named() -> None:
     starts = [datetime(2024, 3, 4) + timedelta(hours=k) for k in range(48)]
     (remark,) = found.remarks(starts)
     assert "Hours: Mon 07:00." in remark
+
+
+def test_hours_are_named_in_the_order_of_time() -> None:
+    slots = np.zeros(48)
+    slots[[9, 24, 6, 30]] = -0.6, -0.5, -0.4, -0.3
+    (remark,) = Distortion(slots, np.ones(48, bool)).remarks(
+        [datetime(2024, 3, 4) + timedelta(hours=k) for k in range(48)]
+    )
+    assert remark.endswith("Hours: Mon 06:00, Mon 09:00, Tue 00:00, Tue 06:00.")
 
 
 def test_noise_alone_is_not_called_a_distortion() -> None:

@@ -6,6 +6,7 @@ Each of these was shown with commit 4627417: two accounts that never met, one of
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,16 @@ def test_a_day_of_another_clock_counts_for_every_day_it_meets(ledger: Ledger) ->
     with pytest.raises(BudgetRefused, match=r"come to epsilon 4 .* unit user-day@Asia/Tokyo"):
         charge(ledger, "tokyo", Unit.parse("user-day@Asia/Tokyo"), 1.0, (0, 7))
     charge(ledger, "london", Unit.parse("user-day@Etc/UTC"), 1.0, (0, 7))
+
+
+def test_a_refusal_names_the_total_that_was_held_against_the_cap(ledger: Ledger) -> None:
+    ledger.add_dataset("city", Cap(epsilon=5000, delta=1e-6), Unit.parse("user-period"))
+    charge(ledger, "small", Unit.parse("user-period"), 200.0)
+    with pytest.raises(BudgetRefused, match=r"Together that is epsilon [\d.]+") as refusal:
+        charge(ledger, "large", Unit.parse("user-period"), 4900.0)
+    total = re.search(r"Together that is epsilon ([\d.]+)", refusal.value.problem)
+    assert total is not None
+    assert float(total[1].rstrip(".")) > 5000
 
 
 def test_what_days_add_up_to_for_a_whole_record_stands_in_the_manifest(ledger: Ledger) -> None:

@@ -104,7 +104,7 @@ class Distortion:
         return (
             "In some hours people are more or less active callers than in others. Totals of "
             "those hours were measured apart; how they are spread over places may be off."
-            + _named("Hours", [f"{starts[k]:%a %H:%M}" for k in _by_size(self.slots, late)]),
+            + _hours(starts, _by_size(self.slots, late)),
         )
 
 
@@ -128,8 +128,8 @@ def _by_size(values: Vector, chosen: NDArray[np.bool_]) -> list[int]:
     return [int(k) for k in order if chosen[k]]
 
 
-def _named(word: str, names: list[str]) -> str:
-    if not names:
-        return ""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f" {word}: {', '.join(names[:_NAMED])}{more}."
+def _hours(starts: list[datetime], slots: list[int]) -> str:
+    """The first of these slots, in the order of time."""
+    more = f" and {len(slots) - _NAMED} more" if len(slots) > _NAMED else ""
+    names = [f"{starts[k]:%a %H:%M}" for k in sorted(slots[:_NAMED])]
+    return f" Hours: {', '.join(names)}{more}."

@@ -394,7 +394,7 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
     delta = view_delta([limit.cap], claim.delta)
     so_far = limit.spent.spend(delta)
     counted = replace(room.item, events=tuple(planned)).counted(limit.unit, limit.n)
-    asked = compose(counted, delta)
+    asked, both = compose(counted, delta), limit.spent.plus(counted, 1).spend(delta)
     left = None
     if limit.cap.rho is not None:
         left = max(limit.cap.rho - (so_far.rho or 0.0), 0.0)
@@ -428,6 +428,9 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
     else:
         remedy = "Nothing worth having is left: no epsilon fits any more."
     times = "" if limit.n == 1 else f" (it is charged for {claim.unit} and counts {limit.n} times)"
+    more = ""
+    if math.isfinite(both.epsilon) and both.epsilon > 1.001 * (so_far.epsilon + asked.epsilon):
+        more = ", more than the sum of both, since they are added up in rho"
     kind = claim.config.get("kind", "release")  # or question, batch, session
     whose, what = f"Releases about {claim.dataset!r} come to", "cap"
     if limit.analyst is not None:
@@ -438,7 +441,7 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
         f"epsilon {rounded_up(so_far.epsilon, 4)} at delta {delta:g} so far; the {what} for "
         f"the unit "
         f"{limit.unit} is {limit.cap}; it asks for epsilon {rounded_up(asked.epsilon, 4)} at delta "
-        f"{delta:g}{times}.",
+        f"{delta:g}{times}. Together that is epsilon {rounded_up(both.epsilon, 4)}{more}.",
         remaining_rho=left,
         would_fit_epsilon=fit,
         remedy=f"{remedy} Nothing was charged.",

@@ -462,4 +462,9 @@ def _by_rules_alone(
             f"{path}: the ledger's row {row} is not about this publication by rules (it has "
             f"{number_of(rows, 'rows')}): rows were cut off or replaced"
         )
+    else:
+        notes.append(
+            f"{path}: published by rules: its row was checked and its files were not, since the "
+            "ledger has no digests of them"
+        )
     return True
