@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 NEEDED = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "constraints.txt")
-_BUILD = "import sys; from flit_core import buildapi as b; b.build_wheel(sys.argv[1]); "
+_BUILD = "import sys; from hatchling import build as b; b.build_wheel(sys.argv[1]); "
 _BUILD += "b.build_sdist(sys.argv[1])"
 
 

@@ -37,7 +37,6 @@ CONDA = {
     "h3": "h3-py",
     "matplotlib": "matplotlib-base",
     "confluent-kafka": "python-confluent-kafka",
-    "flit-core": "flit-core",
 }
 """Packages whose name at conda-forge is another."""
 

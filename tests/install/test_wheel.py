@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from tests.install.pythons import clean, environment, pythons
 
-pytest.importorskip("flit_core", reason="the build backend is not installed: make test does")
+pytest.importorskip("hatchling", reason="the build backend is not installed: make test does")
 ROOT = Path(__file__).resolve().parents[2]
 dist = SimpleNamespace(**runpy.run_path(str(ROOT / "tools" / "dist.py")))
 PYTHONS = pythons()
@@ -36,10 +36,10 @@ def test_built_again_elsewhere_later_and_by_another_user_it_is_the_same_bytes(
 
 
 def test_every_file_of_the_package_is_in_it_and_nothing_else(built: tuple[Path, Path]) -> None:
-    package = ROOT / "src" / "sfumato"
     ours = {
-        path.relative_to(package.parent).as_posix()
-        for path in package.rglob("*")
+        path.relative_to(ROOT / "src").as_posix()
+        for package in ("sfumato", "sfumato_lab")
+        for path in (ROOT / "src" / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert {"sfumato/py.typed", "sfumato/reports/words/en.json"} <= ours

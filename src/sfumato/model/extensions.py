@@ -1,0 +1,210 @@
+"""What other distributions add: schemes, methods, commands, found by their entry points.
+
+A distribution names one table in the group `sfumato.extensions`:
+
+    [project.entry-points."sfumato.extensions"]
+    waves = "sfumato_waves.offers:OFFERS"
+
+The table is a tuple of rows (kind, name, help, "module:attribute") in a module that imports nothing,
+so that `sfumato --help` lists what there is without loading it. `sfumato_lab`, which comes in the
+same wheel, uses no other way. Names of the product cannot be taken: a registry asks here only for
+names that it has not. A table or a module that does not load is a finding of `sfumato doctor`, and an
+error only for who asks for what it offers.
+
+Whatever comes in stands under the wall's rules (`private.bind`) before anything of it runs. This
+stops mistakes, not malice: Python hides nothing from code that runs beside it.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from sfumato.errors import UsageError
+from sfumato.model.private import bind
+
+GROUP = "sfumato.extensions"
+KINDS = (
+    "command",
+    "attack",
+    "density scheme",
+    "stream scheme",
+    "synthesis method",
+    "questions together",
+    "question session",
+    "trace classifier",
+)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One thing that a distribution adds."""
+
+    kind: str
+    name: str
+    help: str
+    module: str
+    attribute: str
+    distribution: str
+    version: str
+
+    def load(self) -> Any:
+        """What is offered.
+
+        Raises:
+            UsageError: Its code does not load.
+        """
+        bind(self.module)
+        try:
+            return getattr(import_module(self.module), self.attribute)
+        except (ImportError, AttributeError, SyntaxError) as error:
+            raise UsageError(
+                f"The {self.kind} {self.name} of {self.distribution} does not load "
+                f"({type(error).__name__}).",
+                remedy=f"Install {self.distribution} again, or a version for this sfumato.",
+            ) from error
+
+    def provenance(self) -> dict[str, str]:
+        """What a reservation binds of the code: another one cannot finish what this one began."""
+        return {
+            "distribution": self.distribution,
+            "version": self.version,
+            "modules": digest_of(self.module),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A table, or a row of one, that is of no use."""
+
+    distribution: str
+    problem: str
+
+
+def offers(kind: str) -> dict[str, Offer]:
+    """By name, in the order of distributions' names and of their tables."""
+    return {offer.name: offer for offer in _tables()[0] if offer.kind == kind}
+
+
+def failures() -> tuple[Failure, ...]:
+    """What could not be read, for `sfumato doctor`."""
+    return _tables()[1]
+
+
+@cache
+def _tables() -> tuple[tuple[Offer, ...], tuple[Failure, ...]]:
+    rows: dict[tuple[str, str], Offer] = {}
+    failed: list[Failure] = []
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (_owner(point), point.name)):
+        try:
+            bind(point.module)
+            table = point.load()
+            offered = [_row(point, row) for row in table]
+        except Exception as error:
+            # Any code of others may fail in any way, and must not take --help with it.
+            failed.append(Failure(_owner(point), f"its table of offers: {type(error).__name__}"))
+            continue
+        for offer in offered:
+            if (offer.kind, offer.name) in rows:
+                first = rows[offer.kind, offer.name].distribution
+                failed.append(
+                    Failure(_owner(point), f"{offer.kind} {offer.name} is that of {first}")
+                )
+            else:
+                rows[offer.kind, offer.name] = offer
+    return tuple(rows.values()), tuple(failed)
+
+
+def _owner(point: EntryPoint) -> str:
+    return "" if point.dist is None else point.dist.name
+
+
+def _row(point: EntryPoint, row: Any) -> Offer:
+    kind, name, about, where = row
+    module, _, attribute = where.partition(":")
+    if kind not in KINDS or not (name and module and attribute):
+        raise ValueError(f"no row of a table of offers: {row!r}")
+    version = "" if point.dist is None else point.dist.version
+    return Offer(kind, name, str(about), module, attribute, _owner(point), version)
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """What there is of a kind, by name: the product's own first, then what others offer.
+
+    An offer is loaded when it is taken, so that listing names loads nothing.
+    """
+
+    def __init__(self, kind: str, own: Mapping[str, T]) -> None:
+        self.kind = kind
+        self._own = dict(own)
+
+    def __getitem__(self, name: str) -> T:
+        if name in self._own:
+            return self._own[name]
+        loaded: T = offers(self.kind)[name].load()
+        return loaded
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._own
+        yield from (name for name in offers(self.kind) if name not in self._own)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in offers(self.kind)
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """Names of the product alone."""
+        return tuple(self._own)
+
+    def provenance(self, name: str) -> dict[str, str]:
+        """What a reservation binds of the code behind a name; nothing for the product's own."""
+        return {} if name in self._own else offers(self.kind)[name].provenance()
+
+
+def digest_of(module: str) -> str:
+    """SHA-256 over the sources of a module and of all that it imports of its own package."""
+    package = module.partition(".")[0]
+    seen: dict[str, bytes] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        source = None if name in seen else _source(name)
+        if source is None:
+            continue
+        seen[name] = source
+        waiting += [used for used in _imported(source) if used.partition(".")[0] == package]
+    whole = hashlib.sha256()
+    for name in sorted(seen):
+        whole.update(f"{name}\0{len(seen[name])}\0".encode() + seen[name])
+    return whole.hexdigest()
+
+
+def _source(name: str) -> bytes | None:
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return None
+    return Path(spec.origin).read_bytes()
+
+
+def _imported(source: bytes) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
