@@ -29,10 +29,10 @@ from sfumato.geography.grids import square_grid
 from sfumato.geography.locate import Locator
 from sfumato.geography.overlay import Layout
 from sfumato.io.zones import read_zones
-from sfumato.lab.frontier.cities import FILE as C2TM_FILE
-from sfumato.lab.frontier.cities import ONE_IN, START, ZONE, populate, read_counts
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
+from sfumato_lab.studies.frontier.cities import FILE as C2TM_FILE
+from sfumato_lab.studies.frontier.cities import ONE_IN, START, ZONE, populate, read_counts
 
 CABS = "cabspotting_sf/cabspotting_sf_2008.parquet"
 TRACTS = "cabspotting_sf/sf_tracts_2010.geojson"

@@ -27,10 +27,10 @@ from sfumato.city import CityPlan, Match
 from sfumato.density.bayes import Bayes
 from sfumato.density.bayes.scheme import MATRIX
 from sfumato.density.scheme import Density
-from sfumato.lab.frontier.oracle import BoxKeepingWall, Oracle
 from sfumato.privacy.door import open_private
 from sfumato.utility.density import mean_relative_error
 from sfumato.utility.earth_mover import earth_mover_series
+from sfumato_lab.studies.frontier.oracle import BoxKeepingWall, Oracle
 
 PEOPLE, TOWERS, ZONES = 200_000, 1_303, 989
 TIMES_USUAL = 3.0

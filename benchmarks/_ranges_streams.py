@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from sfumato.io.write import write_arrays
-from sfumato.lab.moving.cities import City, cabspotting_city, crowd_city
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.events import Unit
 from sfumato.privacy.wall import Wall
@@ -25,6 +24,7 @@ from sfumato.streams.facts import StreamFacts, windows_to_show
 from sfumato.streams.replay import boxed
 from sfumato.streams.scheme import Meter
 from sfumato.streams.schemes.smoother.scheme import Smoother
+from sfumato_lab.studies.moving.cities import City, cabspotting_city, crowd_city
 
 Table = NDArray[np.float64]
 STREAMS = {"stream: crowd of 20,000": 7_903, "stream: crowd of 130,000": 7_904}

@@ -26,7 +26,6 @@ from benchmarks.live import _superposed, errors
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from sfumato.lab.moving.cities import City, cabspotting_city, crowd_city
 from sfumato.model.time_grid import Calendar
 from sfumato.privacy.events import Unit
 from sfumato.privacy.wall import Wall
@@ -35,6 +34,7 @@ from sfumato.streams.kept import Vectors, vectors_in
 from sfumato.streams.registry import stream_scheme
 from sfumato.streams.replay import boxed, run_scheme
 from sfumato.streams.scheme import Keeping, Meter, Values
+from sfumato_lab.studies.moving.cities import City, cabspotting_city, crowd_city
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 BEFORE = 4

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from sfumato.lab.moving.cities import City, cabspotting_city, crowd_city, hangzhou_city
-from sfumato.lab.moving.study import Row, corrected
+from sfumato_lab.studies.moving.cities import City, cabspotting_city, crowd_city, hangzhou_city
+from sfumato_lab.studies.moving.study import Row, corrected
 
 NAMES = ("fan-spatial", "fan-combined", "fan-temporal", "direct", "sample")
 EPSILONS = (0.1, 0.2, 0.4, 1.0, 2.0, 5.0)

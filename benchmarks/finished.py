@@ -35,8 +35,6 @@ from threadpoolctl import threadpool_limits
 from sfumato.density.bayes import Bayes
 from sfumato.density.scheme import PublicFacts
 from sfumato.geography.overlay import Layout
-from sfumato.lab.moving.cities import City, cabspotting_city, crowd_city
-from sfumato.lab.moving.study import BUSIEST
 from sfumato.model.places import PlaceKind, Places
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.events import Unit
@@ -46,6 +44,8 @@ from sfumato.streams.registry import default_name, stream_scheme
 from sfumato.streams.replay import boxed, run_scheme
 from sfumato.streams.run import Z90
 from sfumato.streams.scheme import Finished, Meter, Publication, Values
+from sfumato_lab.studies.moving.cities import City, cabspotting_city, crowd_city
+from sfumato_lab.studies.moving.study import BUSIEST
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 OURS = "default"

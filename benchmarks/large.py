@@ -30,11 +30,11 @@ from threadpoolctl import threadpool_limits
 from sfumato.density.registry import scheme_named
 from sfumato.density.scheme import PublicFacts
 from sfumato.geography.overlay import layout_of_cells, layout_of_zones
-from sfumato.lab.frontier.cities import Kind, plan_of
-from sfumato.lab.paris.setup import Stage, make_city, open_city
 from sfumato.privacy.wall import Wall
 from sfumato.utility import density
 from sfumato.utility.earth_mover import earth_mover_series
+from sfumato_lab.studies.frontier.cities import Kind, plan_of
+from sfumato_lab.studies.paris.setup import Stage, make_city, open_city
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "benchmarks"

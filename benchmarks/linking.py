@@ -30,8 +30,8 @@ from sfumato.attacks.recovery.baselines import census, others
 from sfumato.attacks.recovery.linking import Visits, identify, link_days, match_fragments
 from sfumato.attacks.trajectories import Ground, People, counts_of, whole_people
 from sfumato.city.crowd import CrowdPlan, generate
-from sfumato.lab.recovery.points import OTHERS, truth_of
 from sfumato.model.time_grid import Clock
+from sfumato_lab.studies.recovery.points import OTHERS, truth_of
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 DAYS = 7

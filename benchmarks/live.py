@@ -26,8 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from sfumato.lab.moving.cities import City, cabspotting_city, crowd_city
-from sfumato.lab.moving.study import BUSIEST, score
 from sfumato.privacy.events import Unit
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts
@@ -35,6 +33,8 @@ from sfumato.streams.registry import default_name, stream_scheme
 from sfumato.streams.replay import boxed, run_scheme
 from sfumato.streams.scheme import Meter, Publication, Values
 from sfumato.streams.schemes.comb.profiles import teeth, width
+from sfumato_lab.studies.moving.cities import City, cabspotting_city, crowd_city
+from sfumato_lab.studies.moving.study import BUSIEST, score
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 BINS = (0.2, 1.0, 5.0, 20.0, 100.0)

@@ -44,13 +44,13 @@ from sfumato.geography.overlay import layout_of_cells, layout_of_zones, overlay
 from sfumato.geography.voronoi import voronoi_cells
 from sfumato.io.events import read_events
 from sfumato.io.write import write_csv, write_parquet
-from sfumato.lab.as_printed.paris import PublishedParis
-from sfumato.lab.paris.setup import Stage, make_city, open_city
 from sfumato.model.source import RememberingSource
 from sfumato.privacy.wall import Wall
 from sfumato.published.tables import with_local_times
 from sfumato.utility.density import mean_relative_error, pearson
 from sfumato.utility.earth_mover import earth_mover_series
+from sfumato_lab.as_printed.paris import PublishedParis
+from sfumato_lab.studies.paris.setup import Stage, make_city, open_city
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 PARTS = ("after", "emd", "release", "quality")

@@ -28,11 +28,11 @@ from sfumato.density.registry import SCHEMES
 from sfumato.density.rehearsal import Rehearsal
 from sfumato.density.scheme import PublicFacts
 from sfumato.engine.local import LocalSource
-from sfumato.lab.paris.setup import Stage, make_city, open_city
 from sfumato.model.counts import SampleBound
 from sfumato.model.source import RememberingSource
 from sfumato.privacy.wall import Wall
 from sfumato.utility.density import relative_error
+from sfumato_lab.studies.paris.setup import Stage, make_city, open_city
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 CITIES = ("200000x1303x989x201", "60000x200x150x202", "300000x130x100x203", "20000x60x45x204")

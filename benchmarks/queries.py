@@ -5,8 +5,8 @@
     python -m benchmarks.queries --page          # the page again, from the numbers there are
 
 Discs of 0.5 to 3 km times 1 to 48 hours in one made-up city of 200,000 people that tuned nothing
-(`sfumato.lab.queries`); the same questions for every way of answering. Beside our figures stand
-those of a trial on another such city. Intervals are judged twice: by the people as they were
+(`sfumato_lab.studies.queries`); the same questions for every way of answering. Beside our figures
+stand those of a trial on another such city. Intervals are judged twice: by the people as they were
 bounded, which is what they are about, and by the truth. Errors of one release are shared by all
 sums over it, so shares are means over draws, and the range over draws stands beside them. Writes
 docs/benchmarks/queries.md and queries.json.
@@ -23,8 +23,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sfumato.lab.queries.error_page import Means
-from sfumato.lab.queries.errors import (
+from sfumato_lab.studies.queries.error_page import Means
+from sfumato_lab.studies.queries.errors import (
     CUBE_BAYES,
     CUBE_GAUSSIAN,
     CUBE_HALF,
@@ -37,9 +37,9 @@ from sfumato.lab.queries.errors import (
     Row,
     error_rows,
 )
-from sfumato.lab.queries.ground import made_city
-from sfumato.lab.queries.page import table
-from sfumato.lab.queries.study import FIRST_SEED
+from sfumato_lab.studies.queries.ground import made_city
+from sfumato_lab.studies.queries.page import table
+from sfumato_lab.studies.queries.study import FIRST_SEED
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 USERS, QUESTIONS, EPSILONS = 200_000, 2_000, (0.1, 0.3, 1.0)
@@ -91,7 +91,7 @@ def page(rows: Sequence[Row], cpu: float, machine: str) -> str:
         f"{USERS:,} people and 1,303 towers, seed {FIRST_SEED}, which tuned nothing. "
         f"{cpu / 60:.0f} CPU-minutes ({machine}). MRE is the mean relative error of ranges with "
         "ten true visits or more; figures are means over draws. How each way of answering works "
-        "is in `sfumato.lab.queries.errors` and in [querying](../querying.md).",
+        "is in `sfumato_lab.studies.queries.errors` and in [querying](../querying.md).",
         "",
         "## Beside the trial",
         "",

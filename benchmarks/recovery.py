@@ -26,7 +26,7 @@ import numpy as np
 from sfumato.attacks.recovery import Method, Solver, accuracy, recover
 from sfumato.attacks.recovery.baselines import others
 from sfumato.city.crowd import CrowdPlan
-from sfumato.lab.recovery.points import truth_of
+from sfumato_lab.studies.recovery.points import truth_of
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 SEED = 411

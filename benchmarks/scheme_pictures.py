@@ -23,8 +23,8 @@ from sfumato.density.baselines import Gaussian
 from sfumato.density.bayes import Bayes
 from sfumato.density.paris import Paris
 from sfumato.density.scheme import Density
-from sfumato.lab.paris.setup import Stage, make_city, open_city
 from sfumato.privacy.wall import Wall
+from sfumato_lab.studies.paris.setup import Stage, make_city, open_city
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt

@@ -34,7 +34,7 @@ import platformdirs
 from benchmarks.counting import measure, prepare, touch_memory
 
 from sfumato.city import CityPlan
-from sfumato.lab.paris.setup import make_city
+from sfumato_lab.studies.paris.setup import make_city
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 HOME = Path(os.environ.get("SFUMATO_BENCH_DIR") or platformdirs.user_cache_path("sfumato"))

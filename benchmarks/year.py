@@ -30,8 +30,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from sfumato.city import CityPlan
-from sfumato.lab.paris.setup import make_city, open_city
 from sfumato.utility import density
+from sfumato_lab.studies.paris.setup import make_city, open_city
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "benchmarks"

@@ -36,7 +36,7 @@ def test_every_command_is_a_verb_and_every_verb_a_command() -> None:
     assert named == set(COMMANDS) - NOT_VERBS
     for verb, words in GROUPED.items():
         assert verb == "_".join(words)
-        group = built(import_module(f"sfumato.cli.{COMMANDS[words[0]].module}").app)
+        group = built(import_module(COMMANDS[words[0]].module).app)
         assert words[1] in group.commands
 
 
@@ -64,7 +64,7 @@ def test_a_verb_says_what_it_takes_and_gives(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(VERBS) - NOT_COMMANDS))
 def test_the_words_are_the_same_on_the_command_line(name: str) -> None:
     group, word = GROUPED.get(name, (name, "recovery" if name == "attack" else name))
-    module = import_module(f"sfumato.cli.{COMMANDS[group].module}")
+    module = import_module(COMMANDS[group].module)
     command = getattr(module, word)
     said = set(inspect.signature(command).parameters)
     taken = set(inspect.signature(getattr(sfumato, name)).parameters)

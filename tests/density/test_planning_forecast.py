@@ -15,11 +15,11 @@ from sfumato.city import CityPlan
 from sfumato.density.registry import SCHEMES
 from sfumato.density.rehearsal import Rehearsal
 from sfumato.engine.local import LocalSource
-from sfumato.lab.paris.setup import Stage, make_city, open_city
 from sfumato.model.counts import SampleBound
 from sfumato.model.source import RememberingSource
 from sfumato.privacy.wall import Wall
 from sfumato.utility.density import relative_error
+from sfumato_lab.studies.paris.setup import Stage, make_city, open_city
 
 USERS, TOWERS, ZONES, SEED = 20_000, 60, 45, 205
 DRAWS = 4

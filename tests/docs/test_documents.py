@@ -13,12 +13,12 @@ from tests.docs.test_pages import PROGRAM
 from typer.core import TyperGroup
 
 from sfumato.density.registry import SCHEMES
-from sfumato.lab.chapter.study import PARTS as CHAPTER
-from sfumato.lab.paris.study import STUDIES
-from sfumato.lab.queries.study import PARTS as QUERIES
 from sfumato.streams.registry import NAMES
 from sfumato.syntactic.registry import METHODS
 from sfumato.synthesis.registry import METHODS as SYNTHESIS
+from sfumato_lab.studies.chapter.study import PARTS as CHAPTER
+from sfumato_lab.studies.paris.study import STUDIES
+from sfumato_lab.studies.queries.study import PARTS as QUERIES
 
 PAGE: Path = ROOT / "docs" / "documents.md"
 TEXT = PAGE.read_text("utf-8")
@@ -101,7 +101,7 @@ VALUES = {
 
 
 def test_every_command_option_and_value_exists() -> None:
-    from sfumato.cli.reproduce import PARTS as RECOVERY
+    from sfumato_lab.cli.reproduce import PARTS as RECOVERY
 
     known = VALUES | {("recovery", "--part"): set(RECOVERY)}
     assert len(_commands(TEXT)) > 80

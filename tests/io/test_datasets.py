@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import InputError, UsageError
-from sfumato.lab.fleets import Dropped, read_cabspotting, read_tdrive
 from sfumato.model.events import Events, EventTable
 from sfumato.model.traces import Box
+from sfumato_lab.studies.fleets import Dropped, read_cabspotting, read_tdrive
 
 
 def table_of(events: Events) -> pa.Table:

@@ -10,10 +10,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from sfumato.cli.reproduce import paris
 from sfumato.errors import UsageError
-from sfumato.lab.paris import cases
-from sfumato.lab.paris import cases as paper
+from sfumato_lab.cli.reproduce import paris
+from sfumato_lab.studies.paris import cases
+from sfumato_lab.studies.paris import cases as paper
 
 pytestmark = pytest.mark.xdist_group("paris study")  # one costly fixture, made once
 

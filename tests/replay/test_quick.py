@@ -36,7 +36,7 @@ def test_nothing_that_is_published_tells_that_somebody_joined(
 
 def given_records(name: str) -> bool:
     """Whether a command has an argument without a flag: what it reads."""
-    module = import_module(f"sfumato.cli.{COMMANDS[name].module}")
+    module = import_module(COMMANDS[name].module)
     app = getattr(module, "app", None)
     own = [getattr(module, name)] if app is None else [c.callback for c in app.registered_commands]
     hints = [get_type_hints(each, include_extras=True) for each in own]

@@ -14,7 +14,6 @@ import pytest
 from numpy.typing import NDArray
 
 from sfumato.audits.bounds import EpsilonBound, epsilon_lower_bound
-from sfumato.lab.as_printed.streams import division
 from sfumato.model.private import Private
 from sfumato.model.time_grid import Calendar
 from sfumato.privacy.events import Unit
@@ -33,6 +32,7 @@ from sfumato.streams.schemes.rhythm.scheme import Rhythm
 from sfumato.streams.schemes.smoother.scheme import Smoother
 from sfumato.streams.schemes.threshold import Threshold
 from sfumato.streams.schemes.w_event import WEvent
+from sfumato_lab.as_printed.streams import division
 
 pytestmark = pytest.mark.privacy
 

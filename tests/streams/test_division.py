@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sfumato.lab.as_printed.streams import division
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.replay import run_scheme
 from sfumato.streams.schemes.hybrid import Hybrid
@@ -18,6 +17,7 @@ from sfumato.streams.schemes.hybrid_division import (
     printed_utility,
     window_costs,
 )
+from sfumato_lab.as_printed.streams import division
 
 
 def test_the_printed_utility_moves_far_more_than_claimed() -> None:

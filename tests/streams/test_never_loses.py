@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sfumato.lab.moving.cities import City, cabspotting_city, crowd_city, hangzhou_city
-from sfumato.lab.moving.study import Score, corrected, finished
+from sfumato_lab.studies.moving.cities import City, cabspotting_city, crowd_city, hangzhou_city
+from sfumato_lab.studies.moving.study import Score, corrected, finished
 
 CHANCE = 1.02
 KNOWN = 1.04

@@ -19,13 +19,15 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sfumato.errors import SfumatoError, presentable
+from sfumato.model.extensions import Offer, Registry, offers
 
 BEGIN = "begin"
 PUBLISH = "publish with differential privacy, charged to the ledger"
 USE = "use what is published"
-OTHER = "anonymise by rules: labelled, not differential privacy"
 INTERNAL = "internal: compares with the truth, never to be published"
+OTHER = "anonymise by rules: labelled, not differential privacy"
 LEDGER = "ledger"
+LABORATORY = "laboratory: what the documents describe, to compare with"
 
 
 class Entry(NamedTuple):
@@ -34,9 +36,26 @@ class Entry(NamedTuple):
     module: str
     help: str
     panel: str
+    attribute: str = ""
+    """Of the module; where it is empty, `app` or a function with the command's name."""
 
 
-COMMANDS = {
+class _Commands(Registry[Entry]):
+    """The product's commands, and below them those that other distributions offer."""
+
+    def __getitem__(self, name: str) -> Entry:
+        if name in self.own:
+            return super().__getitem__(name)
+        offer = offers(self.kind)[name]
+        return Entry(offer.module, offer.help, added_by(offer), offer.attribute)
+
+
+def added_by(offer: Offer) -> str:
+    """The panel of what is offered by a distribution, or by the laboratory of this one."""
+    return LABORATORY if offer.distribution == "sfumato" else f"added by {offer.distribution}"
+
+
+_OWN = {
     "demo": Entry("demo", "A synthetic city from records to a release, to look at.", BEGIN),
     "init": Entry("init", "Write a commented sfumato.toml after a few questions.", BEGIN),
     "doctor": Entry("doctor", "Check installation, ledger, keys, folders and clock.", BEGIN),
@@ -60,9 +79,12 @@ COMMANDS = {
     "evaluate": Entry("evaluate", "How good a release is, compared with the truth.", INTERNAL),
     "attack": Entry("attack", "What an adversary makes of a release.", INTERNAL),
     "audit": Entry("audit", "Test a scheme's guarantee on neighbouring data.", INTERNAL),
-    "reproduce": Entry("reproduce", "Repeat published studies.", INTERNAL),
     "ledger": Entry("ledger", "What was ever released about whom, and what is left.", LEDGER),
 }
+COMMANDS = _Commands(
+    "command",
+    {name: entry._replace(module=f"sfumato.cli.{entry.module}") for name, entry in _OWN.items()},
+)
 
 _ADDRESS = re.compile(r"\b([A-Za-z][A-Za-z0-9+.:-]+):/\S*")
 
@@ -77,8 +99,13 @@ class _Loaded(MutableMapping[str, Any]):
         if name not in self._built:
             from sfumato.cli.command import built
 
-            module = import_module(f"sfumato.cli.{COMMANDS[name].module}")
-            made = built(getattr(module, "app", None) or getattr(module, name))
+            entry = COMMANDS[name]
+            if entry.attribute:
+                command = offers("command")[name].load()
+            else:
+                module = import_module(entry.module)
+                command = getattr(module, "app", None) or getattr(module, name)
+            made = built(command)
             made.name = name
             self._built[name] = made
         return self._built[name]

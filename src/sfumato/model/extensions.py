@@ -5,11 +5,11 @@ A distribution names one table in the group `sfumato.extensions`:
     [project.entry-points."sfumato.extensions"]
     waves = "sfumato_waves.offers:OFFERS"
 
-The table is a tuple of rows (kind, name, help, "module:attribute") in a module that imports nothing,
-so that `sfumato --help` lists what there is without loading it. `sfumato_lab`, which comes in the
-same wheel, uses no other way. Names of the product cannot be taken: a registry asks here only for
-names that it has not. A table or a module that does not load is a finding of `sfumato doctor`, and an
-error only for who asks for what it offers.
+The table is a tuple of rows (kind, name, help, "module:attribute") in a module that imports
+nothing, so that `sfumato --help` lists what there is without loading it. `sfumato_lab`, which comes
+in the same wheel, uses no other way. Names of the product cannot be taken: a registry asks here
+only for names that it has not. A table or a module that does not load is a finding of `sfumato
+doctor`, and an error only for who asks for what it offers.
 
 Whatever comes in stands under the wall's rules (`private.bind`) before anything of it runs. This
 stops mistakes, not malice: Python hides nothing from code that runs beside it.
@@ -17,19 +17,18 @@ stops mistakes, not malice: Python hides nothing from code that runs beside it.
 
 from __future__ import annotations
 
-import ast
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sfumato.errors import UsageError
 from sfumato.model.private import bind
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "sfumato.extensions"
 KINDS = (
@@ -102,6 +101,8 @@ def failures() -> tuple[Failure, ...]:
 
 @cache
 def _tables() -> tuple[tuple[Offer, ...], tuple[Failure, ...]]:
+    from importlib.metadata import entry_points  # most commands are the product's own
+
     rows: dict[tuple[str, str], Offer] = {}
     failed: list[Failure] = []
     for point in sorted(entry_points(group=GROUP), key=lambda point: (_owner(point), point.name)):
@@ -175,6 +176,8 @@ class Registry(Mapping[str, T], Generic[T]):
 
 def digest_of(module: str) -> str:
     """SHA-256 over the sources of a module and of all that it imports of its own package."""
+    import hashlib
+
     package = module.partition(".")[0]
     seen: dict[str, bytes] = {}
     waiting = [module]
@@ -192,6 +195,8 @@ def digest_of(module: str) -> str:
 
 
 def _source(name: str) -> bytes | None:
+    from importlib.util import find_spec
+
     try:
         spec = find_spec(name)
     except (ImportError, ValueError):
@@ -202,6 +207,8 @@ def _source(name: str) -> bytes | None:
 
 
 def _imported(source: bytes) -> Iterator[str]:
+    import ast
+
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             yield node.module

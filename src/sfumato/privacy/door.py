@@ -34,9 +34,9 @@ OPENERS = (
     "sfumato.audits.streams",
     "sfumato.streams.vault",
     "sfumato.density.evaluate",
-    "sfumato.lab.frontier",
-    "sfumato.lab.paris",
-    "sfumato.lab.queries",
+    "sfumato_lab.studies.frontier",
+    "sfumato_lab.studies.paris",
+    "sfumato_lab.studies.queries",
     "sfumato.syntactic.truth",
 )
 """Modules, with what lies below them, that may open a box."""

@@ -16,7 +16,7 @@ from sfumato.attacks.recovery.study import Spread, Study, attack_tables
 from sfumato.attacks.report import INTERNAL, as_json, as_markdown, save_study
 from sfumato.attacks.trajectories import People, suppressed
 from sfumato.city.crowd import CrowdPlan
-from sfumato.lab.recovery.points import first_points, truth_of
+from sfumato_lab.studies.recovery.points import first_points, truth_of
 
 METHOD = Method(solver=Solver.CELLS)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sfumato.city import CityPlan
-from sfumato.lab.paris.setup import Stage, make_city, open_city
+from sfumato_lab.studies.paris.setup import Stage, make_city, open_city
 
 SEED = 11
 

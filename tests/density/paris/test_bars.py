@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from sfumato.density.paris import Paris
-from sfumato.lab.as_printed.paris import PublishedParis
-from sfumato.lab.paris.setup import Stage
 from sfumato.privacy.wall import Wall
 from sfumato.utility.density import mean_relative_error, pearson
+from sfumato_lab.as_printed.paris import PublishedParis
+from sfumato_lab.studies.paris.setup import Stage
 
 DRAWS = 3
 

@@ -13,7 +13,7 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.io.traces import read_traces, to_frame, to_table
-from sfumato.lab.fleets import duplicated_tracks, read_geolife
+from sfumato_lab.studies.fleets import duplicated_tracks, read_geolife
 
 LON, LAT = [116.31, 116.32, 116.33], [39.91, 39.92, 39.93]
 TIMES = pd.to_datetime(["2008-11-01T12:00:00Z", "2008-11-01T12:00:05Z", "2008-11-01T12:00:10Z"])

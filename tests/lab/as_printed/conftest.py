@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from sfumato.geography.cover import minimum_cover
 from sfumato.geography.overlay import Layout, Overlay, exact_shares
-from sfumato.lab.as_printed.paris import Ground, OpenedCounts
+from sfumato_lab.as_printed.paris import Ground, OpenedCounts
 
 SHARES = np.array(
     [

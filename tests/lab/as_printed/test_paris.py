@@ -10,13 +10,13 @@ import scipy.sparse as sp
 
 from sfumato.geography.cover import minimum_cover
 from sfumato.geography.overlay import Overlay, exact_shares
-from sfumato.lab.as_printed.baselines import (
+from sfumato_lab.as_printed.baselines import (
     PublishedChapter,
     PublishedGaussian,
     PublishedLaplace,
     Route,
 )
-from sfumato.lab.as_printed.paris import (
+from sfumato_lab.as_printed.paris import (
     CHOICE_NOT_CHARGED,
     CoverForm,
     Ground,

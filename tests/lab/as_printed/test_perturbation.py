@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.density.refine.fourier import Transform
-from sfumato.lab.as_printed.paris import (
+from sfumato_lab.as_printed.paris import (
     efpa,
     efpa_utility,
     efpag,

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.lab.chapter import models
-from sfumato.lab.chapter.figure1 import make_trips, read_roads, walk
-from sfumato.lab.chapter.study import Settings, study
-from sfumato.lab.chapter.thesis import (
+from sfumato_lab.studies.chapter import models
+from sfumato_lab.studies.chapter.figure1 import make_trips, read_roads, walk
+from sfumato_lab.studies.chapter.study import Settings, study
+from sfumato_lab.studies.chapter.thesis import (
     BAYES,
     EVERYBODY,
     NWA,
@@ -24,8 +24,8 @@ from sfumato.lab.chapter.thesis import (
     range_error,
     thesis_rows,
 )
-from sfumato.lab.chapter.towns import Town, cab_town, made_town
-from sfumato.lab.queries.errors import SMALL_CLIP, Answers
+from sfumato_lab.studies.chapter.towns import Town, cab_town, made_town
+from sfumato_lab.studies.queries.errors import SMALL_CLIP, Answers
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.lab.frontier.cities import SEEDS, Kind, plan_of
-from sfumato.lab.paris.setup import Stage, make_city, open_city
+from sfumato_lab.studies.frontier.cities import SEEDS, Kind, plan_of
+from sfumato_lab.studies.paris.setup import Stage, make_city, open_city
 
 
 @pytest.fixture(scope="package")

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.lab.frontier.baselines import HourlyGrouping, MatrixMechanism, Quadtree
-from sfumato.lab.frontier.histograms import HISTOGRAMS, Partitioned, best_runs, haar
-from sfumato.lab.paris.setup import Stage
 from sfumato.privacy.accounting import guarantee
 from sfumato.privacy.events import Tab
 from sfumato.privacy.wall import Wall
 from sfumato.utility.density import mean_relative_error, pearson
+from sfumato_lab.studies.frontier.baselines import HourlyGrouping, MatrixMechanism, Quadtree
+from sfumato_lab.studies.frontier.histograms import HISTOGRAMS, Partitioned, best_runs, haar
+from sfumato_lab.studies.paris.setup import Stage
 
 Baseline = Quadtree | MatrixMechanism | HourlyGrouping | Partitioned
 WAVELET = MatrixMechanism(name="wavelet", strategy=haar)

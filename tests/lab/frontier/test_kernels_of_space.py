@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.lab.frontier.oracle import Bank
+from sfumato_lab.studies.frontier.oracle import Bank
 
 AT = np.random.default_rng(6).uniform(0, 5000, (150, 2))
 SIZE = np.ones(150)

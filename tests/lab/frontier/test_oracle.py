@@ -6,10 +6,10 @@ import numpy as np
 
 from sfumato.density.bayes import Bayes
 from sfumato.density.bayes.scheme import measure
-from sfumato.lab.frontier.oracle import BoxKeepingWall, Oracle, frame_of
-from sfumato.lab.paris.setup import Stage
 from sfumato.privacy.wall import Wall
 from sfumato.utility.density import mean_relative_error
+from sfumato_lab.studies.frontier.oracle import BoxKeepingWall, Oracle, frame_of
+from sfumato_lab.studies.paris.setup import Stage
 
 
 def test_listening_changes_nothing(stage: Stage) -> None:

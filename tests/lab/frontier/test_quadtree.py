@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.geography.overlay import Layout
-from sfumato.lab.frontier.baselines import consistent, gather, tree
+from sfumato_lab.studies.frontier.baselines import consistent, gather, tree
 
 
 def square(n: int) -> Layout:

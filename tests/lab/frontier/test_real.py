@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.lab.frontier.cities import FILE, populate, read_counts
+from sfumato_lab.studies.frontier.cities import FILE, populate, read_counts
 
 DATA = os.environ.get("SFUMATO_DATA")
 

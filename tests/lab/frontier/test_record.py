@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sfumato.lab.frontier.output import Record, Row
+from sfumato_lab.studies.frontier.output import Record, Row
 
 
 def row(method: str, draw: int = 0) -> Row:

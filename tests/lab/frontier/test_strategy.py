@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.lab.frontier.baselines import UNITS, apply_strategy, best_strategy
 from sfumato.model.counts import Counting, Counts
 from sfumato.model.private import Private
 from sfumato.privacy.door import open_private
+from sfumato_lab.studies.frontier.baselines import UNITS, apply_strategy, best_strategy
 
 
 def workload(zones: int, towers: int) -> np.ndarray:

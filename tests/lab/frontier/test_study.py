@@ -9,12 +9,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from sfumato.cli.reproduce import frontier
 from sfumato.errors import UsageError
-from sfumato.lab.frontier.cities import Kind
-from sfumato.lab.frontier.methods import LABELS
-from sfumato.lab.frontier.output import Record
-from sfumato.lab.frontier.study import NUMBERS, PLOT, TABLE
+from sfumato_lab.cli.reproduce import frontier
+from sfumato_lab.studies.frontier.cities import Kind
+from sfumato_lab.studies.frontier.methods import LABELS
+from sfumato_lab.studies.frontier.output import Record
+from sfumato_lab.studies.frontier.study import NUMBERS, PLOT, TABLE
 
 SMALL = (
     *("--users", "4000", "--towers", "24", "--zones", "20", "--draws", "1"),

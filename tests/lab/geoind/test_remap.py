@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from sfumato.errors import UsageError
-from sfumato.lab.geoind.remap import Loss, remap
 from sfumato.model.sphere import great_circle
 from sfumato.model.traces import Traces
 from sfumato.privacy.noise.planar import Strength
 from sfumato.privacy.wall import Wall
 from sfumato.traces.cells import Cells
 from sfumato.traces.mechanisms import simulated
+from sfumato_lab.studies.geoind.remap import Loss, remap
 
 
 def walk(fixes: int) -> Traces:

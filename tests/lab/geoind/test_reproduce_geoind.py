@@ -12,9 +12,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from sfumato.cli.reproduce_moving import geoind
 from sfumato.errors import UsageError
-from sfumato.lab.geoind.study import hotspots, sources, spreading
+from sfumato_lab.cli.reproduce_moving import geoind
+from sfumato_lab.studies.geoind.study import hotspots, sources, spreading
 
 HEAD = "Geolife trajectory\nWGS 84\nAltitude is in Feet\nReserved 3\n0,2,255,My Track,0\n0\n"
 

@@ -16,9 +16,13 @@ from typer.testing import CliRunner
 
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
-from sfumato.lab.as_printed.streams import Printed, division, static_hybrid
-from sfumato.lab.moving import plots
-from sfumato.lab.moving.cities import (
+from sfumato.streams.registry import stream_scheme
+from sfumato.streams.schemes.hybrid import Hybrid
+from sfumato.streams.schemes.hybrid_division import candidates
+from sfumato.streams.schemes.threshold import Threshold
+from sfumato_lab.as_printed.streams import Printed, division, static_hybrid
+from sfumato_lab.studies.moving import plots
+from sfumato_lab.studies.moving.cities import (
     City,
     c2tm_city,
     cabspotting_city,
@@ -27,7 +31,7 @@ from sfumato.lab.moving.cities import (
     tdrive_city,
     whole_days,
 )
-from sfumato.lab.moving.study import (
+from sfumato_lab.studies.moving.study import (
     Row,
     Score,
     by_day,
@@ -40,10 +44,6 @@ from sfumato.lab.moving.study import (
     score,
     utility_by_epsilon,
 )
-from sfumato.streams.registry import stream_scheme
-from sfumato.streams.schemes.hybrid import Hybrid
-from sfumato.streams.schemes.hybrid_division import candidates
-from sfumato.streams.schemes.threshold import Threshold
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from sfumato.attacks.queries.games import most_right
 from sfumato.cli.main import app
-from sfumato.lab.queries import auditors, reconstruction
-from sfumato.lab.queries.auditors import (
+from sfumato_lab.studies.queries import auditors, reconstruction
+from sfumato_lab.studies.queries.auditors import (
     ANYONE,
     JOHN,
     KNOWN,
@@ -23,9 +23,9 @@ from sfumato.lab.queries.auditors import (
     leak_rows,
     refused_rows,
 )
-from sfumato.lab.queries.ground import made_city
-from sfumato.lab.queries.page import Grid, Picture, Section, html_page, markdown_page
-from sfumato.lab.queries.reconstruction import Row, breaking_error, reconstruction_rows
+from sfumato_lab.studies.queries.ground import made_city
+from sfumato_lab.studies.queries.page import Grid, Picture, Section, html_page, markdown_page
+from sfumato_lab.studies.queries.reconstruction import Row, breaking_error, reconstruction_rows
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from sfumato.cli.main import app
-from sfumato.lab.queries.error_page import Means, error_section
-from sfumato.lab.queries.errors import (
+from sfumato.model.masks import Measure
+from sfumato.queries.workload import Workload
+from sfumato_lab.studies.queries.error_page import Means, error_section
+from sfumato_lab.studies.queries.errors import (
     BATCH,
     CUBE_BAYES,
     DESK_STORED,
@@ -24,9 +26,7 @@ from sfumato.lab.queries.errors import (
     error_rows,
     judged,
 )
-from sfumato.lab.queries.ground import Ground, made_city, relative_error
-from sfumato.model.masks import Measure
-from sfumato.queries.workload import Workload
+from sfumato_lab.studies.queries.ground import Ground, made_city, relative_error
 
 
 @pytest.fixture(scope="module")

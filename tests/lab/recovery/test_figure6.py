@@ -8,7 +8,7 @@ from sfumato.attacks.recovery import accuracy
 from sfumato.attacks.recovery.baselines import reusing
 from sfumato.attacks.trajectories import Ground
 from sfumato.city.crowd import CrowdPlan
-from sfumato.lab.recovery.figure6 import only_seen, readings, with_past
+from sfumato_lab.studies.recovery.figure6 import only_seen, readings, with_past
 
 PLAN = CrowdPlan(people=80, days=1, columns=18, rows=18, seed=78)
 

@@ -7,9 +7,9 @@ import pytest
 
 from sfumato.attacks.trajectories import Ground, People, counts_of
 from sfumato.city.crowd import CrowdPlan
-from sfumato.lab.recovery.schemes import Attacked
-from sfumato.lab.recovery.study import leave_fold_out_accuracy, taking_part
 from sfumato.model.time_grid import Clock
+from sfumato_lab.studies.recovery.schemes import Attacked
+from sfumato_lab.studies.recovery.study import leave_fold_out_accuracy, taking_part
 
 
 class Exact(Attacked):

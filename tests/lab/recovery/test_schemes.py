@@ -11,12 +11,12 @@ import pytest
 from sfumato.attacks.membership import Game, allowed
 from sfumato.attacks.republish import Stage, StreamStage
 from sfumato.city.crowd import CrowdPlan
-from sfumato.lab.recovery.figure6 import LINE
-from sfumato.lab.recovery.schemes import STREAMS, Attacked, play_schemes
 from sfumato.model.time_grid import Calendar
 from sfumato.privacy.events import Unit
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.registry import default_name
+from sfumato_lab.studies.recovery.figure6 import LINE
+from sfumato_lab.studies.recovery.schemes import STREAMS, Attacked, play_schemes
 
 PLAN = CrowdPlan(people=120, days=1, columns=12, rows=12, seed=77)
 DELTA = 1e-6

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from sfumato.attacks.trajectories import Ground
 from sfumato.cli.main import app
 from sfumato.errors import InputError
-from sfumato.lab.recovery.points import (
+from sfumato_lab.studies.recovery.points import (
     CABSPOTTING,
     READINGS,
     T_DRIVE,

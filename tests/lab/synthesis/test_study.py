@@ -11,14 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from sfumato.cli.main import app
-from sfumato.lab.as_printed.synthesis import raw_classes, tree_loss, where
-from sfumato.lab.as_printed.trips import in_box, prefix, raw_box
-from sfumato.lab.synthesis import ground, printed
-from sfumato.lab.synthesis.pairs import n_gram_pairs
-from sfumato.lab.synthesis.study import HTML, NUMBERS, PAGE
 from sfumato.privacy.wall import Wall
 from sfumato.utility.mobility import common_part
 from sfumato.utility.trips import Trips
+from sfumato_lab.as_printed.synthesis import raw_classes, tree_loss, where
+from sfumato_lab.as_printed.trips import in_box, prefix, raw_box
+from sfumato_lab.studies.synthesis import ground, printed
+from sfumato_lab.studies.synthesis.pairs import n_gram_pairs
+from sfumato_lab.studies.synthesis.study import HTML, NUMBERS, PAGE
 
 
 def test_a_ride_is_a_run_of_fixes_with_a_passenger(tmp_path: Path) -> None:

@@ -1,1 +1,0 @@
-"""Studies: the papers again, printed and corrected forms. The product never imports them."""
