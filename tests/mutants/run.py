@@ -9,7 +9,7 @@ A fault is one entry of a TOML file beside this one:
 
     [[fault]]
     name = "the cap of the grand total is not applied"
-    file = "engine/tally.py"
+    file = "engine/tally.py"                     # of sfumato, or sfumato_lab/…
     old = "out[0] += min(mass, cap)"
     new = "out[0] += mass"
     tests = ["tests/engine/test_bounds.py"]      # none: every privacy test
@@ -69,6 +69,12 @@ class Fault:
     new: str
     tests: tuple[str, ...] = ("tests",)
     quick: bool = False
+
+    @property
+    def path(self) -> Path:
+        """Below the sources: `sfumato_lab/…` of the laboratory, anything else of the product."""
+        path = Path(self.file)
+        return path if path.parts[0] == "sfumato_lab" else Path("sfumato") / path
 
     def planted(self, text: str) -> str:
         """The file with the fault in it."""
@@ -177,7 +183,7 @@ class Field:
 
     def try_one(self, fault: Fault) -> Verdict:
         begun = perf_counter()
-        path = self.tree / "sfumato" / fault.file
+        path = self.tree / fault.path
         if not path.is_file():
             raise SystemExit(f"{fault.area}: {fault.name!r} cannot be planted: no {fault.file}.")
         text, times = path.read_text(encoding="utf-8"), path.stat()
@@ -274,7 +280,7 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="sfumato-mutants-") as home:
         field = Field(Path(home))
         for fault in chosen:
-            fault.planted((field.tree / "sfumato" / fault.file).read_text(encoding="utf-8"))
+            fault.planted((field.tree / fault.path).read_text(encoding="utf-8"))
         if not asked.unchecked:
             field.check(test for fault in chosen for test in fault.tests)
         for fault in chosen:

@@ -45,7 +45,7 @@ def test_every_fault_can_still_be_planted(runner) -> None:
     assert len(listed) >= 25
     assert {fault.area for fault in listed} >= AREAS
     for fault in listed:
-        source = runner.ROOT / "src" / "sfumato" / fault.file
+        source = runner.ROOT / "src" / fault.path
         assert fault.planted(source.read_text(encoding="utf-8"))
         for test in fault.tests:
             assert (runner.ROOT / test.partition("::")[0]).exists(), test
