@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -88,15 +87,3 @@ def test_a_file_that_keeps_its_size_and_time_is_still_another(town: Any, tmp_pat
     os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     assert path.stat().st_size == stamp.st_size
     assert source.fingerprint(KEY) != before
-
-
-def test_the_earlier_forms_can_still_be_had(town: Any, tmp_path: Path) -> None:
-    """What commit 653e2aa gave: releases that it began are finished under it."""
-    path = tmp_path / "events.csv"
-    path.write_text("user,time,place\n7,2024-01-01T00:30:00Z,t0\n8,2024-01-01T01:30:00Z,t1\n")
-    earlier = LocalSource(read_events(path), town.towers(2), town.grid()).earlier_fingerprints(KEY)
-    second = "a5443bb4efbadfd45202327b2d0e9d50ec474f53376b88dd1bea75f20d2e1481"
-    first = "7116ea519957e778f02df3ff3bb7919e5abf9453620abb617ef90186ee32e96b"
-    assert {first, second} <= earlier
-    assert len(earlier) == 6  # the first form's readings, the second, and Spark's name
-    assert hashlib.sha256(path.read_bytes()).hexdigest() not in earlier

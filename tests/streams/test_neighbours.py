@@ -227,15 +227,15 @@ def test_times_without_an_offset_are_on_the_clock_that_is_said(home: Path, run: 
     assert run(str(home / "naive.csv"), "--events-tz", "Europe/Paris") == [1, 0]
 
 
-def test_a_stream_begun_by_an_earlier_version_goes_on(
+def test_a_stream_begun_on_the_other_engine_goes_on(
     home: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its history has a fingerprint of the first form; another history still is another."""
+    """Its history has the name that Spark gives it; another history still is another."""
     events = home / "history.csv"
     events.write_text(lines())
     with monkeypatch.context() as before:
         before.setattr(
-            CountSource, "fingerprint", lambda self, key: min(self.earlier_fingerprints(key))
+            CountSource, "fingerprint", lambda self, key: min(self.fingerprints_elsewhere(key))
         )
         run(str(events), "--name", "week", "--out", str(home / "week"))
     assert run(str(events), "--name", "week", "--out", str(home / "week"), "--resume") == []

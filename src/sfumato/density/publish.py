@@ -39,7 +39,7 @@ from sfumato.privacy.last_resort import HearingWall, refined
 from sfumato.privacy.ledger import Ledger, Reservation
 from sfumato.privacy.ledger.limits import check
 from sfumato.privacy.ledger.totals import Spend, compose
-from sfumato.privacy.transaction import names_of_input, publish
+from sfumato.privacy.transaction import name_of_input, publish
 from sfumato.privacy.wall import Wall
 from sfumato.published.manifest import MANIFEST_NAME, read_manifest
 from sfumato.published.release import Release
@@ -430,7 +430,7 @@ def publish_request(
     tell = progress or (lambda *_: None)
 
     def fingerprint() -> str:
-        return names_of_input(source, book, asked.dataset, asked.name)[0]
+        return name_of_input(source, book, asked.dataset, asked.name)
 
     def measured(wall: Wall) -> Density:
         tell("measuring and refining", -1.0)
@@ -460,11 +460,9 @@ def publish_request(
 
         refined("release", read, otherwise)
 
-    bound, read = names_of_input(source, book, asked.dataset, asked.name)
-    claim = replace(asked.claim(bound, out), read=read)
     outcome = publish(
         book,
-        claim,
+        asked.claim(fingerprint(), out),
         out,
         fingerprint,
         persist,

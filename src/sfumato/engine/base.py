@@ -76,7 +76,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.engine.fingerprint import earlier_fingerprints, fingerprint
+from sfumato.engine.fingerprint import fingerprint
 from sfumato.errors import UsageError
 from sfumato.io.events import resolved
 from sfumato.model.counts import (
@@ -302,7 +302,6 @@ class CountSource:
         memory_limit: int | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self._described = events
         self._events = resolved(events, places.kind is PlaceKind.ZONES)
         self._places = places
         self._grid = grid
@@ -321,13 +320,11 @@ class CountSource:
     def fingerprint(self, key: bytes) -> str:
         return fingerprint(self._events, self._places, self._grid, key, self._progress)
 
-    def earlier_fingerprints(self, key: bytes) -> frozenset[str]:
-        """What a reservation made by an earlier version, or on Spark, may hold for this input."""
+    def fingerprints_elsewhere(self, key: bytes) -> frozenset[str]:
+        """What a reservation that was made on Spark holds for this input."""
         from sfumato.engine.spark.here import name_on_spark  # which is made of this
 
-        bound_to = (self._places, self._grid, key)
-        before = earlier_fingerprints(self._described, self._events, *bound_to)
-        return before | name_on_spark(self._events, *bound_to)
+        return name_on_spark(self._events, self._places, self._grid, key)
 
     @property
     def _shape(self) -> tuple[int, int]:

@@ -19,17 +19,12 @@ instead of a random oracle). One row more, less or other changes the sum except 
 (Aumasson & Bernstein 2012), compiled, over a row's 64-bit words. A row's state stands in four
 columns of an array, so that a table is taken in column by column; two 64-bit words come out of each
 row and are added up modulo 2^64.
-
-Reservations of earlier versions hold fingerprints of earlier forms, which `earlier_fingerprints`
-gives for the same files: of the second, which hashed whole files with BLAKE2b alone, and of the
-first, from before every part had a reading of its own.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +36,7 @@ from numpy.typing import NDArray
 from sfumato.engine.content import Content
 from sfumato.io.values import bytes_of, validity
 from sfumato.model.compiled import compiled, inlined
-from sfumato.model.events import (
-    EventFile,
-    Events,
-    EventTable,
-    Reading,
-    TimeEncoding,
-    UserEncoding,
-)
+from sfumato.model.events import EventFile, Events, EventTable, Reading
 from sfumato.model.places import Places
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import TimeGrid
@@ -182,22 +170,17 @@ def _take(state: Any, column: Any) -> None:
     take_words(state, values[words.offset : words.offset + size], validity(column))
 
 
-_PIECE = 1 << 22
-Digests = Sequence["hashlib.blake2b"]
-
-
 class _Sink:
     """A file object that only hashes."""
 
     closed = False
 
-    def __init__(self, digests: Digests | Sequence[Content]) -> None:
-        self._digests = digests
+    def __init__(self, content: Content) -> None:
+        self._content = content
 
     def write(self, data: object) -> int:
         view = memoryview(data)  # type: ignore[arg-type]
-        for digest in self._digests:
-            digest.update(view)
+        self._content.update(view)
         return view.nbytes
 
     def flush(self) -> None:
@@ -216,17 +199,6 @@ class _Sink:
         return False
 
 
-def _file(digests: Digests, path: Path) -> None:
-    """Digest a file piece by piece, its length first."""
-    size = path.stat().st_size.to_bytes(8, "little")
-    for digest in digests:
-        digest.update(size)
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            for digest in digests:
-                digest.update(piece)
-
-
 def _content(path: Path, key: bytes, read: Callable[[int], None]) -> tuple[str, int]:
     """Digest and length of what is in a file now."""
     content = Content(key)
@@ -237,12 +209,12 @@ def _content(path: Path, key: bytes, read: Callable[[int], None]) -> tuple[str, 
     return content.hexdigest(), content.size
 
 
-def _table(digests: Digests | Sequence[Content], part: EventTable) -> None:
+def _table(content: Content, part: EventTable) -> None:
     try:
         table = part.table.combine_chunks()
     except pa.ArrowInvalid:  # one value more than a dictionary's indices can tell apart
         table = _wide(part.table).combine_chunks()
-    with pa.ipc.new_stream(pa.PythonFile(_Sink(digests), mode="w"), table.schema) as stream:
+    with pa.ipc.new_stream(pa.PythonFile(_Sink(content), mode="w"), table.schema) as stream:
         stream.write_table(table)
 
 
@@ -295,12 +267,14 @@ def fingerprint(
     events: Events, places: Places, grid: TimeGrid, key: bytes, progress: Progress | None = None
 ) -> str:
     """64 hex digits over the records, how they are read, the places and the grid."""
+    digest = _new(key)
+    digest.update(repr(("sfumato-input/1", places.fingerprint(), grid.fingerprint())).encode())
     if events.unordered:
         if progress is not None:
             progress("fingerprint of the input", -1.0)
-        return _second_form(events, places, grid, key)
-    digest = _new(key)
-    digest.update(repr(("sfumato-input/3", places.fingerprint(), grid.fingerprint())).encode())
+        readings = sorted({repr(_meaning(part.reading)) for part in events.parts})
+        digest.update(repr(readings).encode() + _multiset(events, key))
+        return digest.hexdigest()
     files = _files(events)
     whole, done = max(1, sum(_size(part.path) for part in files)), 0
 
@@ -315,7 +289,7 @@ def fingerprint(
     for table in events.parts:
         if isinstance(table, EventTable):
             content = Content(key)
-            _table([content], table)
+            _table(content, table)
             how = ("table", _meaning(table.reading))
             digest.update(repr((how, content.hexdigest(), content.size)).encode())
     return digest.hexdigest()
@@ -324,92 +298,3 @@ def fingerprint(
 def _how(part: EventFile) -> tuple[object, ...]:
     """How a file is read."""
     return str(part.format), part.delimiter, part.header, part.keys, _meaning(part.reading)
-
-
-def _second_form(events: Events, places: Places, grid: TimeGrid, key: bytes) -> str:
-    """BLAKE2b over everything. Rows without an order keep this form; its spelling is frozen."""
-    digest = _new(key)
-    digest.update(repr(("sfumato-input/2", places.fingerprint(), grid.fingerprint())).encode())
-    if events.unordered:
-        readings = sorted({repr(_meaning(part.reading)) for part in events.parts})
-        digest.update(repr(readings).encode() + _multiset(events, key))
-        return digest.hexdigest()
-    for part in _files(events):
-        digest.update(repr(_how(part)).encode())
-        _file([digest], part.path)
-    for table in events.parts:
-        if isinstance(table, EventTable):
-            digest.update(repr(("table", _meaning(table.reading))).encode())
-            _table([digest], table)
-    return digest.hexdigest()
-
-
-def earlier_fingerprints(
-    described: Events, events: Events, places: Places, grid: TimeGrid, key: bytes
-) -> frozenset[str]:
-    """What a reservation of an earlier version may hold for these records.
-
-    `events` are the described ones, resolved for the places: by names or by coordinates.
-    """
-    if events.unordered:
-        return frozenset()
-    return _first_form(described, places, grid, key) | {_second_form(events, places, grid, key)}
-
-
-def _first_form(events: Events, places: Places, grid: TimeGrid, key: bytes) -> frozenset[str]:
-    """What a reservation of the first form may hold for these records; empty if nothing.
-
-    That form described all parts at once and took what it did not know from the first rows, so
-    there are a few possibilities: texts with offsets or without, coordinates used or left out.
-    The records themselves are in each of them, to the byte.
-    """
-    if not events.parts:
-        return frozenset()
-    first = events.parts[0]
-    how = {(part.reading, _cut(part)) for part in events.parts}
-    if len(how) > 1 or (isinstance(first, EventFile) and first.format not in _FIRST_FORMATS):
-        return frozenset()
-    digests = []
-    for meaning in _earlier_meanings(first.reading):
-        digest = _new(key)
-        spread = (*meaning[:-1], places.fingerprint(), grid.fingerprint(), meaning[-1])
-        digest.update(repr(("sfumato-input/1", *spread)).encode())
-        digest.update(_cut(first).encode())
-        digests.append(digest)
-    if isinstance(first, EventTable):
-        _table(digests, first)
-    else:
-        for part in _files(events):
-            _file(digests, part.path)
-    return frozenset(digest.hexdigest() for digest in digests)
-
-
-_FIRST_FORMATS = ("parquet", "csv")
-"""What the first form could read."""
-
-
-def _cut(part: EventFile | EventTable) -> str:
-    """How the first form wrote format and dialect. The spelling is frozen."""
-    if isinstance(part, EventTable):
-        return ""
-    if part.format == "parquet":
-        return "('parquet', None)"
-    dialect = f"CsvDialect(delimiter={part.delimiter!r}, columns={part.header!r}, quote='\"')"
-    return f"('csv', {dialect})"
-
-
-def _earlier_meanings(reading: Reading) -> list[tuple[str | None, ...]]:
-    meaning = _meaning(reading)
-    where = [meaning[2:6]]
-    if reading.columns.place is not None and reading.columns.lon is not None:
-        where.append((reading.columns.place, None, None, "1.0"))
-    times: list[tuple[str, str | None]] = [(str(reading.time), reading.tz)]
-    if reading.time is TimeEncoding.ISO:
-        times = [("instant", None), ("naive", reading.tz)]
-    users = [str(reading.user)]
-    if reading.user is UserEncoding.TEXT:
-        users.append("integer")  # unsigned ones
-    return [
-        (*meaning[:2], *at, time, user, tz, meaning[-1])
-        for at, (time, tz), user in product(where, times, users)
-    ]

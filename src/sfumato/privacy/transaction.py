@@ -55,28 +55,25 @@ class Outcome:
 
 
 class Fingerprinted(Protocol):
-    """A source that knows what its input was called, now and by earlier versions."""
+    """A source that knows what its input is called, here and on the other engine."""
 
     def fingerprint(self, key: bytes) -> str: ...
 
-    def earlier_fingerprints(self, key: bytes) -> frozenset[str]: ...
+    def fingerprints_elsewhere(self, key: bytes) -> frozenset[str]: ...
 
 
-def names_of_input(
-    source: Fingerprinted, ledger: Ledger, dataset: str, name: str
-) -> tuple[str, str]:
-    """The fingerprint that a release or stream of this name is bound to, and that of today.
+def name_of_input(source: Fingerprinted, ledger: Ledger, dataset: str, name: str) -> str:
+    """The fingerprint that a release or stream of this name is bound to, if this is its input.
 
-    What an earlier version began holds one of an earlier form; if the same records could have
-    had it, the work goes on under it. Several readings of them could, so the ledger keeps to the
-    one with which it is taken up (`Claim.read`).
+    What was begun on a cluster bears another name than on one machine. Where this engine finds
+    that name for the same records, the work goes on under it.
     """
     key = ledger.fingerprint_key()
     now, known = source.fingerprint(key), ledger.book().find(dataset, name)
     if known is not None and known.claim.fingerprint != now:
-        before = known.claim.fingerprint
-        return (before if before in source.earlier_fingerprints(key) else now), now
-    return now, now
+        begun = known.claim.fingerprint
+        return begun if begun in source.fingerprints_elsewhere(key) else now
+    return now
 
 
 def publish(
@@ -131,7 +128,6 @@ def _finish(
             _remove(temporary)
         else:
             _free(out)
-            # Against what was read just now: the row may hold an earlier version's fingerprint.
             _write(ledger, temporary, out, found, claim.fingerprint, fingerprint, persist)
         ledger.commit(found.id, digests(out), keep_key=keep_key)
     return Outcome("resumed" if found.resumed else "new", found.id, out)

@@ -66,8 +66,6 @@ class StreamRequest:
     out: Path
     fingerprint: str = LIVE
     """Keyed digest of a finished history; the word `live` where events are yet to come."""
-    read: str | None = None
-    """The same as this version names it, where an earlier one began the stream."""
     consistency: Consistency = Consistency.NONE
     delay_seconds: int = 0
     reading: tuple[tuple[str, str], ...] = ()
@@ -159,7 +157,6 @@ class StreamRequest:
             config=self.config(),
             fingerprint=self.fingerprint,
             out=str(self.out),
-            read=self.read,
         )
 
 

@@ -40,7 +40,7 @@ from sfumato.model.rounding import number_of
 from sfumato.model.source import Progress
 from sfumato.model.time_grid import MICROSECONDS, TimeGrid
 from sfumato.privacy.ledger import Ledger
-from sfumato.privacy.transaction import names_of_input
+from sfumato.privacy.transaction import name_of_input
 from sfumato.published.release import Release, read_release
 from sfumato.streams.input import (
     Dated,
@@ -329,13 +329,13 @@ class Runner:
         )
         source = LocalSource(described, self.places.counted, request.grid, progress=progress)
         try:
-            bound, read = names_of_input(source, self.book, request.dataset, request.name)
+            bound = name_of_input(source, self.book, request.dataset, request.name)
             self.confide(source.drops)  # read before anything is reserved
-            named = replace(request, fingerprint=bound, read=read)
+            named = replace(request, fingerprint=bound)
             with LiveStream(self.book, named, resume=self.resume) as live:
                 if not live.finished:
                     slots = SlotSource(source, request.facts, live.sampling_key())
-                    if names_of_input(source, self.book, request.dataset, request.name)[0] != bound:
+                    if name_of_input(source, self.book, request.dataset, request.name) != bound:
                         # The key is bound to one input; what was counted may be another.
                         raise ReservationRefused(
                             "The events changed while they were read, so nothing was published.",

@@ -29,7 +29,7 @@ from sfumato.model.time_grid import period_of
 from sfumato.model.traces import Found
 from sfumato.privacy.last_resort import REMARK, refined
 from sfumato.privacy.ledger import Ledger, Reservation
-from sfumato.privacy.transaction import names_of_input, publish
+from sfumato.privacy.transaction import name_of_input, publish
 from sfumato.privacy.wall import Wall
 from sfumato.published.about import about
 from sfumato.published.manifest import MANIFEST_NAME, read_manifest
@@ -296,11 +296,10 @@ def publish_people(
     secret = book.fingerprint_key()
     named = isinstance(source, TraceSource)
 
-    def names() -> tuple[str, str]:
+    def fingerprint() -> str:
         if named:
-            now = source.fingerprint(secret)
-            return now, now
-        return names_of_input(source, book, asked.dataset, asked.name)
+            return str(source.fingerprint(secret))
+        return name_of_input(source, book, asked.dataset, asked.name)
 
     def persist(reservation: Reservation, folder: Path) -> None:
         def written(request: SynthRequest, remarks: tuple[str, ...]) -> None:
@@ -322,13 +321,11 @@ def publish_people(
 
         refined("synth", lambda: written(asked, ()), otherwise)
 
-    bound, read = names()
-    claim = replace(asked.claim(bound, out), read=read)
     outcome = publish(
         book,
-        claim,
+        asked.claim(fingerprint(), out),
         out,
-        lambda: names()[0],
+        fingerprint,
         persist,
         check_input=check_input,
         keep_key=keep_key,

@@ -105,14 +105,14 @@ def test_each_engine_knows_the_others_name_of_the_input(
     cluster = open_source(tmp_path, places, grid, **how)
     try:
         ours, theirs = local.fingerprint(KEY), cluster.fingerprint(KEY)
-        assert theirs in local.earlier_fingerprints(KEY)
-        assert ours in cluster.earlier_fingerprints(KEY)
+        assert theirs in local.fingerprints_elsewhere(KEY)
+        assert ours in cluster.fingerprints_elsewhere(KEY)
         # Another key, another row: another name.
-        assert theirs not in local.earlier_fingerprints(bytes(32))
+        assert theirs not in local.fingerprints_elsewhere(bytes(32))
         if kind != "nothing":
             (tmp_path / "more.csv").write_bytes(b"user,time,tower\n5,2024-01-01T01:00:00Z,t0\n")
             other = LocalSource(read_events(tmp_path, **how), places, grid)
-            assert theirs not in other.earlier_fingerprints(KEY)
+            assert theirs not in other.fingerprints_elsewhere(KEY)
             (tmp_path / "more.csv").unlink()
         counts = [town.opened(one.exact(Counting.VISITS)).values for one in (local, cluster)]
         assert counts[0].tobytes() == counts[1].tobytes()

@@ -351,28 +351,6 @@ def test_the_fingerprint_knows_rows_and_not_their_order(town: Any, spark: Any, r
     assert len({whole, of(rows, bytes(32)), *(of(other) for other in others)}) == 6
 
 
-def test_a_reservation_of_the_earlier_form_is_recognised(town: Any, spark: Any) -> None:
-    """Fingerprints that commit 4627417 gave for these rows under this key."""
-    table = pa.table(
-        {
-            "user": ["a", "b", None],
-            "time": [f"2024-01-01T0{k}:00Z" for k in (5, 6, 7)],
-            "tower": ["t0", "t1", "t0"],
-            "lon": [2.0, 2.01, None],
-            "lat": [48.0] * 3,
-        }
-    )
-    unsigned = table.select(["user", "time", "tower"])
-    unsigned = unsigned.set_column(0, "user", pa.array([1, 2, 3], pa.decimal128(20, 0)))
-    for given, before in (
-        (table, "5af48b531fc3a7d997b349031464019f4344bfafa4028b0ba8b4c8cf87b5c3e1"),
-        (unsigned, "d1f5afcd23f5ede4508a71d0b82c0f912cf329d72ad6b8676893c1bfb7b5a126"),
-    ):
-        source = open_source(spark.createDataFrame(given), town.towers(2), town.grid())
-        assert before in source.earlier_fingerprints(bytes(range(32)))
-        assert before not in source.earlier_fingerprints(bytes(32))
-
-
 @pytest.mark.parametrize(
     ("column", "kind", "values", "words"),
     [

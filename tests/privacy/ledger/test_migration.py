@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from sfumato.errors import BudgetRefused, LedgerError, UsageError
 from sfumato.privacy.events import PureEvent, Unit
 from sfumato.privacy.ledger import Cap, Claim, Ledger, Reservation, Status, database
 from sfumato.privacy.ledger.views import show, verify
-from sfumato.privacy.transaction import names_of_input
 
 BOOKS = Path(__file__).parents[2] / "fixtures" / "v1" / "books"
 PARIS = Unit.parse("user-day@Europe/Paris")
@@ -126,34 +124,6 @@ def test_the_version_of_the_package_does_not_keep_a_run_from_going_on(old: Ledge
     newer.config["epsilon"] = 0.4
     with pytest.raises(LedgerError, match="changed: epsilon"):
         old.reserve(newer)
-
-
-def test_an_input_may_be_known_by_an_earlier_fingerprint(old: Ledger) -> None:
-    (row,) = [c for c in old.book().charges.values() if c.claim.name == "reserved"]
-
-    class Input:
-        def __init__(self, *earlier: str, now: str = "read in another way") -> None:
-            self._earlier, self._now = frozenset(earlier), now
-
-        def fingerprint(self, _: bytes) -> str:
-            return self._now
-
-        def earlier_fingerprints(self, _: bytes) -> frozenset[str]:
-            return self._earlier
-
-    def claim(source: Input) -> Claim:
-        found, read = names_of_input(source, old, row.claim.dataset, row.claim.name)
-        return replace(row.claim, fingerprint=found, read=read)
-
-    with pytest.raises(LedgerError, match="the events"):
-        old.reserve(claim(Input("other")))
-    for _ in range(2):
-        assert isinstance(old.reserve(claim(Input("other", row.claim.fingerprint))), Reservation)
-    # Another reading could have had that fingerprint as well, but noise meets one input alone.
-    with pytest.raises(LedgerError, match="two inputs"):
-        old.reserve(claim(Input(row.claim.fingerprint, now="and in yet another")))
-    assert [entry.kind for entry in old.entries()].count("bind") == 1
-    assert verify(old).sound
 
 
 def test_a_program_that_is_older_than_the_ledger_says_so(old: Ledger) -> None:

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 
 from sfumato.engine import base
 from sfumato.engine.base import Compiled
-from sfumato.engine.fingerprint import earlier_fingerprints, fingerprint
+from sfumato.engine.fingerprint import fingerprint
 from sfumato.engine.local import DropLog
 from sfumato.engine.spark import blocks, survey
 from sfumato.engine.spark import blocks as passes
@@ -154,16 +154,11 @@ class SparkSource(Compiled):
         self._survey = self._scanned(key)
         return survey.fingerprint(self._survey, self._places, self._grid, key)
 
-    def earlier_fingerprints(self, key: bytes) -> frozenset[str]:
-        """What a reservation made by an earlier version, or on one machine, may hold for it."""
-        whole = scans_of(self.events, self._store)  # with columns that are not used any more
-        bound_to = (self._places, self._grid, key)
-        found = survey.earlier_fingerprints(whole, *bound_to)
-        found |= survey.earlier_fingerprints(self._scans, *bound_to)
-        if self._store.seen_here(self._resolved):
-            found |= earlier_fingerprints(self.events, self._resolved, *bound_to)
-            found |= {fingerprint(self._resolved, *bound_to)}
-        return found
+    def fingerprints_elsewhere(self, key: bytes) -> frozenset[str]:
+        """What a reservation that was made on one machine holds for this input."""
+        if not self._store.seen_here(self._resolved):
+            return frozenset()
+        return frozenset({fingerprint(self._resolved, self._places, self._grid, key)})
 
     def close(self) -> None:
         """Let the blocks go, and the session where it is ours."""

@@ -11,7 +11,7 @@ key. A text file's header is one of its lines, so that lines in more files are a
 guards against data that changes between two runs, as the fingerprint of files does, not against
 a holder who forges his own data. Without the key nobody can test a guess about the records. It
 is not the fingerprint of the local engine; a reservation of the other one is recognised by
-computing its name (`here`, and `SparkSource.earlier_fingerprints`).
+computing its name (`here`, and `SparkSource.fingerprints_elsewhere`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from sfumato.engine.spark.files import NUMBER, is_text
 from sfumato.engine.spark.rows import Part, Scan
 from sfumato.engine.spark.session import without_records
 from sfumato.io.tables import quoted
-from sfumato.model.events import EventFile, Reading, TimeEncoding, UserEncoding
+from sfumato.model.events import EventFile, Reading
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
 
@@ -139,36 +138,6 @@ def fingerprint(surveyed: Survey, places: Places, grid: TimeGrid, key: bytes) ->
     """64 hex digits over the rows, how they are read, the places and the grid."""
     digest = hashlib.blake2b(key=hashlib.sha256(key).digest(), digest_size=32)
     rows = sorted((how, *sums) for how, sums in surveyed.sums.items() if sums[0])
-    given = ("sfumato-spark-input/3", places.fingerprint(), grid.fingerprint(), rows)
+    given = ("sfumato-spark-input/1", places.fingerprint(), grid.fingerprint(), rows)
     digest.update(repr(given).encode())
     return digest.hexdigest()
-
-
-def earlier_fingerprints(
-    scans: Sequence[Scan], places: Places, grid: TimeGrid, key: bytes
-) -> frozenset[str]:
-    """What a reservation of the second form may hold for the same rows of one table or schema.
-
-    That form took from the first rows what it did not know, so there are a few possibilities.
-    It did not read lines, so text files are not recognised. Scans once more.
-    """
-    if len(scans) != 1 or scans[0].is_lines or scans[0].by_file:
-        return frozenset()
-    scan, reading = scans[0], scans[0].one.reading
-    columns = reading.columns
-    used = (columns.user, columns.time, columns.place, columns.lon, columns.lat)
-    head = (*used, *(scan.types[n] for n in used if n is not None), repr(columns.degrees_scale))
-    times: list[tuple[str, str | None]] = [(str(reading.time), reading.tz)]
-    if reading.time is TimeEncoding.ISO:
-        times = [("instant", None), ("naive", reading.tz)]
-    users = [str(reading.user)]
-    if reading.user is UserEncoding.TEXT and scan.types[columns.user] == "decimal(20,0)":
-        users.append("integer")
-    sums = next(iter(survey(scans, key).sums.values()), (0,) * (1 + len(_SUMS)))
-    possible = set()
-    for (time, tz), user in product(times, users):
-        tail = (places.fingerprint(), grid.fingerprint(), str(reading.time_is_text), *sums)
-        digest = hashlib.blake2b(key=hashlib.sha256(key).digest(), digest_size=32)
-        digest.update(repr(("sfumato-spark-input/2", *head, time, user, tz, *tail)).encode())
-        possible.add(digest.hexdigest())
-    return frozenset(possible)

@@ -123,7 +123,6 @@ def _packed(seals: list[str], book: Book) -> bytes:
         "caps": {name: _caps(caps) for name, caps in book.caps.items()},
         "linked": [sorted(group) for group in set(book.linked.values())],
         "units": {name: str(unit) for name, unit in book.units.items()},
-        "bound": book.bound,
         "named": [[*names, release] for names, release in book.named.items()],
         "keyed": sorted(book.keyed),
         "allowances": {
@@ -222,7 +221,6 @@ def _unpacked(body: memoryview) -> tuple[list[str], Book] | None:
         Charges({line[: line.index("\t")]: line for line in lines}),
         header["schema"],
         {name: Unit.parse(unit) for name, unit in header["units"].items()},
-        header["bound"],
         {(dataset, name): release for dataset, name, release in header["named"]},
         set(header["keyed"]),
         dict(_tallies(header["tallies"], parts)),

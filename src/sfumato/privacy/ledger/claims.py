@@ -91,9 +91,6 @@ class Claim:
     """Locations: the radius for which Gaussian noise is charged."""
     least_m: float = 0.0
     """Locations: the lattice step, below which a distance costs no less."""
-    read: str | None = None
-    """The input as this version names it, where `fingerprint` is a name that an earlier one gave
-    it. No part of the row: what stood for several inputs then is bound to the first that comes."""
     analyst: str | None = None
     """Whose allowance pays; None for what the holder releases."""
 

@@ -233,7 +233,6 @@ class Ledger:
                 _same_release(known, claim)
                 if known.status is Status.COMMITTED:
                     return known
-                _bind(change, known, claim)
                 release, key, resumed = known.id, self.keyring.release_key(known.id), True
             else:
                 _admit(change.book, claim, replan)
@@ -384,22 +383,6 @@ def _same_release(known: Charge, claim: Claim) -> None:
         remedy="Run it as it was begun, or give it up with sfumato ledger abandon: it stays "
         "charged.",
     )
-
-
-def _bind(change: Change, known: Charge, claim: Claim) -> None:
-    """An earlier version's name of the input may fit several readings: the first one is kept to."""
-    if claim.read is None or claim.read == known.claim.fingerprint:
-        return
-    before = change.book.bound.get(known.id)
-    if before is None:
-        change.append(Kind.BIND, {"release": known.id, "fingerprint": claim.read})
-    elif before != claim.read:
-        raise ReservationRefused(
-            f"The release {claim.name!r} of {claim.dataset!r} was taken up with the events read in "
-            "another way; the same noise must never meet two inputs.",
-            remedy="Run it with the options of that run, or give it up with sfumato ledger "
-            "abandon: it stays charged.",
-        )
 
 
 def cap_unit(unit: Unit) -> str:

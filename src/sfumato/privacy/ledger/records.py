@@ -41,8 +41,6 @@ class Kind(StrEnum):
     ABANDON = "abandon"
     MIGRATE = "migrate"
     """From here on rows are of a newer schema; holds what older rows left unsaid."""
-    BIND = "bind"
-    """What an earlier version began was taken up with this input; no other will do from here on."""
     RULES = "rules"
     """Something about these people was published by rules, without noise and without a bound."""
     TRUST = "trust"
@@ -184,8 +182,6 @@ class Book:
     schema: int = 1
     units: dict[str, Unit] = field(default_factory=dict)
     """Release to its unit, where a migration found what its own row left unsaid."""
-    bound: dict[str, str] = field(default_factory=dict)
-    """Release of an earlier version to the fingerprint with which it was taken up."""
     named: dict[tuple[str, str], str] = field(default_factory=dict)
     """Data set and name to the last release that took the name."""
     keyed: set[str] = field(default_factory=set)
@@ -214,7 +210,6 @@ class Book:
             self.charges.copy(),
             self.schema,
             dict(self.units),
-            dict(self.bound),
             dict(self.named),
             set(self.keyed),
             dict(self.tallies),
@@ -290,8 +285,6 @@ def _apply(book: Book, entry: Entry, data: dict[str, Any]) -> None:
             book.schema = int(data["to"])
             book.units |= {name: Unit.parse(unit) for name, unit in data["units"].items()}
             book.tallies.clear()
-        case Kind.BIND:
-            book.bound[data["release"]] = data["fingerprint"]
         case Kind.TRUST:
             pass
         case Kind.RULES:
