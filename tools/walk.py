@@ -1,5 +1,7 @@
 """How many source files one thing passes through: python tools/walk.py [--list] [--json].
 
+Files of `sfumato`, of `sfumato_lab` and of every package that comes in by an entry point count.
+
 Three walks, each through the command in this process, on made-up data in a temporary folder:
 
 * `release`: one record, from `sfumato release` with its default scheme to the finished folder
@@ -8,7 +10,9 @@ Three walks, each through the command in this process, on made-up data in a temp
   record, one slot and the unit user-day, from the start of the command;
 * `attack`: `sfumato attack` on a release of a small town.
 
-A file counts when a function of it is entered, in whichever thread. Loading does not count:
+A file counts when a function of it is entered, in whichever thread; an edge is a pair of files of
+which a function of the first called one of the second, with or without a library in between, and
+it goes both ways where functions of the second call the first, too. Loading does not count:
 neither the body of a module nor what a body calls. Before each walk the same command is run once
 on the same data, so that modules that are loaded when they are needed are there already; what
 that run keeps in memory, by `functools.cache` and the like, is forgotten before the walk, so
@@ -24,9 +28,11 @@ import json
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import _lru_cache_wrapper
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -35,7 +41,7 @@ from typer.testing import CliRunner
 
 import sfumato.cli.main as command
 
-PACKAGE = Path(command.__file__).resolve().parents[1]
+OURS = Path(command.__file__).resolve().parents[1]
 DAY = ("--from", "2007-09-10", "--to", "2007-09-11", "--tz", "Europe/Paris")
 BUDGET = ("--epsilon", "1", "--delta", "1e-6", "--expected-users", "1000", "--dataset", "walk")
 NOON = "2007-09-10T12:00:00+02:00"
@@ -45,31 +51,69 @@ Walk = Callable[[Path, str], list[str]]
 """(folder with the data, name of the folder to write) -> the command."""
 
 
-class Entered:
-    """The files of the package in which a function was entered, in order of the first entry."""
+def packages() -> dict[str, Path]:
+    """Folder of each package that is walked, by the package's name."""
+    names = [point.module.partition(".")[0] for point in entry_points(group="sfumato.extensions")]
+    specs = {name: find_spec(name) for name in (*names, "sfumato_lab")}
+    folders = {
+        name: Path(spec.origin).resolve().parent
+        for name, spec in specs.items()
+        if spec is not None and spec.origin is not None
+    }
+    return {OURS.name: OURS, **folders}
 
-    def __init__(self) -> None:
+
+class Entered:
+    """Files of the packages in which a function was entered, in order, and edges between them."""
+
+    def __init__(self, folders: dict[str, Path] | None = None) -> None:
         self.files: dict[str, None] = {}
+        self.edges: set[tuple[str, str]] = set()
+        self._folders = packages() if folders is None else folders
         self._inside: dict[str, str | None] = {}
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         if event != "call" or frame.f_code.co_name == "<module>":
             return
         name = self._name(frame.f_code.co_filename)
-        if name is not None and name not in self.files and not self._loading(frame):
-            self.files[name] = None
+        if name is None:
+            return
+        before = self._before(frame)
+        crossed = before not in (None, name) and (before, name) not in self.edges
+        if not (crossed or name not in self.files) or self._loading(frame):
+            return
+        self.files[name] = None
+        if before is not None and crossed:
+            self.edges.add((before, name))
+
+    def both_ways(self) -> int:
+        """Pairs of files that call each other."""
+        return sum((second, first) in self.edges for first, second in self.edges) // 2
+
+    def _before(self, frame: FrameType) -> str | None:
+        """The file of the packages whose function called this one, through libraries too."""
+        above = frame.f_back
+        while above is not None:
+            name = self._name(above.f_code.co_filename)
+            if name is not None:
+                return name
+            above = above.f_back
+        return None
 
     def _name(self, file: str) -> str | None:
-        """Path inside the package, or nothing for files elsewhere."""
+        """Path inside the product, or behind the name of another package; nothing elsewhere."""
         if file not in self._inside:
             path = Path(file)
-            inside = path.is_absolute() and path.resolve().is_relative_to(PACKAGE)
-            name = path.resolve().relative_to(PACKAGE).as_posix() if inside else None
+            name = None
+            for package, folder in self._folders.items():
+                if path.is_absolute() and path.resolve().is_relative_to(folder):
+                    inside = path.resolve().relative_to(folder).as_posix()
+                    name = inside if folder == OURS else f"{package}/{inside}"
             self._inside[file] = name
         return self._inside[file]
 
     def _loading(self, frame: FrameType) -> bool:
-        """Whether a module of the package is being loaded further up."""
+        """Whether a module of the packages is being loaded further up."""
         above: FrameType | None = frame
         while above is not None:
             code = above.f_code
@@ -101,12 +145,13 @@ def run(*arguments: str) -> None:
 
 
 def forget() -> None:
-    """Empty what functions of the package remember between calls."""
-    for one in gc.get_objects():
-        if isinstance(one, _lru_cache_wrapper):
-            owner = str(getattr(one, "__module__", None) or "")
-            if owner.partition(".")[0] == PACKAGE.name:
-                one.cache_clear()
+    """Empty what functions of the packages remember between calls."""
+    names = packages()
+    for memory in gc.get_objects():
+        if isinstance(memory, _lru_cache_wrapper):
+            owner = str(getattr(memory, "__module__", None) or "")
+            if owner.partition(".")[0] in names:
+                memory.cache_clear()
 
 
 def write_places(home: Path) -> None:
@@ -163,13 +208,21 @@ def attack_walk(home: Path, out: str) -> list[str]:
 WALKS: dict[str, Walk] = {"release": release_walk, "slot": slot_walk, "attack": attack_walk}
 
 
-def walk(make: Walk, home: Path, name: str) -> list[str]:
-    """The files that a command enters, after one run that loads what it needs."""
+def walk(make: Walk, home: Path, name: str) -> Entered:
+    """What a command enters, after one run that loads what it needs."""
     run(*make(home, f"{name}-first"))
     forget()
     with noticed() as entered:
         run(*make(home, f"{name}-walked"))
-    return list(entered.files)
+    return entered
+
+
+def walks(names: Iterable[str] = WALKS) -> dict[str, Entered]:
+    """Each of these walks, in a folder that is removed afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        prepare(home)
+        return {name: walk(WALKS[name], home, name) for name in names}
 
 
 def main() -> None:
@@ -181,17 +234,20 @@ def main() -> None:
     unknown = set(given.walks) - set(WALKS)
     if unknown:
         parser.error(f"there is no walk {', '.join(sorted(unknown))}")
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        prepare(home)
-        found = {name: walk(WALKS[name], home, name) for name in given.walks or WALKS}
+    walked = walks(given.walks or WALKS)
     if given.json:
-        print(json.dumps({n: {"total": len(f), "files": f} for n, f in found.items()}, indent=2))
+        print(json.dumps({name: _plain(entered) for name, entered in walked.items()}, indent=2))
         return
-    for name, files in found.items():
-        print(f"{name}: {len(files)} files")
+    for name, entered in walked.items():
+        edges = f"{len(entered.edges)} edges, {entered.both_ways()} both ways"
+        print(f"{name}: {len(entered.files)} files, {edges}")
         if given.list:
-            print("".join(f"  {file}\n" for file in files), end="")
+            print("".join(f"  {file}\n" for file in entered.files), end="")
+
+
+def _plain(entered: Entered) -> dict[str, Any]:
+    edges = {"edges": len(entered.edges), "both_ways": entered.both_ways()}
+    return {"total": len(entered.files), **edges, "files": list(entered.files)}
 
 
 if __name__ == "__main__":
