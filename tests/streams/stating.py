@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from sfumato.published.estimate import Estimate
-from sfumato.streams import registry
 from sfumato.streams.scheme import Publication
 from sfumato.streams.schemes.baselines import Direct
 
@@ -42,6 +41,5 @@ class WithIntervals(Direct):
 
 
 def use_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every stream of the test be published by this scheme, spelled like `direct`."""
-    monkeypatch.setitem(registry.FROZEN, WithIntervals, registry.FROZEN[Direct])
+    """Let every stream of the test be published by this scheme."""
     monkeypatch.setattr("sfumato.streams.publish.stream_scheme", lambda *_: WithIntervals())

@@ -278,22 +278,6 @@ def test_a_feed_that_begins_on_the_second_day_is_seen_from_its_first_slot_on() -
     assert np.array_equal(sums(made), sums(kept))
 
 
-def test_a_stream_that_was_put_away_by_an_earlier_version_goes_on() -> None:
-    counts, scheme = city(2), Comb()
-    facts = known(counts)
-    meter = Meter(scheme.plan(facts).accounts, facts)
-    publisher = scheme.publisher(facts)
-    for slot in range(SLOTS):
-        publisher.publish(slot, boxed(counts[slot], facts), Wall.seeded(3, meter), meter)
-    state = publisher.state()
-    earlier = {name: part for name, part in state.items() if name not in ("waits", "totals")}
-    assert len(earlier) == len(state) - 2
-    again = scheme.publisher(facts)
-    again.restore(earlier)
-    made = again.publish(SLOTS, boxed(counts[SLOTS], facts), Wall.seeded(3, meter), meter)
-    assert abs(made.values.sum() / counts[SLOTS].sum() - 1) < 0.3
-
-
 @pytest.mark.privacy
 @pytest.mark.parametrize("vectors", [1, 3])
 def test_a_feed_that_is_said_to_begin_at_noon_is_measured_from_noon_on(

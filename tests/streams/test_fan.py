@@ -11,11 +11,9 @@ import pytest
 
 from sfumato.audits.streams import stream_rows
 from sfumato.errors import UsageError
-from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.registry import stream_scheme
-from sfumato.streams.replay import boxed, run_scheme
-from sfumato.streams.scheme import Meter
+from sfumato.streams.replay import run_scheme
 from sfumato.streams.schemes.fan import graph_blocks, pruned, square_blocks
 
 Facts = Callable[..., StreamFacts]
@@ -121,18 +119,3 @@ def test_roads_and_graphs_are_public_and_cost_nothing(name: str, facts: Facts) -
     assert [account.label for account in stream_scheme(name).plan(given).accounts][1:] == []
     rows = stream_rows(stream_scheme(name), given, seed=5)
     assert not [row for row in rows if row.violated]
-
-
-@pytest.mark.privacy
-def test_a_stream_of_the_first_version_goes_on_with_its_leaves(facts: Facts) -> None:
-    """Its state has no mean; this window's tree is paid for, and is not measured again."""
-    known = facts("user-day", days=2, per_day=6, cells=6, people=60, columns=3)
-    scheme = stream_scheme("fan-spatial")
-    meter = Meter(scheme.plan(known).accounts, known)
-    wall, first = Wall.seeded(1, meter), scheme.publisher(known)
-    first.publish(0, boxed(np.full(6, 9), known), wall, meter)
-    old = {k: v for k, v in first.state().items() if k not in ("mean", "trees")}
-    again = scheme.publisher(known)
-    again.restore(old)
-    for slot in range(1, known.slots):
-        again.publish(slot, boxed(np.full(6, 9), known), wall, meter)

@@ -27,7 +27,7 @@ from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.live import LiveStream, StreamRequest
 from sfumato.streams.parameters import PARAMETERS, in_force, shown, value_of
-from sfumato.streams.registry import NAMES, later_settings, settings_text, stream_scheme
+from sfumato.streams.registry import NAMES, settings_of, stream_scheme
 from sfumato.streams.replay import boxed
 from sfumato.streams.scheme import StreamScheme
 from sfumato.streams.schemes.threshold import Threshold
@@ -74,8 +74,7 @@ def test_a_parameter_at_another_value_is_in_the_claim(
     same = value_of(scheme, setting)
     if same is not None:
         again = stream_scheme(name, {one: float(same) if isinstance(same, Fraction) else same})
-        assert settings_text(again) == settings_text(scheme)
-        assert later_settings(again) == later_settings(scheme)
+        assert settings_of(again) == settings_of(scheme)
 
 
 @pytest.mark.privacy

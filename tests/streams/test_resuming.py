@@ -165,20 +165,20 @@ def test_a_part_of_the_state_put_back_from_an_earlier_slot_is_noticed(
         assert live.next_slot == 2
 
 
-def test_a_state_of_a_newer_version_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("number", "whose"), [(2, "newer"), (0, "earlier")])
+def test_a_state_of_another_version_is_not_read(
+    number: int, whose: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And one from before there was a number is that of the first."""
     from sfumato.privacy.ledger import Ledger
     from sfumato.streams import state
 
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.initialise()
-    monkeypatch.setattr(state, "SCHEMA", 2)
+    monkeypatch.setattr(state, "SCHEMA", number)
     state.Store(ledger, "r", bytes(32)).save(state.Standing(1, b"t", b"l", 0), {"a": 1})
     assert state.Store(ledger, "r", bytes(32)).load()[1] == {"a": 1}
     monkeypatch.setattr(state, "SCHEMA", 1)
-    with pytest.raises(SfumatoError, match="newer version"):
+    with pytest.raises(SfumatoError, match=f"{whose} version"):
         state.Store(ledger, "r", bytes(32)).load()
 
 

@@ -222,10 +222,10 @@ def stream(
 
 
 def _privacy(out: Path) -> dict[str, Any]:
-    """What the stream's own statement claims; nothing where an older version has finished it."""
+    """What the stream's own statement claims; nothing where the folder is gone."""
     try:
         said = json.loads((out / "stream.json").read_text("utf-8"))["manifest"]
-    except (OSError, ValueError, KeyError):
+    except OSError:
         return {}
     privacy, total = said["privacy"], said["privacy"]["cumulative"]
     claimed = {name: privacy[name] for name in ("unit", "rho", "epsilon", "delta", "method")}

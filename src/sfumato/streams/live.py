@@ -41,7 +41,7 @@ from sfumato.published.manifest import Manifest
 from sfumato.published.statement import check_claim
 from sfumato.streams.facts import StreamFacts, charged_unit, windows_to_show
 from sfumato.streams.output import Consistency, Outputs, Steady, line_bytes, table_bytes
-from sfumato.streams.registry import later_settings, settings_text
+from sfumato.streams.registry import settings_of
 from sfumato.streams.scheme import Joint, Meter, Publication, StreamScheme
 from sfumato.streams.spreading import split_over_zones, spread_over_zones
 from sfumato.streams.state import Standing, Store, chained
@@ -118,11 +118,11 @@ class StreamRequest:
 
     def config(self) -> dict[str, Any]:
         """What a resumed run must have in common; the version is on record and not compared."""
-        facts, later = self.facts, later_settings(self.scheme)
+        facts = self.facts
         return {
             "sfumato": __version__,
             "stream": self.scheme.name,
-            "settings": settings_text(self.scheme),
+            "settings": settings_of(self.scheme),
             "epsilon": facts.epsilon,
             "delta": facts.delta,
             "expected_users": facts.expected_users,
@@ -134,8 +134,6 @@ class StreamRequest:
             "consistency": self.consistency.value,
             "delay_seconds": self.delay_seconds,
             "reading": dict(self.reading),
-            # Absent where all are at their defaults: what was paid before goes on.
-            **({"parameters": later} if later else {}),
             **({} if self.csv == "auto" else {"csv": self.csv}),
             **({} if self.about is None else {"about": self.about.given()}),
         }
@@ -219,10 +217,9 @@ class LiveStream:
         self._outputs.check(self._standing)
         self._begin(reservation)
         self._steady = Steady(request.consistency)
-        self._lines = b"" if self._standing.next_slot == 0 else None
+        self._lines = b""
         if state:
-            said = state.pop("lines", None)  # none in streams that were begun before there was one
-            self._lines = None if said is None else bytes.fromhex(said)
+            self._lines = bytes.fromhex(state.pop("lines"))
             self.meter.restore(state.pop("meter"))
             self._steady.before = state.pop("published", None)
             self._steady.raw = state.pop("raw", None)
@@ -315,9 +312,8 @@ class LiveStream:
             self._standing.offset + len(self._standing.line),
         )
         state = dict(self._publisher.state()) | {"meter": self.meter.state()}
-        if self._lines is not None:
-            self._lines = chained(self._lines, standing.line)
-            state["lines"] = self._lines.hex()
+        self._lines = chained(self._lines, standing.line)
+        state["lines"] = self._lines.hex()
         if self._steady.before is not None:
             state["published"] = self._steady.before
         if self._steady.raw is not None and request.consistency is Consistency.RANDOM:
@@ -335,7 +331,7 @@ class LiveStream:
             return
         if self.next_slot < self._request.grid.slots:
             raise UsageError("The stream is not at its end yet.")
-        if self._lines is not None and self._outputs.chain() != self._lines:
+        if self._outputs.chain() != self._lines:
             raise SfumatoError(
                 f"A line of {self._request.out / 'stream.ndjson'} was changed after it was "
                 "published, so no manifest will vouch for it.",

@@ -113,15 +113,14 @@ class Steady:
     how: Consistency
     before: Values | None = None
     raw: Values | None = None
-    """What `before` was made of; none where an earlier version kept it."""
+    """What `before` was made of, where coins were drawn."""
 
     def made(self, made: Publication, seed: bytes) -> Publication:
         """The publication in whole non-negative counts; ends of intervals move outwards."""
         if self.how is Consistency.NONE:
             return made
-        same = self.raw is None or np.array_equal(self.raw, made.values)
-        kept = self.how is Consistency.RANDOM and not made.fresh and same
-        if self.before is None or not kept:
+        drawn = self.raw if self.how is Consistency.RANDOM and not made.fresh else None
+        if self.before is None or drawn is None or not np.array_equal(drawn, made.values):
             self.before = consistent(made.values, self.how, seed)
             self.raw = made.values
         return replace(

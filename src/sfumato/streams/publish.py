@@ -39,7 +39,7 @@ from sfumato.streams.live import StreamRequest
 from sfumato.streams.output import Consistency
 from sfumato.streams.overdue import overdue
 from sfumato.streams.public_inputs import holidays_in, read_public_inputs
-from sfumato.streams.registry import as_begun, default_name, stream_scheme
+from sfumato.streams.registry import default_name, stream_scheme
 from sfumato.streams.run import Runner, Stream, Told
 from sfumato.streams.slots import Dropped
 from sfumato.streams.spreading import BEFORE_NOISE, splits
@@ -225,15 +225,13 @@ def stream(
     require_possible(there, format, zones=towers is None, period=slots.period)
     folder = folder_to_fill(out)
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    before, begun, settings = _begun_with(book, dataset, name or folder.name)
+    before, begun = _begun_with(book, dataset, name or folder.name)
     if said.spreads and border is None and begun is not None:
         said = replace(said, border=str(begun.get("border", FIRST)))
-    # Towers without a cell stay: streams of the first version counted them, and go on.
+    # Towers without a cell stay: what is counted is bound by the whole list.
     places = said.open(period=slots, tz=tz, keep_all=True)
     counted = places.counted
     split = places.shares is not None and splits(places.shares)
-    if begun is not None:
-        split = BEFORE_NOISE in begun
     measured = places.released if split else counted
     free_days = holidays_in(holidays, slots)
     facts = StreamFacts(
@@ -258,7 +256,7 @@ def stream(
     )
     # Defaults change; a stream goes on with the one it was begun with.
     chosen = scheme or before or default_name(facts, finished=not coming)
-    recipe = stream_scheme(chosen, as_begun(chosen, parameter, settings))
+    recipe = stream_scheme(chosen, parameter)
     if facts.begins and "begins" not in getattr(recipe, "reads", ()):
         raise UsageError(
             f"The scheme {chosen} measures from midnight on, whenever the feed begins.",
@@ -379,14 +377,13 @@ def _binary(events: Any) -> BinaryIO:
 
 def _begun_with(
     book: Ledger, dataset: str, name: str
-) -> tuple[str | None, Mapping[str, str] | None, Mapping[str, str] | None]:
-    """Scheme of the stream begun under this name, how it reads events and what settings came
-    after the scheme's frozen spelling; none if none was."""
+) -> tuple[str | None, Mapping[str, str] | None]:
+    """Scheme of the stream begun under this name and how it reads events; none if none was."""
     known = book.book().find(dataset, name)
     if known is None or "stream" not in known.claim.config:
-        return None, None, None
+        return None, None
     config = known.claim.config
-    return str(config["stream"]), dict(config["reading"]), dict(config.get("parameters", {}))
+    return str(config["stream"]), dict(config["reading"])
 
 
 def _require_empty(folder: Path) -> None:
@@ -406,10 +403,7 @@ def _consistency(said: Consistency | str) -> Consistency:
 def _read_as(
     reading: Options, places: OpenedPlaces, grid: TimeGrid, topic: Topic | None, split: bool
 ) -> tuple[tuple[str, str], ...]:
-    """What else a resumed run must have in common.
-
-    Only what differs from the default: streams begun before there were such options go on.
-    """
+    """What else a resumed run must have in common, as far as it differs from the default."""
     said = dict(reading.columns)
     if reading.tz != grid.tz:
         said["events_tz"] = str(reading.tz)

@@ -2,31 +2,29 @@
 
 Everything here may be published; the printed forms are not here.
 
-The spelling is frozen (see `privacy.ledger.chain`): the names and fields are those of the first
-version. A class that is renamed keeps its row here; a new scheme gets a row with the name and the
-fields it has when it is first released. A field that came later is in no row: where it is not at
-its default, `later_settings` names it in the reservation, so that what was paid before there was
-such a field goes on, and nothing is resumed with another value of it.
+The spelling is that of the scheme's dataclass: every field by its name. A stream is resumed with
+the same settings or not at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from fractions import Fraction
 from typing import Any
 
 from sfumato.errors import UsageError
 from sfumato.privacy.events import UnitKind
-from sfumato.privacy.ledger.chain import Frozen, spelled
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.parameters import PARAMETERS, shown, value_of, with_parameters
-from sfumato.streams.scheme import NoiseKind, StreamScheme
+from sfumato.streams.scheme import StreamScheme
 from sfumato.streams.schemes.baselines import Direct, Mean, Sample, Zeros
 from sfumato.streams.schemes.comb.scheme import DENSE, Comb
 from sfumato.streams.schemes.counters import Counter
 from sfumato.streams.schemes.dsat import Dsat
 from sfumato.streams.schemes.fan import FanSpatial, FanTemporal
-from sfumato.streams.schemes.fast import Fast, Pid
+from sfumato.streams.schemes.fast import Fast
 from sfumato.streams.schemes.hybrid import Hybrid
 from sfumato.streams.schemes.profile import Profile
 from sfumato.streams.schemes.rescuedp import Rescue
@@ -74,8 +72,6 @@ _SCHEMES: dict[str, Callable[[], StreamScheme]] = {
 }
 
 NAMES = tuple(_SCHEMES)
-LATER: dict[str, tuple[str, object]] = {"rhythm": ("counts", False), "profile": ("counts", False)}
-"""Parameters whose default is another one now: what a stream has that was begun without them."""
 
 
 def stream_scheme(name: str, parameters: Mapping[str, object] | None = None) -> StreamScheme:
@@ -87,22 +83,6 @@ def stream_scheme(name: str, parameters: Mapping[str, object] | None = None) -> 
     if name not in _SCHEMES:
         raise UsageError(f"There is no scheme {name!r}.", remedy=f"Choose from {', '.join(NAMES)}.")
     return with_parameters(_SCHEMES[name](), name, parameters)
-
-
-def as_begun(
-    name: str, given: Mapping[str, object] | None, begun: Mapping[str, str] | None
-) -> Mapping[str, object] | None:
-    """The parameters given, and those of a stream that was begun before their default changed.
-
-    Args:
-        name: The scheme's.
-        given: Parameter to value, as asked for now.
-        begun: What the reservation holds of settings that came later; none for a new stream.
-    """
-    later, old = LATER.get(name, ("", None))
-    if begun is None or not later or later in begun:
-        return given
-    return {later: old, **(given or {})}
 
 
 def default_name(facts: StreamFacts, finished: bool) -> str:
@@ -121,52 +101,18 @@ def default_name(facts: StreamFacts, finished: bool) -> str:
     return DEFAULT if dense else THIN
 
 
-FROZEN: Frozen = {
-    NoiseKind: ("NoiseKind", ()),
-    Comb: ("Comb", ("vectors", "memory", "noise", "name", "finished")),
-    Rhythm: ("Rhythm", ("snapshots", "whole", "noise", "name", "finished")),
-    Smoother: ("Smoother", ("parts", "reach", "survey", "noise", "name", "finished")),
-    Profile: ("Profile", ("parts", "whole", "noise", "name", "finished")),
-    Zeros: ("Zeros", ("name", "finished")),
-    Sample: ("Sample", ("noise", "name", "finished")),
-    Mean: ("Mean", ("noise", "name", "finished")),
-    Direct: ("Direct", ("noise", "name", "finished")),
-    Threshold: ("Threshold", ("threshold", "cutoff", "noise", "name", "finished")),
-    Hybrid: ("Hybrid", ("finished", "cutoff", "noise", "by_score")),
-    WEvent: ("WEvent", ("absorb", "finished")),
-    Fast: ("Fast", ("ratio", "process", "particles", "pid", "noise", "finished")),
-    Pid: ("Pid", ("proportional", "integral", "derivative", "theta", "setpoint", "memory")),
-    Dsat: (
-        "Dsat",
-        ("adaptive", "threshold", "tolerance", "theta", "share", "skip", "compare", "finished"),
-    ),
-    Rescue: (
-        "Rescue",
-        (
-            *("proportional", "integral", "theta", "growth", "most_share", "most_of_all"),
-            *("alone_above", "alike", "near", "process", "name", "finished"),
-        ),
-    ),
-    FanTemporal: ("FanTemporal", ("process", "noise", "name", "finished")),
-    FanSpatial: ("FanSpatial", ("noise", "name", "finished")),
-    Counter: ("Counter", ("root", "finished")),
-}
+def settings_of(scheme: StreamScheme) -> dict[str, Any]:
+    """What a reservation holds of the scheme's settings: every field of its dataclass."""
+    spelled: dict[str, Any] = _spelled(scheme)
+    return spelled
 
 
-def settings_text(scheme: StreamScheme) -> str:
-    """What a reservation holds of the scheme's settings."""
-    return spelled(scheme, FROZEN)
-
-
-def later_settings(scheme: StreamScheme) -> dict[str, str]:
-    """Fields that came after the frozen spelling, where they are not at their defaults."""
-    frozen: Any = scheme
-    _, known = FROZEN[type(scheme)]
-    return {
-        field.name: spelled(value, FROZEN)
-        for field in fields(frozen)
-        if field.name not in known and (value := getattr(scheme, field.name)) != field.default
-    }
+def _spelled(value: Any) -> Any:
+    if is_dataclass(value):
+        return {field.name: _spelled(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple):
+        return [_spelled(part) for part in value]
+    return str(value) if isinstance(value, Fraction | Enum) else value
 
 
 def schemes_text() -> str:

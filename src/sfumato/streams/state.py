@@ -74,7 +74,7 @@ def chained(head: bytes, line: bytes) -> bytes:
 
 
 SCHEMA = 1
-"""Of the state's form. Streams begun before it was written down are of the first."""
+"""Of the state's form. A draft until version 0.2, which will go on with streams of its number."""
 _SCHEMA = "schema"
 
 
@@ -107,11 +107,12 @@ class Store:
         if index != packed(_index(standing, self._digests)):
             raise altered()
         state = {name: unpacked(data) for name, data in plain.items()}
-        version = state.pop(_SCHEMA, {"version": 1})["version"]
-        if version > SCHEMA:
+        version = state.pop(_SCHEMA, {}).get("version", 0)
+        if version != SCHEMA:
+            other = "a newer" if version > SCHEMA else "an earlier"
             raise SfumatoError(
-                f"This stream was last run by a newer version of sfumato (state {version}).",
-                remedy="Go on with that version or a newer one; nothing was published.",
+                f"This stream was last run by {other} version of sfumato (state {version}).",
+                remedy="Go on with that version; nothing was published.",
             )
         return standing, state
 

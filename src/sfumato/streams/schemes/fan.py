@@ -14,9 +14,9 @@
 over its n cells: a squared error of v/n in all, plus the spread of the true counts around their
 mean. A block is split where its parts' errors add up to less (pruning from the bottom, as in
 Breiman et al. 1984), the spread being that of the noisy histogram less its noise. With more budget
-v falls, leaves become smaller and the error falls with it. Until version 0.1 a square was split
-while its total stood out of the noise of the *histogram*, which is measured once: leaves became
-single cells at once, and their own noise, drawn every slot, buried them.
+v falls, leaves become smaller and the error falls with it. Splitting a square while its total
+stands out of the noise of the *histogram*, which is measured once, makes single cells of leaves at
+once, and their own noise, drawn every slot, buries them.
 
 The tree's blocks are squares of a grid, or runs along an adjacency graph of the places.
 
@@ -339,7 +339,6 @@ class _Spatial(Repeating):
     def restore(self, state: State) -> None:
         super().restore(state)
         self._leaf = state["leaf"]
-        if "mean" in state:  # none in streams of the first version: they go on with their leaves
-            self._mean, self._trees = state["mean"], int(state["trees"])
+        self._mean, self._trees = state["mean"], int(state["trees"])
         if self._scheme.filtered:
             self._filter.estimate, self._filter.variance = state["estimate"], state["variance"]

@@ -442,9 +442,9 @@ class _Comb(Repeating):
         self._seen, self._rows, self._k = state["seen"], state["rows"], int(state["k"])
         first, second, third = (int(part) for part in state["habits"])
         self._habits = (first, second, third)
-        self._errors = Calibration(state["errors"], state.get("totals"))
-        self._sum, self._waits = state.get("sum"), bool(state.get("waits"))
-        self._looked, self._wide = bool(state.get("looked")), int(state.get("wide", 0)) or None
+        self._errors = Calibration(state["errors"], state["totals"])
+        self._sum, self._waits = state.get("sum"), bool(state["waits"])
+        self._looked, self._wide = bool(state["looked"]), int(state["wide"]) or None
         if "outage" in state:
             self._outage = (float(state["outage"][0]), float(state["outage"][1]))
         self._arrange(new=False)
