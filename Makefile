@@ -5,8 +5,9 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SMALL  := $(VENV)/.small
 STAMP  := $(VENV)/.installed
+BASE   ?= f789a9c1
 
-.PHONY: demo tour test lint parts bench audit mutants fuzz faults anywhere docs dist image clean
+.PHONY: demo tour test lint parts bench audit moves mutants fuzz faults anywhere docs dist image clean
 
 # What sfumato itself needs. Modules are compiled when they are first loaded: most never are.
 $(SMALL): pyproject.toml constraints.txt
@@ -41,9 +42,12 @@ test: lint parts ## everything CI runs
 bench: $(STAMP)  ## speed against the named baselines; writes docs/benchmarks
 	$(BIN)/python -m benchmarks
 
-audit: $(STAMP) parts ## the whole privacy audit, the fault tests, planted faults; writes docs/audit.md
+audit: $(STAMP) parts moves ## the whole privacy audit, the fault tests, planted faults; writes docs/audit.md
 	$(BIN)/pytest -n 2 --dist loadgroup -m slow
 	$(BIN)/python tests/mutants/run.py --write
+
+moves: $(STAMP)  ## commits since BASE that only move code publish the same bytes; writes out/moves.md
+	$(BIN)/python tools/moves.py $(BASE) --write
 
 mutants: $(STAMP) ## plants faults one at a time; privacy tests must notice each; writes docs/audit.md
 	$(BIN)/python tests/mutants/run.py --write

@@ -1,4 +1,4 @@
-"""Golden digests: python tools/golden.py > digests.json; --compare A.json B.json.
+"""Golden digests: python tools/golden.py [--quick] > digests.json; --compare A.json B.json.
 
 Runs the command in this process on a small made-up town and prints name -> SHA-256 for every
 file that it writes, for every scheme: releases of densities, streams, sanitised traces, the pages,
@@ -12,14 +12,17 @@ What would differ from run to run is held still, for all of the process:
 * the operating system's random bytes, from which keys and names of releases come, are replaced by
   a sequence that starts anew with every command and depends on the case's name alone. The n-th
   request for a number of bytes gets the same bytes, whatever other numbers are asked for between;
-* the clock stands still, in `time.time` and in the `datetime` that sfumato imports;
-* the version of sfumato reads 0;
+* the clock stands still, in `time.time` and in the `datetime` that sfumato, sfumato_lab and every
+  package that comes in by an entry point import;
+* the versions of their distributions read 0, and so do the digests of the modules of a scheme that
+  comes in, which the ledger binds;
 * the folder to work in is a fixed one, since paths enter the ledger's chain, whose head the
   manifests quote. It is emptied first and removed afterwards; a second run waits for the first.
 
 No field is left out or rewritten before hashing. Of sfumato only `sfumato.cli.main` is loaded by
-name. A command that refuses is a result as well: its message is hashed, as `refused`. Any other
-failure ends the run.
+name, and `sfumato.model.extensions` where there is one. A command that refuses is a result as
+well: its message is hashed, as `refused`. Any other failure ends the run. `--quick` is one case or
+two of each verb that publishes and has cases here, for the tests (`tools/moves.py`).
 """
 
 from __future__ import annotations
@@ -101,6 +104,14 @@ STREAMS = (
 NEED_DELTA = frozenset({"tree", "toeplitz"})
 UNITS = {"user-day": "user-day", "w-event": "w-event:6"}
 
+QUICK = frozenset(
+    {
+        *("release/bayes", "release/paris", "release/laplace"),
+        *("stream/rhythm/user-day", "stream/threshold/user-day", "sanitise/independent"),
+    }
+)
+"""Cases of a quick run."""
+
 NOISE = ("--expected-noise", "100m")
 SANITISED: dict[str, tuple[str, ...]] = {
     "independent": (*NOISE, "--most-reports", "20"),
@@ -177,8 +188,19 @@ def _naming(real: Callable[[int], bytes], source: Bytes) -> Callable[[], uuid.UU
     return name
 
 
-def _importing(real: Callable[..., ModuleType]) -> Callable[..., ModuleType]:
-    """Give sfumato the clock that stands still; compiled packages need the real class."""
+def _ours() -> dict[str, set[str]]:
+    """Packages under the wall's rules, and their distributions."""
+    points = importlib.metadata.entry_points(group="sfumato.extensions")
+    packages = {point.module.partition(".")[0] for point in points}
+    distributions = {point.dist.name for point in points if point.dist is not None}
+    return {
+        "packages": {"sfumato", "sfumato_lab"} | packages,
+        "distributions": {"sfumato"} | distributions,
+    }
+
+
+def _importing(real: Callable[..., ModuleType], packages: set[str]) -> Callable[..., ModuleType]:
+    """Give these packages the clock that stands still; compiled ones need the real class."""
     still = ModuleType("datetime")
     vars(still).update(vars(datetime) | {"datetime": _Still})
 
@@ -186,7 +208,7 @@ def _importing(real: Callable[..., ModuleType]) -> Callable[..., ModuleType]:
         name: str, names: Mapping[str, object] | None = None, *more: Any, **others: Any
     ) -> ModuleType:
         asking = str((names or {}).get("__name__"))
-        if name == "datetime" and asking.partition(".")[0] == "sfumato":
+        if name == "datetime" and asking.partition(".")[0] in packages:
             return still
         return real(name, names, *more, **others)
 
@@ -200,13 +222,18 @@ def hold_still() -> Bytes:
     os.urandom = source
     random._urandom = source  # type: ignore[attr-defined]  # what `secrets` draws from
     time.time = lambda: float(INSTANT)
-    builtins.__import__ = _importing(builtins.__import__)
-    known = importlib.metadata.version
+    ours = _ours()
+    builtins.__import__ = _importing(builtins.__import__, ours["packages"])
+    distribution = importlib.metadata.PathDistribution
+    written = distribution.version.fget
 
-    def version(distribution_name: str) -> str:
-        return "0" if distribution_name == "sfumato" else known(distribution_name)
+    def version(installed: importlib.metadata.Distribution) -> str:
+        return "0" if installed.name in ours["distributions"] else written(installed)
 
-    importlib.metadata.version = version
+    distribution.version = property(version)  # type: ignore[assignment, misc]
+    if importlib.util.find_spec("sfumato.model.extensions"):
+        extensions = importlib.import_module("sfumato.model.extensions")
+        extensions.digest_of = lambda _: "0"  # type: ignore[attr-defined]
     for name in [name for name in os.environ if name.startswith("SFUMATO")]:
         del os.environ[name]
     os.environ |= {"MPLBACKEND": "Agg", "SOURCE_DATE_EPOCH": str(INSTANT), "COLUMNS": "100"}
@@ -220,6 +247,8 @@ class Run:
     home: Path
     source: Bytes
     invoke: Callable[[list[str], str | None], Any]
+    only: frozenset[str] = frozenset()
+    """Cases that publish, where not all of them are wanted."""
     digests: dict[str, str] = field(default_factory=dict)
 
     def command(self, case: str, *arguments: str | Path, text: str | None = None) -> str | None:
@@ -264,6 +293,8 @@ class Run:
     ) -> Path:
         """Run a command that publishes, on a ledger of its own, and keep what it writes."""
         place = self.home / "cases" / case.replace("/", "-")
+        if self.only and case not in self.only:
+            return place / "out"
         ledger = ("--ledger", place / "ledger.sqlite")
         caps = ("--unit", unit, "--cap-epsilon", "1000", "--cap-delta", "1e-3")
         place.mkdir(parents=True)
@@ -383,15 +414,12 @@ def feed(town: Path) -> str:
 
 
 def trace_cases(run: Run, towns: dict[str, Path]) -> None:
-    """Every kind of `sfumato sanitise`, and the attack on traces."""
+    """Every kind of `sfumato sanitise`."""
     events = towns["gps"] / "events.parquet"
     for case, options in SANITISED.items():
         kind = ("--kind", case.partition("/")[0])
         name = f"sanitise/{case}"
         run.published(name, "point:200m", "sanitise", events, *DAYS, *kind, *options)
-    out = run.home / "traces-attacked"
-    if run.command("attack/traces", "attack", "traces", events, "--out", out) is not None:
-        run.files("attack/traces", out)
 
 
 def internal_cases(
@@ -412,6 +440,10 @@ def internal_cases(
     quick = ("--solver", "cells", "--seeds", "1", "--quiet")
     run.command("attack/stream", "attack", *slots, *quick, "--out", beside)
     run.files("attack/stream", beside)
+    attacked = run.home / "traces-attacked"
+    walkers = towns["gps"] / "events.parquet"
+    if run.command("attack/traces", "attack", "traces", walkers, "--out", attacked) is not None:
+        run.files("attack/traces", attacked)
     pages = run.home / "pages"
     pages.mkdir()
     drawn = ("--figures", pages / "figures", "--quiet")
@@ -445,8 +477,8 @@ def working_folder(home: Path) -> Iterator[None]:
             shutil.rmtree(home, ignore_errors=True)
 
 
-def golden(home: Path) -> dict[str, str]:
-    """All digests, by name."""
+def golden(home: Path, only: frozenset[str] = frozenset()) -> dict[str, str]:
+    """All digests, by name, or those of these cases."""
     source = hold_still()
     from typer.testing import CliRunner
 
@@ -454,7 +486,9 @@ def golden(home: Path) -> dict[str, str]:
 
     print(f"the command is {command.__file__}", file=sys.stderr)
     with working_folder(home):
-        run = Run(home, source, lambda words, text: CliRunner().invoke(command.app, words, text))
+        run = Run(
+            home, source, lambda words, text: CliRunner().invoke(command.app, words, text), only
+        )
         towns = {"towers": home / "town", "gps": home / "walkers"}
         for name, options in {"towers": (), "gps": ("--gps",)}.items():
             run.command(f"city/{name}", "city", *CITY, *options, "--out", towns[name])
@@ -462,7 +496,8 @@ def golden(home: Path) -> dict[str, str]:
         releases = density_cases(run, towns)
         streams = stream_cases(run, towns)
         trace_cases(run, towns)
-        internal_cases(run, towns, releases, streams)
+        if not only:
+            internal_cases(run, towns, releases, streams)
     return dict(sorted(run.digests.items()))
 
 
@@ -483,10 +518,12 @@ def main() -> int:
     parser.add_argument(
         "--compare", nargs=2, type=Path, metavar=("A", "B"), help="say which digests differ"
     )
+    parser.add_argument("--quick", action="store_true", help="a few cases only")
     given = parser.parse_args()
     if given.compare:
         return compare(*given.compare)
-    print(json.dumps(golden(Path(tempfile.gettempdir()) / "sfumato-golden"), indent=1))
+    home = Path(tempfile.gettempdir()) / f"sfumato-golden{'-quick' * given.quick}"
+    print(json.dumps(golden(home, QUICK if given.quick else frozenset()), indent=1))
     return 0
 
 
