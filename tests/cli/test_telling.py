@@ -11,7 +11,7 @@ import pytest
 
 from sfumato.cli import telling
 from sfumato.cli.telling import Working
-from sfumato.engine.content import PIECE
+from sfumato.engine.fingerprint import PIECE
 from sfumato.engine.local import LocalSource
 from sfumato.io.events import read_events
 from sfumato.io.towers import read_towers

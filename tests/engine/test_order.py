@@ -84,7 +84,7 @@ def test_the_sql_order_is_the_definition(users: list[Any], encoding: Any, kind: 
     ],
     ids=["integers", "texts", "bytes"],
 )
-def test_the_compiled_seeds_are_the_definition(users: list[Any], encoding: Any, kind: Any) -> None:
+def test_seeds_of_a_column_are_the_definition(users: list[Any], encoding: Any, kind: Any) -> None:
     """Of every length around a block's, under keys of several lengths."""
     for key in (*KEYS[:2], b"\x80" * 16, bytes(range(77))):
         found = seeds_of_ids(pa.array(users, kind)[1:], encoding, key)
