@@ -191,15 +191,18 @@ def arrow_columns(schema: Any) -> list[Column]:
     return [Column(str(field.name), type_name(field.type)) for field in schema]
 
 
+PRIVATE_ENGINE: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 1,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+"""Settings of a DuckDB that fetches no extensions and uses one thread."""
+
+
 @contextmanager
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A private DuckDB that fetches no extensions and uses one thread. Opening takes a while."""
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "threads": 1,
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-    }
-    with duckdb.connect(":memory:", config=settings) as opened:
+    """A DuckDB with these settings. Opening takes a while."""
+    with duckdb.connect(":memory:", config=PRIVATE_ENGINE) as opened:
         yield opened
 
 
