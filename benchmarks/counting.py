@@ -155,19 +155,6 @@ def ids_decoded(path: Path, _: Places) -> None:
             pass
 
 
-def ids_unpacked(path: Path, _: Places) -> None:
-    """The same by the pass that is used where it can be."""
-    import pyarrow.parquet as pq
-
-    from sfumato.io.pages import TextPages
-
-    with pq.ParquetFile(path) as file, path.open("rb", buffering=0) as raw:
-        pages = TextPages(raw)
-        for group in range(file.num_row_groups):
-            chunk = file.metadata.row_group(group).column(0)
-            assert pages.read(chunk, file.schema_arrow.field(0).type, True) is not None
-
-
 def local(ask: Callable[[Any], Any]) -> Callable[[Path, Places], None]:
     def work(path: Path, towers: Places) -> None:
         ask(LocalSource(read_events(path), towers, GRID))
@@ -221,7 +208,6 @@ WORK: dict[str, Callable[[Path, Places], None]] = {
     "bare count": bare,
     "GROUP BY user_id": users_alone,
     "user_id decoded by Arrow": ids_decoded,
-    "user_id unpacked here": ids_unpacked,
     "reading": local(reading),
     "sampling, l = 30": local(sampled),
     "weights, C = 3": local(weighted),
@@ -254,7 +240,7 @@ def peak_gib() -> float:
 
 def measure_here(what: str, file: str, folder: Path) -> Figure:
     towers = read_towers(folder / "week" / "towers.csv")
-    if what.startswith(("reading", "sampling, l", "weights, C", "three", "user_id unpacked")):
+    if what.startswith(("reading", "sampling, l", "weights, C", "three")):
         warm_up(small_of(folder, file), towers)
     cpu, wall = cpu_seconds(), time.perf_counter()
     WORK[what](path_of(folder, file), towers)
@@ -399,7 +385,6 @@ def main() -> None:
     runs += [("three margins and the matrix", "week", k) for k in rounds]
     alone = ["GROUP BY user_id", "user_id decoded by Arrow"]
     runs += [(what, file, 0) for what in alone for file in options.files if file != "lines"]
-    runs += [("user_id unpacked here", "text", 0)] if "text" in options.files else []
     runs += [(what, "large", k) for k in rounds[:3] for what in ours if options.large]
     slow = ["sampling, relational", "weights, relational", "sampling, pandas"]
     runs += [(what, "week", 0) for what in slow if not options.quick]

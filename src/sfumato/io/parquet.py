@@ -1,7 +1,5 @@
 """Apache Parquet through Arrow, which leaves the bytes of texts unjudged (DuckDB does not).
 
-Plain texts packed with Snappy are unpacked by `sfumato.io.pages`, to the same bytes.
-
 **A footer is trusted where Arrow has opened the columns behind it, and no earlier.** Arrow's reader
 answers what is impossible in a footer with an error. What it shows to Python of a column of a row
 group does not: a codec that there is none of, or a histogram of a wrong length, ends the process
@@ -22,7 +20,6 @@ import pyarrow.parquet as pq
 from sfumato.errors import InputError
 from sfumato.io.files import PARQUET_ENDINGS, Damaged, head, unreadable
 from sfumato.io.formats import FileSchema, TableFormat, constants
-from sfumato.io.pages import TextPages, can_be_read
 from sfumato.io.rows import SWOLLEN, Positions, RowRules, is_text, longest_entry
 from sfumato.io.tables import INT96, Column, arrow_columns, refuse_repeated
 from sfumato.model.events import EventFile
@@ -62,14 +59,15 @@ class Parquet(TableFormat):
         stored = [name for name in rules.used if name not in keys]
         place = rules.reading.columns.place
         coded = [place] if rules.dictionaries and place in stored else []
-        footer, groups, swollen = _judged(file.path, stored)
+        footer, swollen = _judged(file.path, stored)
         coded += [name for name in swollen if name not in coded]
         with _Parquet(file.path, coded, footer) as opened:
             kinds = (opened.schema_arrow.field(name).type for name in stored if name not in coded)
             size = BATCH if any(map(is_text, kinds)) else _NUMBERS
-            for columns, rows in _batches(opened, file.path, groups, stored, coded, size):
-                stated = constants(keys, rules, rows)
-                yield from rules.batches(columns | stated, rows)
+            for batch in _arrow_batches(opened, file.path, None, stored, size):
+                columns = {name: batch.column(name) for name in stored}
+                columns |= constants(keys, rules, batch.num_rows)
+                yield from rules.batches(columns, batch.num_rows)
 
     def expected_rows(self, path: Path) -> int:
         with _Parquet(path) as file:
@@ -77,7 +75,7 @@ class Parquet(TableFormat):
 
 
 Chunks = dict[str, Any]
-"""Columns of a row group by their names: what the footer says of them, or what they hold."""
+"""What the footer says of columns of a row group, by their names."""
 
 
 def _trusted(opened: Any, path: Path, group: int, names: list[str]) -> Chunks:
@@ -94,56 +92,6 @@ def _trusted(opened: Any, path: Path, group: int, names: list[str]) -> Chunks:
     # very code that would end the process below, and reads no page: a row would cost a page.
     _read_on(opened.reader.iter_batches(0, [group], [*columns.values()], False), path)
     return {name: about.column(k) for name, k in columns.items()}
-
-
-def _batches(
-    opened: Any,
-    path: Path,
-    groups: list[Chunks],
-    stored: list[str],
-    coded: Sequence[str | None],
-    size: int,
-) -> Iterator[tuple[Chunks, int]]:
-    """Columns by name, and how many rows: all by Arrow, except texts that can be read faster."""
-    kinds = {name: opened.schema_arrow.field(name).type for name in stored if name not in coded}
-    columns = map(opened.schema.column, range(len(opened.schema)))
-    texts = {c.path: c for c in columns if c.path in kinds and can_be_read(c, kinds[c.path])}
-    if not texts:
-        yield from _by_arrow(opened, path, None, stored, size)
-        return
-    with path.open("rb", buffering=0) as raw:
-        pages = TextPages(raw)
-        for group, chunks in enumerate(groups):
-            about = opened.metadata.row_group(group)
-            read: Chunks = {}
-            for name, c in texts.items():
-                if (chunk := chunks.get(name)) is None:
-                    continue
-                optional = c.max_definition_level > 0
-                column = pages.read(chunk, kinds[name], optional, about.num_rows)
-                if column is not None:
-                    read[name] = column
-            rest, start = [name for name in stored if name not in read], 0
-            for others, rows in _by_arrow(opened, path, group, rest, size):
-                some = {name: found.slice(start, rows) for name, found in read.items()}
-                yield others | some, rows
-                start += rows
-            # As Arrow does: columns may not end apart, unless there is one without any values.
-            if read and start not in (0, about.num_rows):
-                raise _damaged(path)
-
-
-def _by_arrow(
-    opened: Any, path: Path, group: int | None, names: list[str], size: int
-) -> Iterator[tuple[dict[str, Any], int]]:
-    """Columns of a row group, or of all; with no columns only how many rows."""
-    if not names and group is not None:
-        rows = opened.metadata.row_group(group).num_rows
-        yield from (({}, min(size, rows - start)) for start in range(0, rows, size))
-        return
-    groups = None if group is None else [group]
-    for batch in _arrow_batches(opened, path, groups, names, size):
-        yield {name: batch.column(name) for name in names}, batch.num_rows
 
 
 def _arrow_batches(
@@ -164,8 +112,8 @@ def _read_on(batches: Iterator[Any], path: Path) -> Any:
         raise _damaged(path) from None
 
 
-def _judged(path: Path, names: Sequence[str]) -> tuple[Any, list[Chunks], list[str]]:
-    """The footer, what it says of columns of texts in each row group, and which of them swell.
+def _judged(path: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
+    """The footer, and which columns of texts swell.
 
     These have a text so long that rows spelled out would not fit into memory. A page names a text
     of its dictionary by a number: one of a megabyte, written once and named by one person's
@@ -186,7 +134,7 @@ def _judged(path: Path, names: Sequence[str]) -> tuple[Any, list[Chunks], list[s
             rows = _arrow_batches(file, path, [group], coded, 1)
             if coded and (first := next(rows, None)) is not None:
                 swollen |= {n for n in coded if longest_entry(first.column(n)) > SWOLLEN // BATCH}
-    return footer, groups, [name for name in texts if name in swollen]
+    return footer, [name for name in texts if name in swollen]
 
 
 def parquet_layout(path: Path) -> str:
