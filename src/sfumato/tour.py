@@ -2,7 +2,8 @@
 
 The demo makes a city, publishes a week of its hourly density and compares that with the truth. The
 tour goes on where it ends, on the same city and the same ledger: it streams a morning slot by
-slot, asks the release and then the data a question, and attacks desks that answer questions.
+slot, asks the release and then the data a question, and tries to recover trajectories from the
+morning.
 
 Every stage says what it is before it begins, and what to look at when it is over. What was
 computed from the truth is told apart, for the holder's eyes only.
@@ -22,8 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sfumato.attacks.queries.games import Score
-from sfumato.attacks.queries.run import QueriesAttacked, attack_queries, write
+from sfumato.attacks.report import write
+from sfumato.attacks.run import Attacked, attack
 from sfumato.city import CityPlan, write_city
 from sfumato.density.evaluate import Comparison, evaluate, write_comparison
 from sfumato.density.publish import release
@@ -46,8 +47,6 @@ START, END, TZ = date(2007, 9, 10), date(2007, 9, 17), "Europe/Paris"
 _LEAST_USERS = 1_000
 _MORNING = 9
 """Hours of the first day that are streamed: the last of them is the one to look at, from 8 to 9."""
-_TOWN, _DRAWS = 64, 4
-"""People of the town whose desks are attacked, and how often: some seconds of work."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +76,7 @@ class Demo:
     """Of the release: free."""
     answers: Answers | None = None
     """Of the data: charged."""
-    attacked: QueriesAttacked | None = None
+    attacked: Attacked | None = None
 
     def __repr__(self) -> str:
         return f"<Demo in {self.folder.name!r}: open {self.release.folder.name}/index.html>"
@@ -275,22 +274,30 @@ class _Way:
         self._over(found, lines)
         return visits, found
 
-    def attack(self) -> QueriesAttacked:
-        """Desks that answer exactly, and desks that answer as sfumato does, under attack."""
-        self._begin(f"an attack on answers, on a town of {_TOWN} people")
-        found = attack_queries(
-            people=_TOWN,
-            draws=_DRAWS,
-            epsilon=self._epsilon,
-            delta=1e-6,
+    def attack(self) -> Attacked:
+        """Trajectories recovered from the morning's exact counts, and from what was published."""
+        self._begin("an attack: trajectories recovered from the morning's counts")
+        attacked = attack(
+            self._folder / "stream",
+            self._events,
+            seeds=1,
+            group=0,
+            suppress=(),
             progress=self._progress,
+            **self._places,
         )
-        written, remark = write(found, self._folder / "internal-attack")
-        page = next(path for path in written if path.suffix == ".html")
-        lines = [*([remark] if remark else []), f"Internal, every attack: {page}"]
-        lines.append("What can be recovered from a release is `sfumato attack RELEASE`.")
-        self._over(found, lines, _worst(found))
-        return found
+        study = attacked.study
+        written = write(study, {}, {}, self._folder / "internal-attack", None)
+        lines = [f"Internal, with baselines: {path}" for path in written if path.suffix == ".md"]
+        exact, published = (outcome.scores["greedy"].mean for outcome in study.outcomes)
+        others = study.outcomes[0].baselines["others"]["greedy"]
+        self._over(attacked, lines, [
+            f"{study.people:,} people were somewhere by {_MORNING}:00. Recovered places and hours:",
+            f"{percent(exact)} from exact counts, {percent(published)} from what was published.",
+            f"Without anything about a person, from all others' places: {percent(others)}.",
+            "An attack that fails proves nothing. The noise does: it bounds every attack.",
+        ])  # fmt: skip
+        return attacked
 
     def _hour(self, publisher: Stream, slot: int) -> pa.Table:
         """The records of one slot, as a feed would bring them."""
@@ -307,23 +314,3 @@ class _Way:
 
     def _over(self, found: Any, lines: Iterable[str] = (), internal: Iterable[str] = ()) -> None:
         self._watch(Stage(self._number, self._name, found, tuple(lines), tuple(internal)))
-
-
-def _worst(found: QueriesAttacked) -> list[str]:
-    """The most successful attack on exact and on private answers, in a sentence each."""
-    exact = max(_against(found, "refused"), key=lambda one: one.share)
-    private = max(_against(found, "private, Gaussian"), key=lambda one: one.share)
-    assert private.bound is not None
-    return [
-        f"Each of {found.people} people has a secret bit; guessing is right half the time.",
-        f"Exact answers, refused below {found.k} people: {percent(exact.share)} right "
-        f"({exact.attack}).",
-        f"Private answers, epsilon {found.epsilon:g}: {percent(private.share)} right at best "
-        f"({private.attack}; 95 % interval {percent(private.low)} to {percent(private.high)}).",
-        f"A few attacks that fail prove nothing. The noise does: none can be right in more than "
-        f"{percent(private.bound)} of all cases.",
-    ]
-
-
-def _against(found: QueriesAttacked, desk: str) -> list[Score]:
-    return [score for score in found.scores if score.desk.startswith(desk)]
