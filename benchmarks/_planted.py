@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sfumato.model.time_grid import TimeGrid
 from sfumato.queries.question import Frame, Question
-from sfumato.syntactic.truth import Visits
+from sfumato_lab.syntactic.truth import Visits
 
 Ints = NDArray[np.int64]
 ZONES, HOURS = 1000, 168

@@ -3,9 +3,10 @@
     python -m benchmarks anonymise                      # about four CPU-minutes, 5 GiB of disk
     python -m benchmarks.anonymise --only never-walk-alone
 
-Every figure comes from a process of its own that calls the verb `sfumato.anonymise_traces`, from
-the file of records to the finished folder, with the attack left out: CPU time is user and system
-time of the process, memory its peak resident set. Outputs are checked by the fast verifiers whose
+Every figure comes from a process of its own that calls the verb
+`sfumato_lab.anonymise_traces`, from the file of records to the finished folder, with the attack
+left out: CPU time is user and system time of the process, memory its peak resident set. Outputs
+are checked by the fast verifiers whose
 results stand in the manifest. Writes docs/benchmarks/anonymise.md and anonymise.json.
 """
 
@@ -24,6 +25,7 @@ from typing import Any
 import numpy as np
 
 import sfumato
+import sfumato_lab
 from sfumato.city import CityPlan, write_city
 from sfumato.privacy.ledger import Cap
 
@@ -115,7 +117,7 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
         book.initialise()
         book.add_dataset("city", Cap(epsilon=1, delta=1e-6))
     start, cpu = time.perf_counter(), time.process_time()
-    found = sfumato.anonymise_traces(
+    found = sfumato_lab.anonymise_traces(
         home / "events.parquet",
         towers=home / "towers.csv",
         out=folder / "out",

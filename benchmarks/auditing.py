@@ -33,8 +33,8 @@ from sfumato.attacks.queries.logged import Isolated, attack_log
 from sfumato.attacks.report import table
 from sfumato.model.masks import Measure
 from sfumato.queries.question import Question
-from sfumato.syntactic import Auditor, Visits
-from sfumato.syntactic.disclosure import FREE, System, disclosed_bits, forced
+from sfumato_lab.syntactic import Auditor, Visits
+from sfumato_lab.syntactic.disclosure import FREE, System, disclosed_bits, forced
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 FIRST_SEED = 20_310

@@ -27,18 +27,18 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.attacks.queries.decode import (
+from sfumato.attacks.report import table
+from sfumato_lab.attacks.queries.decode import (
     PackedQuestions,
     from_hadamard,
     hadamard_counts,
     least_squares,
     walsh_hadamard,
 )
-from sfumato.attacks.queries.games import Game, ledgered_desks, play
-from sfumato.attacks.queries.reconstruct import dinur_nissim
-from sfumato.attacks.queries.run import REAL_PEOPLE, REAL_REPEATS, attack_queries, rows
-from sfumato.attacks.queries.town import Town, bounded
-from sfumato.attacks.report import table
+from sfumato_lab.attacks.queries.games import Game, ledgered_desks, play
+from sfumato_lab.attacks.queries.reconstruct import dinur_nissim
+from sfumato_lab.attacks.queries.run import REAL_PEOPLE, REAL_REPEATS, attack_queries, rows
+from sfumato_lab.attacks.queries.town import Town, bounded
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 DRAWS = 16

@@ -13,12 +13,19 @@ import pytest
 import typer
 
 import sfumato
+import sfumato_lab
 from sfumato.cli.command import built
 from sfumato.cli.main import COMMANDS
 from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Cap
 
-VERBS = [name for name in sfumato.__all__ if name[0].islower() and not name.startswith("_")]
+DOORS = (sfumato, sfumato_lab)
+VERBS = {
+    name: getattr(door, name)
+    for door in DOORS
+    for name in door.__all__
+    if name[0].islower() and not name.startswith("_")
+}
 NOT_COMMANDS = {"foreach_batch", "read_release"}
 """Verbs of Python alone: what a command prints, a notebook reads; what Spark's driver calls."""
 NOT_VERBS = {"init", "doctor", "city", "reproduce", "ledger"}
@@ -42,15 +49,17 @@ def test_every_command_is_a_verb_and_every_verb_a_command() -> None:
 
 def test_the_door_lists_what_it_opens() -> None:
     assert set(dir(sfumato)) == set(sfumato.__all__) == {*sfumato._HOMES, "__version__"}
-    for name in sfumato.__all__:
-        assert getattr(sfumato, name) is not None
+    assert set(dir(sfumato_lab)) == set(sfumato_lab.__all__) == set(sfumato_lab._HOMES)
+    for door in DOORS:
+        for name in door.__all__:
+            assert getattr(door, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'realease'"):
         _ = sfumato.realease
 
 
 @pytest.mark.parametrize("name", VERBS)
 def test_a_verb_says_what_it_takes_and_gives(name: str) -> None:
-    verb = getattr(sfumato, name)
+    verb = VERBS[name]
     text = inspect.getdoc(verb) or ""
     for part in ("Args:", "Returns:", "Raises:", "Example:"):
         assert part in text, f"{name} has no {part}"
@@ -61,13 +70,13 @@ def test_a_verb_says_what_it_takes_and_gives(name: str) -> None:
         assert parameter.annotation is not inspect.Parameter.empty
 
 
-@pytest.mark.parametrize("name", sorted(set(VERBS) - NOT_COMMANDS))
+@pytest.mark.parametrize("name", sorted(VERBS.keys() - NOT_COMMANDS))
 def test_the_words_are_the_same_on_the_command_line(name: str) -> None:
     group, word = GROUPED.get(name, (name, "recovery" if name == "attack" else name))
     module = import_module(COMMANDS[group].module)
     command = getattr(module, word)
     said = set(inspect.signature(command).parameters)
-    taken = set(inspect.signature(getattr(sfumato, name)).parameters)
+    taken = set(inspect.signature(VERBS[name]).parameters)
     assert taken - said <= PYTHON_ALONE
     assert said - taken <= TERMINAL_ALONE
     assert isinstance(built(command), typer.core.TyperCommand)
@@ -76,17 +85,18 @@ def test_the_words_are_the_same_on_the_command_line(name: str) -> None:
 @pytest.mark.parametrize("name", VERBS)
 def test_examples_run(name: str) -> None:
     """Those that need no files; the others are run by the tests of the pages."""
-    verb = getattr(sfumato, name)
-    (found,) = doctest.DocTestFinder(recurse=False).find(verb, name, globs={"sfumato": sfumato})
+    globs = {door.__name__: door for door in DOORS}
+    (found,) = doctest.DocTestFinder(recurse=False).find(VERBS[name], name, globs=globs)
     result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(found)
     assert result.failed == 0
 
 
 def test_the_door_is_light() -> None:
-    """`import sfumato` brings no engine; `dir` and a wrong name bring none either."""
+    """A door that is imported brings no engine; `dir` and a wrong name bring none either."""
     heavy = "numpy pyarrow duckdb numba scipy geopandas matplotlib pydantic sqlalchemy"
     code = (
-        "import sys, sfumato; dir(sfumato); hasattr(sfumato, 'nothing')\n"
+        "import sys, sfumato, sfumato_lab\n"
+        "for door in (sfumato, sfumato_lab): dir(door); hasattr(door, 'nothing')\n"
         f"print([name for name in {heavy.split()!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

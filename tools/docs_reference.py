@@ -11,9 +11,11 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import sfumato
+import sfumato_lab
 from sfumato import errors
 from sfumato.cli.config import _options
 from sfumato.cli.main import app
@@ -60,8 +62,8 @@ def cell(text: object) -> str:
 # --- Python
 
 
-def public_names() -> list[str]:
-    return [name for name in sfumato.__all__ if not name.startswith("_")]
+def public_names(door: ModuleType = sfumato) -> list[str]:
+    return [name for name in door.__all__ if not name.startswith("_")]
 
 
 def methods(noun: type) -> dict[str, Any]:
@@ -80,22 +82,24 @@ def methods(noun: type) -> dict[str, Any]:
 def api() -> str:
     parts = [
         "# Python: every verb and noun",
-        "What `import sfumato` offers, from its docstrings. Verbs have the names and the words of "
-        "the commands; only `--from` and `--to` are `start` and `end`. A walk through them: "
+        "What `import sfumato` offers, and `import sfumato_lab`, from their docstrings. Verbs "
+        "have the names and the words of the commands; only `--from` and `--to` are `start` "
+        "and `end`. A walk through them: "
         "[In Python](../python.md). Examples are run in the tests; those marked `+SKIP` need files "
         "of yours and are run on the [pages of the commands](../commands/index.md) instead.",
         "## Verbs",
     ]
     nouns = []
-    for name in public_names():
-        thing = getattr(sfumato, name)
-        if inspect.isclass(thing):
-            nouns.append((name, thing))
-        else:
-            parts += [f"### `sfumato.{name}`", *_described(thing, f"sfumato.{name}")]
+    for door in (sfumato, sfumato_lab):
+        for name in public_names(door):
+            thing, full = getattr(door, name), f"{door.__name__}.{name}"
+            if inspect.isclass(thing):
+                nouns.append((name, full, thing))
+            else:
+                parts += [f"### `{full}`", *_described(thing, full)]
     parts.append("## Nouns")
-    for name, noun in nouns:
-        parts += [f"### `sfumato.{name}`", *_sections(inspect.getdoc(noun) or "")]
+    for name, full, noun in nouns:
+        parts += [f"### `{full}`", *_sections(inspect.getdoc(noun) or "")]
         for method, value in methods(noun).items():
             parts.append(f"#### `{name}.{method}`")
             if isinstance(value, property):

@@ -12,15 +12,13 @@ on the way to a stream              `foreach_batch`, for Spark Structured Stream
 from what is published              `read_release`, `ask`, `refine`, `report`, `export`
 free, too: from customers to all    `weigh`, `combine`
 free, too: from sanitised traces    `hotspots`, `spread`
-by rules, not private               `anonymise_answers` (its `Auditor`), `anonymise_counts`,
-                                    `anonymise_traces`
 for the holder's eyes alone         `inspect`, `evaluate`, `attack`, `audit`
 what was ever released about whom   `Ledger`
 ==================================  =============================================================
+
+Protection by rules, which is not private, has verbs of its own in `sfumato_lab`.
 """
 
-from importlib import import_module
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,9 +41,6 @@ if TYPE_CHECKING:
     from sfumato.reports.page import report
     from sfumato.streams.publish import stream
     from sfumato.streams.spark import foreach_batch
-    from sfumato.syntactic.anonymise import anonymise_counts, anonymise_traces
-    from sfumato.syntactic.answers import anonymise_answers
-    from sfumato.syntactic.auditor import Auditor
     from sfumato.synthesis.publish import synth
     from sfumato.tour import demo
     from sfumato.traces.publish import sanitise
@@ -55,15 +50,11 @@ if TYPE_CHECKING:
 __version__: str  # read from the installed package when it is asked for
 
 __all__ = [
-    "Auditor",
     "Desk",
     "Ledger",
     "Question",
     "Release",
     "__version__",
-    "anonymise_answers",
-    "anonymise_counts",
-    "anonymise_traces",
     "ask",
     "attack",
     "audit",
@@ -88,14 +79,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Auditor": "sfumato.syntactic.auditor",
     "Desk": "sfumato.queries.desk",
     "Ledger": "sfumato.privacy.ledger",
     "Question": "sfumato.queries.question",
     "Release": "sfumato.published.release",
-    "anonymise_answers": "sfumato.syntactic.answers",
-    "anonymise_counts": "sfumato.syntactic.anonymise",
-    "anonymise_traces": "sfumato.syntactic.anonymise",
     "ask": "sfumato.published.ask",
     "attack": "sfumato.attacks.run",
     "audit": "sfumato.audits.audit",
@@ -126,15 +113,10 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("sfumato")
-    if name in _HOMES:
-        found = getattr(import_module(_HOMES[name]), name)
-        if isinstance(found, FunctionType):
-            from sfumato.model.arguments import checked
+    from sfumato.model.arguments import opened
 
-            found = checked(found)
-        globals()[name] = found  # the same object when it is asked for again
-        return found
-    raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
+    globals()[name] = opened("sfumato", _HOMES, name)  # the same object when it is asked for again
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

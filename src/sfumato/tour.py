@@ -287,7 +287,7 @@ class _Way:
             **self._places,
         )
         study = attacked.study
-        written = write(study, {}, {}, self._folder / "internal-attack", None)
+        written = write(study, {}, {}, self._folder / "internal-attack", console=None)
         lines = [f"Internal, with baselines: {path}" for path in written if path.suffix == ".md"]
         exact, published = (outcome.scores["greedy"].mean for outcome in study.outcomes)
         others = study.outcomes[0].baselines["others"]["greedy"]

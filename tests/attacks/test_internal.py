@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from sfumato.attacks import report
-from sfumato.attacks.anonymised import report as anonymised
 from sfumato.attacks.queries import logged_page
-from sfumato.attacks.queries import run as queries
 from sfumato.attacks.traces import run as traces
 from sfumato.density.evaluate import write_comparison
 from sfumato.errors import UsageError
+from sfumato_lab.attacks.anonymised import report as anonymised
+from sfumato_lab.attacks.queries import run as queries
 
 NOTHING: Any = None
 WRITERS: dict[str, Callable[[Path], object]] = {

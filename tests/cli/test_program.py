@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -88,6 +88,24 @@ def test_a_process_ends_without_taking_modules_apart() -> None:
     assert ended(later, "--version").stdout.splitlines()[1:] == ["waited for", "called"]
 
 
+def test_lists_load_nothing_of_what_others_offer() -> None:
+    """The tables of offers alone: what stands in them is loaded when it is run."""
+    for words in (["--help"], ["attack", "--help"], ["release", "--help"]):
+        program = (
+            "import sys, atexit\n"
+            "names = lambda: [n for n in sys.modules if n.partition('.')[0] == 'sfumato_lab']\n"
+            "atexit.register(lambda: print('LOADED', *names()))\n"
+            "from sfumato.cli.main import run\n"
+            f"sys.argv = ['sfumato', *{words!r}]\n"
+            "run()\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        )
+        names = done.stdout.partition("LOADED")[2].split()
+        assert set(names) <= {"sfumato_lab", "sfumato_lab.offers"}, words
+
+
 def test_no_command_loads_an_engine_before_it_runs() -> None:
     """So that a file of settings, which is checked against all commands, is read at once."""
     program = (
@@ -129,9 +147,9 @@ def test_commands_stand_in_panels_by_what_they_are_for() -> None:
         "begin",
         "publish with differential privacy, charged to the ledger",
         "use what is published",
-        "anonymise by rules",
         "internal",
         "ledger",
+        "laboratory",
     ]
     for name in COMMANDS:
         assert re.search(rf"│ {name} ", text)
@@ -222,6 +240,5 @@ def test_completion_can_be_shown_and_installed() -> None:
 
 
 def test_every_command_of_the_table_has_its_file() -> None:
-    home = Path(sfumato.__file__).parent / "cli"
     for name, entry in COMMANDS.items():
-        assert (home / f"{entry.module}.py").is_file(), name
+        assert find_spec(entry.module) is not None, name

@@ -14,11 +14,11 @@ from typer.core import TyperGroup
 
 from sfumato.density.registry import SCHEMES
 from sfumato.streams.registry import NAMES
-from sfumato.syntactic.registry import METHODS
 from sfumato.synthesis.registry import METHODS as SYNTHESIS
 from sfumato_lab.studies.chapter.study import PARTS as CHAPTER
 from sfumato_lab.studies.paris.study import STUDIES
 from sfumato_lab.studies.queries.study import PARTS as QUERIES
+from sfumato_lab.syntactic.registry import METHODS
 
 PAGE: Path = ROOT / "docs" / "documents.md"
 TEXT = PAGE.read_text("utf-8")

@@ -189,6 +189,8 @@ def test_every_command_flag_key_function_field_and_exit_code_is_on_a_page(site: 
     for key in listed:
         assert whole(key, config), key
         counted["keys"] += 1
+    for name in docs_reference.public_names(docs_reference.sfumato_lab):
+        assert whole(f"sfumato_lab.{name}", api), name
     for name in docs_reference.public_names():
         assert whole(f"sfumato.{name}", api), name
         counted["names"] += 1

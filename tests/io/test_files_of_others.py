@@ -23,7 +23,7 @@ from sfumato.io.zones import read_zones
 from sfumato.model.places import PlaceKind, Places
 from sfumato.queries.query import _content
 from sfumato.streams.public_inputs import _dates_of
-from sfumato.syntactic.answers import _texts
+from sfumato_lab.syntactic.answers import _texts
 
 DEEP = 60_000
 BUDGET = 16 << 20

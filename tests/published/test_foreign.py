@@ -25,7 +25,7 @@ from sfumato.io.foreign import digest
 from sfumato.io.write import write_parquet
 from sfumato.published.selection import as_polygon
 from sfumato.reports.page import build_page
-from sfumato.syntactic.published import read_anonymised
+from sfumato_lab.syntactic.published import read_anonymised
 
 pytestmark = pytest.mark.xdist_group("foreign")
 UNSHOWN = re.compile(

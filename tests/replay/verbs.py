@@ -21,12 +21,12 @@ from sfumato.queries.pricing import Mechanism
 from sfumato.queries.together import Method as Together
 from sfumato.streams import registry as streams
 from sfumato.streams.output import Consistency
-from sfumato.syntactic.counts import Rounding
-from sfumato.syntactic.registry import METHODS
-from sfumato.syntactic.statement import AuditorName
 from sfumato.synthesis import registry as people
 from sfumato.synthesis.method import Reads
 from sfumato.traces.request import Kind, Outside
+from sfumato_lab.syntactic.counts import Rounding
+from sfumato_lab.syntactic.registry import METHODS
+from sfumato_lab.syntactic.statement import AuditorName
 
 PERIOD = ("--from", "2024-03-04", "--to", "2024-03-06", "--tz", "UTC")
 USERS = ("--expected-users", str(EXPECTED))

@@ -13,13 +13,13 @@ from tests.syntactic import definitions as by_hand
 from tests.syntactic.books import town
 from typer.testing import CliRunner
 
-import sfumato
-from sfumato.attacks.anonymised.run import attack_anonymised
+import sfumato_lab
 from sfumato.cli.main import app
 from sfumato.errors import InputError, SfumatoError, UsageError
-from sfumato.syntactic.published import Counts, Items, Paths, internal_folder, read_anonymised
-from sfumato.syntactic.registry import METHODS, settings_of
-from sfumato.syntactic.statement import LABEL
+from sfumato_lab.attacks.anonymised.run import attack_anonymised
+from sfumato_lab.syntactic.published import Counts, Items, Paths, internal_folder, read_anonymised
+from sfumato_lab.syntactic.registry import METHODS, settings_of
+from sfumato_lab.syntactic.statement import LABEL
 
 SECRET = "imsi-208-01-4711"
 DAY: dict[str, Any] = {"start": "2024-03-04", "end": "2024-03-05", "slot": "6h", "tz": "UTC"}
@@ -51,7 +51,7 @@ def traces(home: Path, out: Path, method: str, **more: Any) -> Any:
         said = {"k": 3} | said
     if METHODS[method].needs_map:
         said = MAP | said
-    return sfumato.anonymise_traces(
+    return sfumato_lab.anonymise_traces(
         home / "events.csv", method=method, out=out, **town(home) | said
     )
 
@@ -158,7 +158,7 @@ def test_whoever_tries_seeds_does_not_read_people_from_the_order(
 
 def test_counts_below_k_are_not_published(home: Path, tmp_path: Path) -> None:
     def made(**more: Any) -> tuple[Counts, Any]:
-        found = sfumato.anonymise_counts(
+        found = sfumato_lab.anonymise_counts(
             home / "events.csv",
             **town(home),
             k=6,
@@ -220,7 +220,7 @@ def test_what_cannot_be_is_refused(
     if method == "p-confidentiality":
         base |= MAP
     with pytest.raises(SfumatoError, match=words) as caught:
-        sfumato.anonymise_traces(
+        sfumato_lab.anonymise_traces(
             home / "events.csv", out=tmp_path / "out", **town(home) | base | said
         )
     assert SECRET not in str(caught.value)
@@ -258,7 +258,7 @@ def test_a_trace_of_one_point_is_left_out_and_counted(home: Path, tmp_path: Path
     )
     for method in ("never-walk-alone", "wait-for-me"):
         with pytest.raises(UsageError, match="cannot be alike where there are fewer"):
-            sfumato.anonymise_traces(
+            sfumato_lab.anonymise_traces(
                 home / "single.csv",
                 **town(home),
                 method=method,
@@ -285,7 +285,9 @@ def test_a_folder_written_again_holds_one_release(home: Path, tmp_path: Path) ->
     traces(home, tmp_path / "out", "never-walk-alone")
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"manifest.json", "README.txt", "paths.parquet", "notes.txt"}
-    sfumato.anonymise_counts(home / "events.csv", k=3, out=tmp_path / "out", **town(home), **DAY)
+    sfumato_lab.anonymise_counts(
+        home / "events.csv", k=3, out=tmp_path / "out", **town(home), **DAY
+    )
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"manifest.json", "README.txt", "counts.parquet", "notes.txt"}
 
@@ -294,7 +296,7 @@ def test_a_folder_written_again_holds_one_release(home: Path, tmp_path: Path) ->
 def test_rounded_tables_are_attacked_as_well(home: Path, tmp_path: Path, rounding: str) -> None:
     """Rounded sums contradict rounded counts by up to their rounding, and no more."""
     said = {"towers": home / "towers.csv", **DAY}
-    sfumato.anonymise_counts(
+    sfumato_lab.anonymise_counts(
         home / "events.csv",
         k=6,
         totals=True,

@@ -17,12 +17,13 @@ from tests.syntactic.books import town
 from typer.testing import CliRunner, Result
 
 import sfumato
+import sfumato_lab
 from sfumato.cli.main import app
 from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.model.time_grid import TimeGrid
 from sfumato.queries.question import Frame, parse_question
-from sfumato.syntactic.answers import AuditedAnswers, read_questions
-from sfumato.syntactic.statement import AuditorName, Statement
+from sfumato_lab.syntactic.answers import AuditedAnswers, read_questions
+from sfumato_lab.syntactic.statement import AuditorName, Statement
 
 SECRET = "imsi-208-01-4711"
 """Part of every person's id: it must never be seen again."""
@@ -50,7 +51,7 @@ def asked(home: Path, log: Path, question: Any, auditor: str, **more: Any) -> Au
     said = {"least": 5} | ({"expected_users": 500} if auditor == "anyone" else {}) | more
     if auditor == "known":
         said = {"known": 60} | said
-    return sfumato.anonymise_answers(
+    return sfumato_lab.anonymise_answers(
         home / "events.csv", question, auditor=auditor, log=log, **town(home),
         **DAY, **said,
     )  # fmt: skip
@@ -262,4 +263,4 @@ def test_two_thousand_malformed_questions_through_the_command(home: Path, tmp_pa
 
 @pytest.mark.parametrize("name", ["answers", "auditor", "disclosure", "log", "rowspace", "truth"])
 def test_examples_run(name: str) -> None:
-    assert doctest.testmod(import_module(f"sfumato.syntactic.{name}")).failed == 0
+    assert doctest.testmod(import_module(f"sfumato_lab.syntactic.{name}")).failed == 0

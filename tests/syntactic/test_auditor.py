@@ -17,7 +17,7 @@ import pytest
 from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.model.time_grid import TimeGrid
 from sfumato.queries.question import Frame, Question
-from sfumato.syntactic import Auditor, Visits, Why
+from sfumato_lab.syntactic import Auditor, Visits, Why
 
 
 def frame_of(places: int, slots: int) -> Frame:
@@ -90,7 +90,7 @@ def test_ranges_and_programs_decide_alike(monkeypatch: pytest.MonkeyPatch) -> No
             for here, questions in cases
         ]
         told.append([one.answer(question) for one, many in auditors for question in many])
-        monkeypatch.setattr("sfumato.syntactic.universe.Ground._span", lambda *_: None)
+        monkeypatch.setattr("sfumato_lab.syntactic.universe.Ground._span", lambda *_: None)
     assert told[0] == told[1]
     assert 50 < told[0].count(None) < 550
 
@@ -249,7 +249,7 @@ def test_second_flaw_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     thirds = list(range(0, 64, 3))
     pair = [frame.question("visits", places, [0]) for places in (thirds, [*thirds, 1])]
     late = SimpleNamespace(x=None, status=1)
-    monkeypatch.setattr("sfumato.syntactic.disclosure.milp", lambda *_, **__: late)
+    monkeypatch.setattr("sfumato_lab.syntactic.disclosure.milp", lambda *_, **__: late)
     assert hurried(pair) == [None, None]
     assert hurried.internal_reasons[0] is Why.UNDECIDED
 
@@ -321,7 +321,7 @@ def test_the_answer_is_in_the_log_before_it_is_given(
     def full(*_: object) -> int:
         raise OSError(28, "no space left on device")
 
-    monkeypatch.setattr("sfumato.syntactic.log.os.fsync", full)
+    monkeypatch.setattr("sfumato_lab.syntactic.log.os.fsync", full)
     with pytest.raises(SfumatoError, match="nothing was answered"):
         auditor.answer(question)
     assert auditor.answered == 0

@@ -12,14 +12,15 @@ import pytest
 from typer.testing import CliRunner
 
 import sfumato
+import sfumato_lab
 from sfumato.cli.main import app
 from sfumato.errors import LedgerError, UsageError
 from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.privacy.ledger.views import history, show, verify
 from sfumato.privacy.ledger.views import plan as planned
 from sfumato.published.statement import by_rules_words
-from sfumato.syntactic import anonymise
-from sfumato.syntactic.published import internal_folder
+from sfumato_lab.syntactic import anonymise
+from sfumato_lab.syntactic.published import internal_folder
 
 DAY: dict[str, Any] = {"start": "2024-03-04", "end": "2024-03-05", "slot": "6h", "tz": "UTC"}
 FIRST = "the first release about these people"
@@ -51,7 +52,7 @@ def write_events(home: Path, people: int) -> None:
 
 def counts(home: Path, name: str = "few", dataset: str = "town", **more: Any) -> Any:
     given = {"k": 5, "attack": False, **DAY} | more
-    return sfumato.anonymise_counts(
+    return sfumato_lab.anonymise_counts(
         home / "events.csv",
         towers=home / "towers.csv",
         out=home / name,
@@ -162,7 +163,7 @@ def test_the_row_is_there_before_anything_leaves(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as on:
-        on.setattr(f"sfumato.syntactic.published.{target}", killed)
+        on.setattr(f"sfumato_lab.syntactic.published.{target}", killed)
         with pytest.raises(KeyboardInterrupt):
             counts(home)
     assert not (home / "few" / "manifest.json").exists()
@@ -206,8 +207,8 @@ def test_whose_people_is_asked_before_a_record_is_read(
     monkeypatch.setattr(anonymise, "read_people", _never)
     given = {"dataset": "town", "ledger": "ledger.sqlite", "towers": "towers.csv"} | more
     verbs: list[Callable[[], Any]] = [
-        lambda: sfumato.anonymise_counts("events.csv", k=5, out="few", **DAY, **given),
-        lambda: sfumato.anonymise_answers(
+        lambda: sfumato_lab.anonymise_counts("events.csv", k=5, out="few", **DAY, **given),
+        lambda: sfumato_lab.anonymise_answers(
             "nothing.csv",
             {"measure": "visits"},
             auditor="simulatable",
@@ -216,7 +217,9 @@ def test_whose_people_is_asked_before_a_record_is_read(
             **DAY,
             **given,
         ),
-        lambda: sfumato.anonymise_traces("events.csv", k=5, method="km", out="few", **DAY, **given),
+        lambda: sfumato_lab.anonymise_traces(
+            "events.csv", k=5, method="km", out="few", **DAY, **given
+        ),
     ]
     for verb in verbs:
         with pytest.raises(wrong, match=words):
@@ -232,7 +235,7 @@ def _never(*_: object, **__: object) -> None:
 @pytest.mark.parametrize("zones", [["a", "b"], ["a"]])
 def test_every_set_of_exact_answers_has_a_row_answered_or_not(home: Path, zones: list[str]) -> None:
     """Whether it is answered may hang on the records; the row does not."""
-    told = sfumato.anonymise_answers(
+    told = sfumato_lab.anonymise_answers(
         home / "events.csv", {"measure": "visits", "zones": zones}, towers=home / "towers.csv",
         auditor="anyone", expected_users=500, least=30, log=home / "asked.internal.jsonl",
         out=home / "told", dataset="town", ledger=home / "ledger.sqlite", **DAY,
@@ -247,7 +250,7 @@ def test_every_set_of_exact_answers_has_a_row_answered_or_not(home: Path, zones:
 
 def test_what_is_refused_leaves_no_row(home: Path) -> None:
     with pytest.raises(UsageError):
-        sfumato.anonymise_traces(
+        sfumato_lab.anonymise_traces(
             home / "events.csv", towers=home / "towers.csv", method="km", k=99, out=home / "few",
             dataset="town", ledger=home / "ledger.sqlite", **DAY,
         )  # fmt: skip

@@ -12,22 +12,22 @@ from scipy.stats import binom
 from tests.syntactic import definitions as by_hand
 
 from sfumato.errors import InputError
-from sfumato.syntactic.checks import diversity
-from sfumato.syntactic.confidentiality import Map, grouped_paths, grow_groups, holds
-from sfumato.syntactic.counts import (
+from sfumato_lab.syntactic.checks import diversity
+from sfumato_lab.syntactic.confidentiality import Map, grouped_paths, grow_groups, holds
+from sfumato_lab.syntactic.counts import (
     determined,
     different_people,
     protect,
     suppress_counts,
     with_totals,
 )
-from sfumato.syntactic.hierarchy import Times, Tree, halved, items_tree
-from sfumato.syntactic.k_anonymity import Rows, choose_level, identical, small_groups, suppress
-from sfumato.syntactic.km import distance_km, global_km, local_km, rare_sets
-from sfumato.syntactic.never_walk_alone import cluster_paths, translate, widest
-from sfumato.syntactic.people import Held, on_clock
-from sfumato.syntactic.probabilistic import Index, Law, draw_sets, probabilistic_km
-from sfumato.syntactic.wait_for_me import wait_for_me
+from sfumato_lab.syntactic.hierarchy import Times, Tree, halved, items_tree
+from sfumato_lab.syntactic.k_anonymity import Rows, choose_level, identical, small_groups, suppress
+from sfumato_lab.syntactic.km import distance_km, global_km, local_km, rare_sets
+from sfumato_lab.syntactic.never_walk_alone import cluster_paths, translate, widest
+from sfumato_lab.syntactic.people import Held, on_clock
+from sfumato_lab.syntactic.probabilistic import Index, Law, draw_sets, probabilistic_km
+from sfumato_lab.syntactic.wait_for_me import wait_for_me
 
 pytestmark = pytest.mark.privacy
 INSTANCES = 500
@@ -60,7 +60,7 @@ TOPICS.append("never_walk_alone")
 
 @pytest.mark.parametrize("name", TOPICS)
 def test_examples_run(name: str) -> None:
-    found = doctest.testmod(import_module(f"sfumato.syntactic.{name}"))
+    found = doctest.testmod(import_module(f"sfumato_lab.syntactic.{name}"))
     assert found.failed == 0
     assert found.attempted
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import johnson
 
 from sfumato.errors import InputError
-from sfumato.syntactic.disclosure import (
+from sfumato_lab.syntactic.disclosure import (
     EVERYBODY,
     FREE,
     NOBODY,

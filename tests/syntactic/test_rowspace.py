@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.syntactic.rowspace import PRIME, RowSpace
+from sfumato_lab.syntactic.rowspace import PRIME, RowSpace
 
 Cells = tuple[list[int], list[int]]
 

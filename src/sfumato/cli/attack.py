@@ -1,9 +1,8 @@
 """`sfumato attack`: what an adversary makes of a release, before one does. INTERNAL.
 
 `sfumato attack RELEASE --events …` is short for `sfumato attack recovery RELEASE --events …`;
-`sfumato attack traces` says what an adversary makes of sanitised traces, `sfumato attack queries`
-what one makes of answers to questions, `sfumato attack anonymised` what breaks syntactic
-protection. All results are internal.
+`sfumato attack traces` says what an adversary makes of sanitised traces. Other distributions offer
+attacks of their own, among them the laboratory. All results are internal.
 """
 
 from __future__ import annotations
@@ -13,16 +12,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
+from sfumato.cli.main import Commands, Menu
 from sfumato.cli.options import (
     PLACES,
-    PRIVACY,
     AsJson,
     BoundText,
     Columns,
     DropBadTowers,
-    End,
     EventsOption,
     EventsTz,
     Format,
@@ -35,11 +32,8 @@ from sfumato.cli.options import (
     RepairZones,
     Results,
     Seed,
-    Slot,
-    Start,
     TimeUnit,
     Towers,
-    Tz,
     ZoneId,
     ZoneName,
     Zones,
@@ -142,125 +136,13 @@ def traces(
         tell([*([remark] if remark else []), *(f"do not publish {path}" for path in written)])
 
 
-def queries(
-    out: Results,
-    people: Annotated[int, typer.Option(help="Of the made-up town, one a zone.")] = 64,
-    k: Annotated[int, typer.Option(help="Exact desks refuse below it.")] = 5,
-    epsilon: Annotated[float, shared(PRIVACY, "--epsilon", "Budget of the private desk.")] = 1.0,
-    delta: Annotated[float, shared(PRIVACY, "--delta", "Budget of the private desk.")] = 1e-6,
-    draws: Annotated[
-        int, typer.Option(help="Towns attacked as a whole; eight times as many people alone.")
-    ] = 16,
-    real: Annotated[
-        bool,
-        typer.Option("--real", help="Also attack sfumato.Desk itself, with a ledger: minutes."),
-    ] = False,
-    log: Annotated[
-        Path | None,
-        typer.Option(help="Attack these exact answers instead: an auditor's log, or a list."),
-    ] = None,
-    seed: Seed = 1,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-) -> None:
-    """Attack desks that answer counting questions: exactly, with free noise, and privately.
-
-    The people are made up; no file is read. With --log, find the sets of answers in a log that
-    give fewer than --k people away.
-
-    Example:
-        sfumato attack queries --people 128 --epsilon 1 --out attacked
-    """
-    options = dict(locals())
-    if log is not None:
-        _log(log, k, out, quiet, as_json)
-        return
-    from sfumato.attacks.queries.run import attack_queries, show, write
-
-    with Working(quiet or as_json, "attacking desks") as progress:
-        found = called(attack_queries, options, progress=progress)
-    written, remark = write(found, out)
-    if as_json:
-        print_json({}, found.to_json())
-    elif not quiet:
-        show(found)
-        tell([*([remark] if remark else []), f"do not publish {', '.join(map(str, written))}"])
-
-
-def _log(log: Path, k: int, out: Path, quiet: bool, as_json: bool) -> None:
-    from sfumato.attacks.queries.logged_page import attack_logged, show, to_json, write
-
-    with Working(quiet or as_json, "looking for sets of answers"):
-        found, held = attack_logged(log, k=k)
-    written = write(found, held, out)
-    if as_json:
-        print_json({}, to_json(found))
-    elif not quiet:
-        show(found, held)
-        tell([f"do not publish {', '.join(map(str, written))}"])
-
-
-def anonymised(
-    events: Annotated[str, typer.Argument(help="Files, a folder, or the address of a table.")],
-    out: Results,
-    start: Start,
-    end: End,
-    tz: Tz,
-    slot: Slot = "1h",
-    release: Annotated[
-        list[Path] | None,
-        typer.Option(help="A folder of anonymise, or of release; may be repeated."),
-    ] = None,
-    towers: Towers = None,
-    zones: Zones = None,
-    grid: Grid = None,
-    region: Region = None,
-    zone_id: ZoneId = None,
-    zone_name: ZoneName = None,
-    layer: Layer = None,
-    repair_zones: RepairZones = False,
-    drop_bad_towers: DropBadTowers = False,
-    k: Annotated[int, typer.Option(help="Also attack counts with those below k left out.")] = 5,
-    points: Annotated[int, typer.Option(help="Points of a target that are known.")] = 4,
-    targets: Annotated[int, typer.Option(help="People that are asked about.")] = 1_000,
-    column: Columns = None,
-    format: Format = None,
-    time_unit: TimeUnit = None,
-    events_tz: EventsTz = None,
-    seed: Seed = 1,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-) -> None:
-    """What breaks suppression, generalisation and groups, on your own people.
-
-    One question is put to every release, private or not: did the target visit (L, t)?
-
-    Example:
-        sfumato attack anonymised events.parquet --towers towers.csv
-        --from 2007-09-10 --to 2007-09-17 --tz Europe/Paris
-        --release anonymised/week-37 --out attacked
-    """
-    options = dict(locals())
-    from sfumato.attacks.anonymised.report import show, to_json, write
-    from sfumato.attacks.anonymised.run import attack_anonymised
-    from sfumato.published.folder import check_internal
-
-    check_internal(out)
-    with Working(quiet or as_json, "reading places") as progress:
-        found = called(attack_anonymised, options, progress=progress)
-    written, remark = write(found, out)
-    if as_json:
-        print_json({}, to_json(found))
-    elif not quiet:
-        show(found)
-        tell([*([remark] if remark else []), f"do not publish {', '.join(map(str, written))}"])
-
-
 DEFAULT = "recovery"
 
 
-class _WithDefault(TyperGroup):
-    """A group whose default command may be left out: `attack RELEASE`."""
+class _WithDefault(Menu):
+    """A group whose default command may be left out: `attack RELEASE`; attacks are added to it."""
+
+    entries = Commands("attack", {})
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
@@ -284,8 +166,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 app.command()(traces)
-app.command()(queries)
-app.command()(anonymised)
 
 
 @app.command()

@@ -167,7 +167,7 @@ def in_flags(text: str, parameters: list[Any]) -> str:
 
 def _in_flags(text: str, flags: Mapping[str, Any], arguments: Mapping[str, Any]) -> str | None:
     """The command line's words for one piece in backticks; none where there are no such words."""
-    if found := re.fullmatch(r"sfumato\.([a-z_]+)(\(.*\))?", text):
+    if found := re.fullmatch(r"sfumato(?:_lab)?\.([a-z_]+)(\(.*\))?", text):
         switches = re.findall(r"\b([a-z_]+)=True", found[2] or "")
         words = [found[1].replace("_", " "), *(f"--{one.replace('_', '-')}" for one in switches)]
         return f"`sfumato {' '.join(words)}`"

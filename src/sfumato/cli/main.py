@@ -11,7 +11,7 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
@@ -25,7 +25,6 @@ BEGIN = "begin"
 PUBLISH = "publish with differential privacy, charged to the ledger"
 USE = "use what is published"
 INTERNAL = "internal: compares with the truth, never to be published"
-OTHER = "anonymise by rules: labelled, not differential privacy"
 LEDGER = "ledger"
 LABORATORY = "laboratory: what the documents describe, to compare with"
 
@@ -40,7 +39,7 @@ class Entry(NamedTuple):
     """Of the module; where it is empty, `app` or a function with the command's name."""
 
 
-class _Commands(Registry[Entry]):
+class Commands(Registry[Entry]):
     """The product's commands, and below them those that other distributions offer."""
 
     def __getitem__(self, name: str) -> Entry:
@@ -75,13 +74,12 @@ _OWN = {
     "export": Entry("export", "Write a release for a data portal, multimno or FlowKit.", USE),
     "hotspots": Entry("hotspots", "Where to place sites, from sanitised traces.", USE),
     "spread": Entry("spread", "Whom a message reaches, from sanitised traces.", USE),
-    "anonymise": Entry("anonymise", "k-anonymity and other rules. Not private.", OTHER),
     "evaluate": Entry("evaluate", "How good a release is, compared with the truth.", INTERNAL),
     "attack": Entry("attack", "What an adversary makes of a release.", INTERNAL),
     "audit": Entry("audit", "Test a scheme's guarantee on neighbouring data.", INTERNAL),
     "ledger": Entry("ledger", "What was ever released about whom, and what is left.", LEDGER),
 }
-COMMANDS = _Commands(
+COMMANDS = Commands(
     "command",
     {name: entry._replace(module=f"sfumato.cli.{entry.module}") for name, entry in _OWN.items()},
 )
@@ -89,25 +87,38 @@ COMMANDS = _Commands(
 _ADDRESS = re.compile(r"\b([A-Za-z][A-Za-z0-9+.:-]+):/\S*")
 
 
-class _Loaded(MutableMapping[str, Any]):
+class Listed(TyperCommand):
+    """Stands for a command in lists; becomes the command when it is run or completed."""
+
+    def __init__(self, name: str, entry: Entry, load: Callable[[], Any]) -> None:
+        super().__init__(name, help=entry.help, rich_help_panel=entry.panel)
+        self._load = load
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        return self._load().make_context(info_name, args, parent=parent, **extra)
+
+
+class Loaded(MutableMapping[str, Any]):
     """Commands by name; a command's module is imported when the command itself is taken."""
 
-    def __init__(self) -> None:
-        self._built: dict[str, Any] = {}
+    def __init__(self, entries: Commands, ready: Mapping[str, Any]) -> None:
+        self._entries, self._ready = entries, dict(ready)
+        self._built = dict(ready)
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._built:
             from sfumato.cli.command import built
 
-            entry = COMMANDS[name]
+            entry = self._entries[name]
             if entry.attribute:
-                command = offers("command")[name].load()
+                command = offers(self._entries.kind)[name].load()
             else:
                 module = import_module(entry.module)
                 command = getattr(module, "app", None) or getattr(module, name)
-            made = built(command)
-            made.name = name
-            self._built[name] = made
+            self._built[name] = built(command)
+            self._built[name].name = name
         return self._built[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -117,40 +128,50 @@ class _Loaded(MutableMapping[str, Any]):
         del self._built[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
+        yield from self._ready
+        yield from (name for name in self._entries if name not in self._ready)
 
     def __len__(self) -> int:
-        return len(COMMANDS)
+        return sum(1 for _ in self)
 
     def __contains__(self, name: object) -> bool:
-        return name in COMMANDS
+        return name in self._ready or name in self._entries
+
+    def listed(self, name: str) -> Any:
+        """What stands in lists for a command; nothing where there is none of that name."""
+        if name in self._ready:
+            return self._ready[name]
+        if name not in self._entries:
+            return None
+        return Listed(name, self._entries[name], lambda: self[name])
 
 
-class _Listed(TyperCommand):
-    """Stands for a command in lists; becomes the command when it is run or completed."""
+class Menu(TyperGroup):
+    """Commands of its own and those of a table, which it lists without importing them."""
 
-    def __init__(self, name: str, commands: _Loaded) -> None:
-        entry = COMMANDS[name]
-        super().__init__(name, help=entry.help, rich_help_panel=entry.panel)
-        self._commands = commands
+    entries: Commands
 
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
-    ) -> Any:
-        real = self._commands[str(self.name)]
-        return real.make_context(info_name, args, parent=parent, **extra)
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = self._loaded = Loaded(self.entries, self.commands)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        del ctx
+        return list(self._loaded)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        del ctx
+        return self._loaded.listed(cmd_name)
 
 
-class Program(TyperGroup):
-    """The group of all commands. It lists them without importing them.
+class Program(Menu):
+    """The group of all commands.
 
     The parser quotes what it cannot place, and an address may hold a password: that part of a
     complaint is left out.
     """
 
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        self.commands: MutableMapping[str, Any] = _Loaded()
+    entries = COMMANDS
 
     def get_params(self, ctx: Any) -> list[Any]:
         found = super().get_params(ctx)
@@ -159,17 +180,6 @@ class Program(TyperGroup):
             if one.default is None and getattr(one, "is_flag", False):
                 one.default = False
         return found
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        del ctx
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        del ctx
-        if cmd_name not in COMMANDS:
-            return None
-        assert isinstance(self.commands, _Loaded)
-        return _Listed(cmd_name, self.commands)
 
     def invoke(self, ctx: Any) -> Any:
         try:

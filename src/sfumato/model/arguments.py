@@ -24,6 +24,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import cache, wraps
+from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
 from sfumato.errors import TOO_LONG, UsageError
@@ -60,6 +61,14 @@ class _Unknown:
 
 class _Refused(Exception):
     """The value is of none of the kinds that fit."""
+
+
+def opened(door: str, homes: Mapping[str, str], name: str) -> Any:
+    """What a package offers by this name; a verb is `checked`."""
+    if name not in homes:
+        raise AttributeError(f"module {door!r} has no attribute {name!r}")
+    offered = getattr(import_module(homes[name]), name)
+    return checked(offered) if isinstance(offered, types.FunctionType) else offered
 
 
 def checked(verb: Callable[P, R]) -> Callable[P, R]:

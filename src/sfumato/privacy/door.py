@@ -37,7 +37,7 @@ OPENERS = (
     "sfumato_lab.studies.frontier",
     "sfumato_lab.studies.paris",
     "sfumato_lab.studies.queries",
-    "sfumato.syntactic.truth",
+    "sfumato_lab.syntactic.truth",
 )
 """Modules, with what lies below them, that may open a box."""
 

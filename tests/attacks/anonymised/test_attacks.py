@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sfumato.attacks.anonymised.groups import (
+from sfumato.errors import UsageError
+from sfumato.queries.workload import Workload
+from sfumato_lab.attacks.anonymised.groups import (
     as_floats,
     derived,
     homogeneity,
     left_after,
     shown_by_leaving,
 )
-from sfumato.attacks.anonymised.records import from_items, narrowed
-from sfumato.attacks.anonymised.visited import (
+from sfumato_lab.attacks.anonymised.records import from_items, narrowed
+from sfumato_lab.attacks.anonymised.visited import (
     Visited,
     advantage,
     allowed,
@@ -27,8 +29,6 @@ from sfumato.attacks.anonymised.visited import (
     from_traces,
     pooled,
 )
-from sfumato.errors import UsageError
-from sfumato.queries.workload import Workload
 
 PLACES, SLOTS = 40, 24
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard
 
-from sfumato.attacks.queries.decode import (
+from sfumato.errors import UsageError
+from sfumato_lab.attacks.queries.decode import (
     PackedQuestions,
     from_hadamard,
     hadamard_counts,
@@ -18,7 +19,6 @@ from sfumato.attacks.queries.decode import (
     minimax,
     walsh_hadamard,
 )
-from sfumato.errors import UsageError
 
 
 @pytest.mark.parametrize("people", [1, 8, 13, 64])
@@ -120,5 +120,5 @@ def test_hadamard_reads_a_hundred_thousand_people_at_once() -> None:
     "name", ["decode", "differencing", "games", "reconstruct", "run", "search", "town"]
 )
 def test_examples_run(name: str) -> None:
-    module = import_module(f"sfumato.attacks.queries.{name}")
+    module = import_module(f"sfumato_lab.attacks.queries.{name}")
     assert doctest.testmod(module).failed == 0

@@ -8,7 +8,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.attacks.queries.differencing import (
+from sfumato.errors import UsageError
+from sfumato.model.time_grid import TimeGrid
+from sfumato.queries.question import Frame, Measure
+from sfumato_lab.attacks.queries.differencing import (
     FIRST,
     HOSPITAL,
     SECOND,
@@ -16,11 +19,8 @@ from sfumato.attacks.queries.differencing import (
     in_all,
     johns,
 )
-from sfumato.attacks.queries.town import counter, exact, threshold
-from sfumato.errors import UsageError
-from sfumato.model.time_grid import TimeGrid
-from sfumato.queries.question import Frame, Measure
-from sfumato.syntactic.truth import Visits
+from sfumato_lab.attacks.queries.town import counter, exact, threshold
+from sfumato_lab.syntactic.truth import Visits
 
 JOHN = [[HOSPITAL], [FIRST], [SECOND]]
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sfumato.attacks.queries.games import Desk, Game, Score, most_right, play, usual_desks
-from sfumato.attacks.queries.run import attack_queries
-from sfumato.attacks.queries.town import Answerer, Private, Town, counter, fresh
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
 from sfumato.queries.question import Frame
-from sfumato.syntactic.truth import Visits
+from sfumato_lab.attacks.queries.games import Desk, Game, Score, most_right, play, usual_desks
+from sfumato_lab.attacks.queries.run import attack_queries
+from sfumato_lab.attacks.queries.town import Answerer, Private, Town, counter, fresh
+from sfumato_lab.syntactic.truth import Visits
 
 GAME = Game(people=48, draws=3, seed=11, repeats=128)
 

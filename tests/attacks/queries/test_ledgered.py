@@ -7,12 +7,12 @@ import doctest
 import numpy as np
 import pytest
 
-from sfumato.attacks.queries import ledgered
-from sfumato.attacks.queries.games import Game, Score, ledgered_desks, most_right, play
-from sfumato.attacks.queries.ledgered import Ledgered
-from sfumato.attacks.queries.reconstruct import averaged
-from sfumato.attacks.queries.town import Private, Town
 from sfumato.audits.bounds import lower_limit
+from sfumato_lab.attacks.queries import ledgered
+from sfumato_lab.attacks.queries.games import Game, Score, ledgered_desks, most_right, play
+from sfumato_lab.attacks.queries.ledgered import Ledgered
+from sfumato_lab.attacks.queries.reconstruct import averaged
+from sfumato_lab.attacks.queries.town import Private, Town
 
 SURELY = 1e-7
 """Chance that a desk which keeps its promise fails a test here: its noise is fresh every time."""

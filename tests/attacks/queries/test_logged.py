@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sfumato.attacks.queries.differencing import FIRST, HOSPITAL, SECOND, hospital, unions
 from sfumato.attacks.queries.logged import Isolated, attack_log
-from sfumato.attacks.queries.town import counter, threshold
 from sfumato.cli.main import app
 from sfumato.errors import InputError, UsageError
 from sfumato.model.masks import Measure
 from sfumato.model.time_grid import TimeGrid
 from sfumato.queries.question import Frame, Question
-from sfumato.syntactic import Auditor, Visits
+from sfumato_lab.attacks.queries.differencing import FIRST, HOSPITAL, SECOND, hospital, unions
+from sfumato_lab.attacks.queries.town import counter, threshold
+from sfumato_lab.syntactic import Auditor, Visits
 
 K = 4
 Cells = frozenset[tuple[int, int]]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sfumato.attacks.queries.games import most_right
 from sfumato.cli.main import app
+from sfumato_lab.attacks.queries.games import most_right
 from sfumato_lab.studies.queries import auditors, reconstruction
 from sfumato_lab.studies.queries.auditors import (
     ANYONE,

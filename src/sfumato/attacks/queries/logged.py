@@ -99,7 +99,7 @@ def attack_log(
         UsageError: Questions are about different places or slots, or there are too many.
 
     Example:
-        >>> from sfumato.attacks.queries.town import Town, threshold
+        >>> from sfumato_lab.attacks.queries.town import Town, threshold
         >>> town = Town.of(12)
         >>> desk = threshold(town.counter(np.ones(12, bool)), 3)
         >>> ranges = [(0, 12), (0, 5), (6, 12), (2, 9)]

@@ -27,8 +27,8 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 
 from sfumato.attacks.report import canvas
 from sfumato.errors import InputError
-from sfumato.syntactic.never_walk_alone import cluster_paths, translate
 from sfumato_lab.studies.queries.page import Grid, Picture, Section, save_figure
+from sfumato_lab.syntactic.never_walk_alone import cluster_paths, translate
 
 METRES_A_UNIT = 1.5
 LEAST_M, KM_H = 2_000.0, (20.0, 60.0)

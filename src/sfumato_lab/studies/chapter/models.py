@@ -20,12 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.attacks.anonymised.groups import Left, left_after
 from sfumato.attacks.report import canvas
 from sfumato.privacy.accounting import zcdp_epsilon, zcdp_rho
-from sfumato.syntactic.never_walk_alone import cluster_paths
-from sfumato.syntactic.people import Held, on_clock
+from sfumato_lab.attacks.anonymised.groups import Left, left_after
 from sfumato_lab.studies.queries.page import Grid, Picture, Section, save_figure
+from sfumato_lab.syntactic.never_walk_alone import cluster_paths
+from sfumato_lab.syntactic.people import Held, on_clock
 
 Record = frozenset[str]
 ORIGINAL: tuple[Record, ...] = (

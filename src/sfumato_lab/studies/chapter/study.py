@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.attacks.anonymised.visited import Advantage
 from sfumato.attacks.report import canvas
 from sfumato.io.write import make_folder, write_bytes
+from sfumato_lab.attacks.anonymised.visited import Advantage
 from sfumato_lab.studies.chapter import figure1, models
 from sfumato_lab.studies.chapter.thesis import (
     ANSWERS,

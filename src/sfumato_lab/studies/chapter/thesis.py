@@ -9,8 +9,8 @@ The 2,000 ranges of `studies.queries` (discs of 0.5 to 3 km, 1 to 48 hours) are 
 3. *anonymised density*: suppression below k, `paris`, `bayes`.
 
 Where there is noise, it has one epsilon for a whole record. Beside the error of each stands what
-the question of `sfumato.attacks.anonymised.visited` gets from it: for people in the data, and for
-people who are not.
+the question of `sfumato_lab.attacks.anonymised.visited` gets from it: for people in the data, and
+for people who are not.
 
 True records of the second approach are made for positions on a clock or for sets: they do not say
 how many visits there were. So that this does not decide the comparison, the exact number of visits
@@ -28,9 +28,16 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.attacks.anonymised.groups import as_floats
-from sfumato.attacks.anonymised.records import density_of_items, from_items
-from sfumato.attacks.anonymised.visited import (
+from sfumato.model.compiled import compiled
+from sfumato.model.rounding import number_of
+from sfumato.queries.pricing import HALF_WIDTH
+from sfumato.queries.question import Question
+from sfumato.synthesis.method import SynthFacts
+from sfumato.synthesis.method import settings_of as synthesis_settings
+from sfumato.synthesis.registry import method_named
+from sfumato_lab.attacks.anonymised.groups import as_floats
+from sfumato_lab.attacks.anonymised.records import density_of_items, from_items
+from sfumato_lab.attacks.anonymised.visited import (
     Advantage,
     Floats,
     Ints,
@@ -45,21 +52,6 @@ from sfumato.attacks.anonymised.visited import (
     from_traces,
     pooled,
 )
-from sfumato.model.compiled import compiled
-from sfumato.model.rounding import number_of
-from sfumato.queries.pricing import HALF_WIDTH
-from sfumato.queries.question import Question
-from sfumato.syntactic.auditor import Auditor, Rule
-from sfumato.syntactic.hierarchy import halved
-from sfumato.syntactic.methods import Task
-from sfumato.syntactic.people import plane_of
-from sfumato.syntactic.published import Areas, Items, Paths
-from sfumato.syntactic.registry import METHODS as REGISTRY
-from sfumato.syntactic.registry import settings_of
-from sfumato.syntactic.truth import Visits
-from sfumato.synthesis.method import SynthFacts
-from sfumato.synthesis.method import settings_of as synthesis_settings
-from sfumato.synthesis.registry import method_named
 from sfumato_lab.studies.chapter.towns import Town
 from sfumato_lab.studies.queries.errors import (
     BATCH,
@@ -71,6 +63,14 @@ from sfumato_lab.studies.queries.errors import (
     answered_by,
 )
 from sfumato_lab.studies.queries.ground import LEAST
+from sfumato_lab.syntactic.auditor import Auditor, Rule
+from sfumato_lab.syntactic.hierarchy import halved
+from sfumato_lab.syntactic.methods import Task
+from sfumato_lab.syntactic.people import plane_of
+from sfumato_lab.syntactic.published import Areas, Items, Paths
+from sfumato_lab.syntactic.registry import METHODS as REGISTRY
+from sfumato_lab.syntactic.registry import settings_of
+from sfumato_lab.syntactic.truth import Visits
 
 EVERYBODY, POINTS = "knows all others", "knows 4 points"
 K, TUBE_M, M = 5, 2_000.0, 2

@@ -1,7 +1,7 @@
 """The people of the thesis: a made city, and the days of San Francisco's cabs.
 
 Some people of each are held out: nothing that is published knows them, and they are asked about as
-the others are (`sfumato.attacks.anonymised.visited`).
+the others are (`sfumato_lab.attacks.anonymised.visited`).
 
 *Cabspotting* has 537 cabs, too few for a thousand targets. A *cab-day* is taken as a person: one
 local day of one cab, all days laid over each other, 24 hours. So epsilon is for one day of one cab.
@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from sfumato.attacks.anonymised.visited import Visited
 from sfumato.city import CityPlan, build_city, generate_events
 from sfumato.engine.local import LocalSource
 from sfumato.errors import InputError
@@ -33,8 +32,9 @@ from sfumato.io.zones import read_zones
 from sfumato.model.places import Places
 from sfumato.model.source import RememberingSource
 from sfumato.model.time_grid import TimeGrid
-from sfumato.syntactic.people import Held, plane_of, read_people
+from sfumato_lab.attacks.anonymised.visited import Visited
 from sfumato_lab.studies.queries.ground import Ground
+from sfumato_lab.syntactic.people import Held, plane_of, read_people
 
 CABS = "cabspotting_sf/cabspotting_sf_2008.parquet"
 TRACTS = "cabspotting_sf/sf_tracts_2010.geojson"

@@ -4,7 +4,7 @@ Everybody who answers is asked the same questions, one by one:
 
 * `threshold`: exact counts of k people or more, and no memory;
 * `anyone`, `known`: support of k, and no full disclosure (Definition 5 of Acs, Biczok &
-  Castelluccia) in the chapter's universe and in Kleinberg's (`sfumato.syntactic.auditor`);
+  Castelluccia) in the chapter's universe and in Kleinberg's (`sfumato_lab.syntactic.auditor`);
 * `simulatable`: no region of few places, decided from the questions alone;
 * the private desk at epsilon 1, its whole budget planned for these questions.
 
@@ -31,15 +31,17 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.attacks.queries.decode import (
+from sfumato.attacks.report import canvas
+from sfumato.queries.question import Frame, Question
+from sfumato_lab.attacks.queries.decode import (
     hadamard_masks,
     least_squares,
     minimax,
     next_power,
 )
-from sfumato.attacks.queries.differencing import FIRST, HOSPITAL, SECOND, hospital, in_all
-from sfumato.attacks.queries.games import most_right
-from sfumato.attacks.queries.town import (
+from sfumato_lab.attacks.queries.differencing import FIRST, HOSPITAL, SECOND, hospital, in_all
+from sfumato_lab.attacks.queries.games import most_right
+from sfumato_lab.attacks.queries.town import (
     Answerer,
     Bits,
     Masks,
@@ -49,15 +51,13 @@ from sfumato.attacks.queries.town import (
     counter,
     threshold,
 )
-from sfumato.attacks.report import canvas
-from sfumato.queries.question import Frame, Question
-from sfumato.syntactic.auditor import Auditor, Rule, Universe
-from sfumato.syntactic.disclosure import FREE
-from sfumato.syntactic.truth import Counted, Visits
-from sfumato.syntactic.universe import Answered
-from sfumato.syntactic.universe import Ground as Bitwise
 from sfumato_lab.studies.queries.ground import Ground
 from sfumato_lab.studies.queries.page import Grid, Picture, Section, Tell, save_figure
+from sfumato_lab.syntactic.auditor import Auditor, Rule, Universe
+from sfumato_lab.syntactic.disclosure import FREE
+from sfumato_lab.syntactic.truth import Counted, Visits
+from sfumato_lab.syntactic.universe import Answered
+from sfumato_lab.syntactic.universe import Ground as Bitwise
 
 PICTURE = "queries-auditor.internal.png"
 K, LEAST = 4, 4

@@ -2,14 +2,14 @@
 
 n people have one fair bit each. A question is about a random half of them, and its answer has an
 even error of at most alpha (Dinur & Nissim 2003): the solvers are those of
-`sfumato.attacks.queries.decode`. Three things are shown.
+`sfumato_lab.attacks.queries.decode`. Three things are shown.
 
 * *By questions*: errors within half of sqrt(n), and more and more questions.
 * *By noise*: 4n questions, or n^2 where n is small, or Hadamard's n, and larger and larger errors,
   as multiples of sqrt(n). Dinur and Nissim: with errors of the order of sqrt(n) and below, a few
   questions a person give nearly everybody's bit. Independent errors of n^2 questions average out:
   then even errors in proportion to n are not enough.
-* *The private desk* (`sfumato.attacks.queries.town.Private`) at epsilon 1 beside it: its noise
+* *The private desk* (`sfumato_lab.attacks.queries.town.Private`) at epsilon 1 beside it: its noise
   grows with the number of questions that it is planned for, and no guess is right more often than
   (e^epsilon + delta) / (1 + e^epsilon).
 
@@ -29,17 +29,17 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.attacks.queries.decode import (
+from sfumato.attacks.report import canvas
+from sfumato_lab.attacks.queries.decode import (
     PackedQuestions,
     from_hadamard,
     hadamard_counts,
     least_squares,
     minimax,
 )
-from sfumato.attacks.queries.games import most_right
-from sfumato.attacks.queries.reconstruct import dinur_nissim
-from sfumato.attacks.queries.town import Bits, Private, Town
-from sfumato.attacks.report import canvas
+from sfumato_lab.attacks.queries.games import most_right
+from sfumato_lab.attacks.queries.reconstruct import dinur_nissim
+from sfumato_lab.attacks.queries.town import Bits, Private, Town
 from sfumato_lab.studies.queries.page import Grid, Picture, Section, Tell, save_figure
 
 PICTURE = "queries-reconstruction.internal.png"
