@@ -30,7 +30,6 @@ from sfumato.privacy.accounting import guarantee
 from sfumato.privacy.door import open_private
 from sfumato.privacy.events import Tab
 from sfumato.privacy.ledger import Cap, Ledger
-from sfumato.synthesis.calling import Patterns
 from sfumato.synthesis.fitness import forecast
 from sfumato.synthesis.folder import Writer
 from sfumato.synthesis.method import Cube, Noisy, SynthFacts, settings_of
@@ -38,7 +37,8 @@ from sfumato.synthesis.people import rounded_running
 from sfumato.synthesis.registry import method_named
 from sfumato.synthesis.request import synth_request
 from sfumato.synthesis.weeks import asked
-from sfumato.synthesis.where import asked as asked_where
+from sfumato_lab.synthesis.calling import Patterns
+from sfumato_lab.synthesis.where import asked as asked_where
 
 pytestmark = pytest.mark.privacy
 METHODS = ("weeks", "where")

@@ -48,7 +48,7 @@ from sfumato.streams.replay import boxed
 from sfumato.streams.scheme import Finished, Keeping, Meter, Stating
 from sfumato.synthesis.method import Reads, SynthFacts, settings_of
 from sfumato.synthesis.regions import with_cells
-from sfumato.synthesis.registry import METHODS
+from sfumato.synthesis.registry import METHODS, method_named
 from sfumato.traces.bounds import TraceSource
 
 Ints = NDArray[np.int64]
@@ -274,7 +274,8 @@ REGION, STAY = (
 
 def people(rng: np.random.Generator) -> Iterator[Reading]:
     """Every method of synthesis that is installed."""
-    for name, method in METHODS.items():
+    for name in METHODS:
+        method = METHODS[name]()
         if method.declares.extra and find_spec("torch") is None:
             continue
         epsilon, users = BUDGETS[rng.integers(len(BUDGETS))]
@@ -300,7 +301,7 @@ def people(rng: np.random.Generator) -> Iterator[Reading]:
 
 
 def _made_up(name: str, facts: SynthFacts, seed: int) -> Iterator[Any]:
-    method, source = METHODS[name], _lived(facts)
+    method, source = method_named(name), _lived(facts)
     noisy = method.measure(source, Wall.seeded(seed), facts)
     records = 0
     for chunk in method.generate(noisy, facts):

@@ -1,27 +1,24 @@
-"""The methods of synthesis by name. A new one is a file of its own and a line here."""
+"""The methods of synthesis by name: the product's own, and those that others offer.
+
+A new one is a file of its own and a line here, or a row in another distribution's table of offers
+(`sfumato.model.extensions`), kind "synthesis method": a class that takes no arguments.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 
 from sfumato.errors import UsageError
+from sfumato.model.extensions import Registry
 from sfumato.model.extras import required
 from sfumato.synthesis.method import Method
-from sfumato.synthesis.trips.adatrace import AdaTrace
-from sfumato.synthesis.trips.dpt import Dpt
 from sfumato.synthesis.trips.fit import Fit
 from sfumato.synthesis.trips.recurrent import Recurrent
-from sfumato.synthesis.trips.trees import NGrams, Prefix
 from sfumato.synthesis.weeks import Weeks
-from sfumato.synthesis.where import Where
 
 DEFAULT = "weeks"
-METHODS: Mapping[str, Method] = MappingProxyType(
-    {
-        method.name: method
-        for method in (Weeks(), Where(), Fit(), AdaTrace(), NGrams(), Prefix(), Dpt(), Recurrent())
-    }
+METHODS = Registry[Callable[[], Method]](
+    "synthesis method", {"weeks": Weeks, "fit": Fit, "recurrent": Recurrent}
 )
 
 
@@ -35,7 +32,7 @@ def method_named(name: str) -> Method:
         raise UsageError(
             f"There is no method {name!r}.", remedy=f"Choose from {', '.join(sorted(METHODS))}."
         )
-    found = METHODS[name]
-    if extra := found.declares.extra:
+    method = METHODS[name]()
+    if extra := method.declares.extra:
         required(extra, what=f"The method {name}")
-    return found
+    return method

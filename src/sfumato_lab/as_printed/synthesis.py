@@ -2,7 +2,7 @@
 
 Nothing here can be published: these are the steps that claim a privacy which they do not give, each
 small enough that the loss can be *measured* on two neighbouring data sets. What is sound in the
-papers is built in `sfumato.synthesis`; the table says what was changed there.
+papers is built in `sfumato_lab.synthesis`; the table says what was changed there.
 """
 
 from __future__ import annotations

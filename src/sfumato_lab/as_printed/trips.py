@@ -1,7 +1,7 @@
 """Methods for trips as they are printed or distributed: runnable, and never published.
 
 Each makes trips up as its paper or its public code does, with the parts of the corrected method
-(`sfumato.synthesis.trips`) and the steps that its epsilon does not cover: raw boxes and lengths,
+(`sfumato_lab.synthesis`) and the steps that its epsilon does not cover: raw boxes and lengths,
 choices by true counts, trees that are charged one by one. Noise is floating-point Laplace noise, as
 printed. `sfumato_lab.studies.synthesis.printed` measures what these steps give away.
 """
@@ -12,7 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.synthesis.trips.adatrace import (
+from sfumato.synthesis.trips.blocks import Floats, Ints, Paths
+from sfumato.synthesis.trips.trajectories import Timed
+from sfumato.utility.trips import Trips
+from sfumato_lab.synthesis.adatrace import (
     EXTRA,
     FAR,
     SHARES,
@@ -23,8 +26,7 @@ from sfumato.synthesis.trips.adatrace import (
     leaves_of,
     table,
 )
-from sfumato.synthesis.trips.blocks import Floats, Ints, Paths
-from sfumato.synthesis.trips.dpt import (
+from sfumato_lab.synthesis.dpt import (
     DPT_MOVES,
     DPT_SIDES,
     END,
@@ -33,7 +35,7 @@ from sfumato.synthesis.trips.dpt import (
     _turns,
     move_chains,
 )
-from sfumato.synthesis.trips.grams import (
+from sfumato_lab.synthesis.grams import (
     Chains,
     Shape,
     Tree,
@@ -44,8 +46,6 @@ from sfumato.synthesis.trips.grams import (
     squares_of,
     walks,
 )
-from sfumato.synthesis.trips.trajectories import Timed
-from sfumato.utility.trips import Trips
 
 Edges = tuple[float, float, float, float]
 

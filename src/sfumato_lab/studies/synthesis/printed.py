@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import beta
 
-from sfumato.synthesis.trips.grams import cell_chains
 from sfumato.utility.trips import Trips
 from sfumato_lab.as_printed import trips as forms
 from sfumato_lab.as_printed.synthesis import FLAWS, Callers, class_loss, tree_loss, where
 from sfumato_lab.studies.queries.page import Grid, Section, Tell
 from sfumato_lab.studies.synthesis.ground import Ground
+from sfumato_lab.synthesis.grams import cell_chains
 
 EPSILON = 1.0
 RUNS = 100

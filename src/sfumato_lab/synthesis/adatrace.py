@@ -45,7 +45,6 @@ from sfumato.synthesis.method import (
     people_stream,
 )
 from sfumato.synthesis.trips.blocks import Floats, Ints, Paths
-from sfumato.synthesis.trips.grams import drawn, points_in, to_total
 from sfumato.synthesis.trips.trajectories import (
     CLOCK,
     CLOCK_SHARE,
@@ -59,7 +58,8 @@ from sfumato.synthesis.trips.trajectories import (
     integer_counts,
     true_trips,
 )
-from sfumato.synthesis.trips.trees import sharpness, taken
+from sfumato_lab.synthesis.grams import drawn, points_in, to_total
+from sfumato_lab.synthesis.trees import sharpness, taken
 
 MOST_SPLITS = 4
 FINE = 12

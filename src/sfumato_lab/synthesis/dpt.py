@@ -35,7 +35,6 @@ from sfumato.synthesis.method import (
     people_stream,
 )
 from sfumato.synthesis.trips.blocks import Floats, Ints, Paths
-from sfumato.synthesis.trips.grams import Chains, Shape, drawn, points_in, squares_of, walks
 from sfumato.synthesis.trips.trajectories import (
     CLOCK,
     TRAJECTORY,
@@ -46,7 +45,8 @@ from sfumato.synthesis.trips.trajectories import (
     integer_counts,
     true_trips,
 )
-from sfumato.synthesis.trips.trees import Grown, taken
+from sfumato_lab.synthesis.grams import Chains, Shape, drawn, points_in, squares_of, walks
+from sfumato_lab.synthesis.trees import Grown, taken
 
 DPT_SIDES = (4, 8, 16, 32)
 """Grids of the reference systems, coarse to fine, each cell four of the next."""

@@ -47,7 +47,6 @@ from sfumato.privacy.events import ConcentratedEvent, GaussianEvent
 from sfumato.privacy.mechanisms.selection import MECHANISM, choices_rho
 from sfumato.privacy.noise import representable_softness
 from sfumato.privacy.wall import Wall
-from sfumato.synthesis.calling import Patterns
 from sfumato.synthesis.fit import classes
 from sfumato.synthesis.method import (
     Chunk,
@@ -62,6 +61,7 @@ from sfumato.synthesis.method import (
 )
 from sfumato.synthesis.people import rounded_running
 from sfumato.synthesis.regions import ground_of
+from sfumato_lab.synthesis.calling import Patterns
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -43,17 +43,6 @@ from sfumato.synthesis.method import (
     people_stream,
 )
 from sfumato.synthesis.trips.blocks import Floats, Ints, Paths
-from sfumato.synthesis.trips.grams import (
-    Chains,
-    Shape,
-    Tree,
-    cell_chains,
-    drawn,
-    neighbours,
-    points_in,
-    squares_of,
-    walks,
-)
 from sfumato.synthesis.trips.trajectories import (
     CLOCK,
     CLOCK_SHARE,
@@ -67,6 +56,17 @@ from sfumato.synthesis.trips.trajectories import (
     expected,
     integer_counts,
     true_trips,
+)
+from sfumato_lab.synthesis.grams import (
+    Chains,
+    Shape,
+    Tree,
+    cell_chains,
+    drawn,
+    neighbours,
+    points_in,
+    squares_of,
+    walks,
 )
 
 LONGEST = 20
