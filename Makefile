@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SMALL  := $(VENV)/.small
 STAMP  := $(VENV)/.installed
+TORCH  := $(VENV)/.torch
 BASE   ?= f789a9c1
 
 .PHONY: demo tour test lint parts bench audit moves mutants fuzz faults anywhere docs dist image clean
@@ -20,6 +21,12 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) -e '.[dev]'
 	touch $(SMALL) $@
+
+# And torch, for the long tests alone: the build without CUDA, from a usual index or from its own.
+$(TORCH): $(STAMP)
+	$(PIP) torch==2.13.0+cpu 2>/dev/null \
+	  || $(PIP) --extra-index-url https://download.pytorch.org/whl/cpu -e '.[rnn]'
+	touch $@
 
 demo: $(SMALL)   ## a synthetic city from records to the table, and where to look
 	$(BIN)/sfumato demo --out out/demo --again
@@ -42,14 +49,14 @@ test: lint parts ## everything CI runs
 bench: $(STAMP)  ## speed against the named baselines; writes docs/benchmarks
 	$(BIN)/python -m benchmarks
 
-audit: $(STAMP) parts moves ## the whole privacy audit, the fault tests, planted faults; writes docs/audit.md
+audit: $(TORCH) parts moves ## the whole privacy audit, the fault tests, planted faults; writes docs/audit.md
 	$(BIN)/pytest -n 2 --dist loadgroup -m slow
 	$(BIN)/python tests/mutants/run.py --write
 
 moves: $(STAMP)  ## commits since BASE that only move code publish the same bytes; writes out/moves.md
 	$(BIN)/python tools/moves.py $(BASE) --write
 
-mutants: $(STAMP) ## plants faults one at a time; privacy tests must notice each; writes docs/audit.md
+mutants: $(TORCH) ## plants faults one at a time; privacy tests must notice each; writes docs/audit.md
 	$(BIN)/python tests/mutants/run.py --write
 
 fuzz: $(STAMP)   ## 10,000 spoiled command lines and calls, 20,000 damaged files, 10,000 readings of noisy numbers: never a traceback; writes docs/fuzz.md

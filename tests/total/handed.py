@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -273,11 +272,9 @@ REGION, STAY = (
 
 
 def people(rng: np.random.Generator) -> Iterator[Reading]:
-    """Every method of synthesis that is installed."""
+    """Every method of synthesis."""
     for name in METHODS:
-        method = METHODS[name]()
-        if method.declares.extra and find_spec("torch") is None:
-            continue
+        method = method_named(name)
         epsilon, users = BUDGETS[rng.integers(len(BUDGETS))]
         traces = method.declares.reads is Reads.TRACES
         places = quarters(*CELLS[rng.integers(len(CELLS))], towers=bool(rng.integers(2)))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, Self, TypedDict
+from typing import Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,6 @@ from sfumato.privacy.mechanisms.planar import (
     Shown,
 )
 from sfumato.privacy.mechanisms.sparse_vector import Histograms
-from sfumato.privacy.mechanisms.training import Learner, Run, train
 from sfumato.privacy.noise import BitStream, KeyedStream, SeededStream, SystemStream
 from sfumato.privacy.noise.planar import Lattice, Strength
 
@@ -273,12 +272,6 @@ class Wall:
         return measure_plane_gaussian(
             box, reach=reach, most_reports=most_reports, sigma2=sigma2, **self._paid(label)
         )
-
-    def train(
-        self, box: Private[Any], learner: Learner, *, run: Run, label: str
-    ) -> NDArray[np.float64]:
-        """Training by noisy gradients, charged as a whole; see `mechanisms.training`."""
-        return train(box, learner, run=run, **self._paid(label))
 
     def _paid(self, label: str, about: str = "") -> _Paid:
         stream = self._stream(label)

@@ -1,12 +1,12 @@
 """The contract of a method of synthesis: what it declares, plans, measures and generates.
 
-A method *declares* what it reads, its unit, its parameters with their ranges and the extra that it
-needs. It *plans* its measurements from public facts alone: label, sensitivity, share of the budget;
-the ledger reserves exactly that. It *measures* left of the wall: a source gives boxes
-(`Private[Counts]`) and the wall opens them, charged first. It *generates* people from noisy numbers
-and public facts alone, chunk after chunk, with a public seed that has nothing to do with the noise:
-the same numbers and the same seed give the same people, so that everything after `measure` is
-post-processing and can be done again at no cost.
+A method *declares* what it reads, its unit and its parameters with their ranges. It *plans* its
+measurements from public facts alone: label, sensitivity, share of the budget; the ledger reserves
+exactly that. It *measures* left of the wall: a source gives boxes (`Private[Counts]`) and the wall
+opens them, charged first. It *generates* people from noisy numbers and public facts alone, chunk
+after chunk, with a public seed that has nothing to do with the noise: the same numbers and the same
+seed give the same people, so that everything after `measure` is post-processing and can be done
+again at no cost.
 
 Adding a method is a file of its own and a line of `registry`.
 """
@@ -91,8 +91,6 @@ class Declaration:
     reads: Reads
     unit: Unit = USER_PERIOD
     parameters: Mapping[str, Setting] = field(default_factory=lambda: MappingProxyType({}))
-    extra: str = ""
-    """The extra of the package that it needs, if any."""
     lives: bool = False
     """It measures how persons live, so that made-up ones are counted alike for the page."""
     on_release: bool = False

@@ -10,29 +10,22 @@ from collections.abc import Callable
 
 from sfumato.errors import UsageError
 from sfumato.model.extensions import Registry
-from sfumato.model.extras import required
 from sfumato.synthesis.method import Method
 from sfumato.synthesis.trips.fit import Fit
-from sfumato.synthesis.trips.recurrent import Recurrent
 from sfumato.synthesis.weeks import Weeks
 
 DEFAULT = "weeks"
-METHODS = Registry[Callable[[], Method]](
-    "synthesis method", {"weeks": Weeks, "fit": Fit, "recurrent": Recurrent}
-)
+METHODS = Registry[Callable[[], Method]]("synthesis method", {"weeks": Weeks, "fit": Fit})
 
 
 def method_named(name: str) -> Method:
     """The method of that name.
 
     Raises:
-        UsageError: There is none, or it needs an extra that is not installed.
+        UsageError: There is none, or its code does not load.
     """
     if name not in METHODS:
         raise UsageError(
             f"There is no method {name!r}.", remedy=f"Choose from {', '.join(sorted(METHODS))}."
         )
-    method = METHODS[name]()
-    if extra := method.declares.extra:
-        required(extra, what=f"The method {name}")
-    return method
+    return METHODS[name]()

@@ -71,8 +71,8 @@ FLAWS = (
         "(ε, δ) per user",
         "broken where examples are trips and not users, batches are shuffled and not drawn by "
         "coins, hyper-parameters are chosen by private loss, or noise is in floating point",
-        "coins for persons, a person's gradient clipped as a whole, everything fixed beforehand, "
-        "whole-number noise (`recurrent`)",
+        "coins for what is protected, its gradient clipped as a whole, everything fixed "
+        "beforehand; noise in floating point is why `recurrent` stays a study",
     ),
 )
 """What the study's page says of the printed forms."""

@@ -24,7 +24,8 @@ def synthesis(
         typer.Option(help="Only these trips: cabs, phones, city, crowd; may be repeated."),
     ] = None,
     method: Annotated[
-        list[str] | None, typer.Option(help="Only this method for trips; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Only this method for trips; may be repeated. recurrent runs if named."),
     ] = None,
     epsilons: Annotated[str, typer.Option(help="Values of epsilon.")] = "0.1,1,2",
     trips: Annotated[int, typer.Option(help="Trips of each ground that go in, at most.")] = 10_000,
@@ -46,9 +47,17 @@ def synthesis(
         sfumato reproduce synthesis --out synthesis --ground crowd --trips 2000
     """
     required(*DRAWING[figures], what="This study", instead="Or give --no-figures.")
-    from sfumato_lab.studies.synthesis.study import GROUNDS, METHODS, PARTS, Settings, study
+    from sfumato_lab.studies.synthesis.study import (
+        GROUNDS,
+        METHODS,
+        NETWORK,
+        PARTS,
+        Settings,
+        study,
+    )
 
-    known = ((part, PARTS, "part"), (ground, GROUNDS, "ground"), (method, METHODS, "method"))
+    trips_by = (*METHODS, NETWORK)
+    known = ((part, PARTS, "part"), (ground, GROUNDS, "ground"), (method, trips_by, "method"))
     for given, names, what in known:
         unknown = sorted(set(given or ()) - set(names))
         if unknown:
@@ -63,11 +72,13 @@ def synthesis(
         raise UsageError(
             f"{epsilons!r} is not a list of epsilons.", remedy="Write --epsilons 0.1,1,2."
         )
+    if NETWORK in (method or ()):
+        required("rnn", what="The recurrent network")
     if trips < 200 or people < 1_000 or draws < 1:
         raise UsageError("The study needs 200 trips, 1,000 people and a draw.")
     settings = Settings(
         epsilons=budgets,
-        methods=tuple(name for name in METHODS if method is None or name in method),
+        methods=tuple(name for name in trips_by if name in (method or METHODS)),
         grounds=tuple(name for name in GROUNDS if ground is None or name in ground),
         trips=trips,
         people=people,

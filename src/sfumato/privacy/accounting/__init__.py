@@ -23,7 +23,6 @@ from sfumato.privacy.accounting.gaussian import (
     gaussian_mu,
     variation,
 )
-from sfumato.privacy.accounting.sampled import sampled_epsilon, sampled_sigma
 
 __all__ = [
     "Guarantee",
@@ -37,8 +36,6 @@ __all__ = [
     "gaussian_log_delta",
     "gaussian_mu",
     "guarantee",
-    "sampled_epsilon",
-    "sampled_sigma",
     "taken_off",
     "total_epsilon",
     "total_per_metre",

@@ -7,7 +7,8 @@ Parts, each a function that keeps its numbers in the folder and hands back its s
 * `copying`: nearest neighbours and membership against trips that were held back;
 * `printed`: what is wrong with the printed forms.
 
-Methods plan, measure and generate as `sfumato synth` does, with seeded noise instead of a ledger's.
+Methods plan, measure and generate as `sfumato synth` does, with seeded noise instead of a ledger's;
+the recurrent network is trained here alone (`recurrent`).
 Nothing here was tuned on: constants of methods are their own.
 """
 
@@ -20,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +39,15 @@ from sfumato.traces.bounds import TraceSource
 from sfumato.utility.copying import NEVER_A_GATE, Copying, copying_checks, trip_points
 from sfumato.utility.trips import TripJudge, Trips, exact_repeats
 from sfumato_lab.studies.queries.page import Grid, Picture, Section, Tell, html_page, markdown_page
-from sfumato_lab.studies.synthesis import ground, pairs, printed
+from sfumato_lab.studies.synthesis import ground, pairs, printed, recurrent
 from sfumato_lab.studies.synthesis.ground import Ground
 
 PAGE, HTML = "synthesis.internal.md", "synthesis.internal.html"
 NUMBERS = "synthesis-{part}.internal.json"
 TITLE = "Synthetic data"
-METHODS = ("fit", "adatrace", "ngrams", "prefix", "dpt", "recurrent")
+METHODS = ("fit", "adatrace", "ngrams", "prefix", "dpt")
+NETWORK = "recurrent"
+"""Trained only where it is named: it takes torch, and minutes."""
 CHAPTER = ("ngrams", "prefix", "dpt")
 GROUNDS = ("cabs", "phones", "city", "crowd")
 TRUE = "another true sample"
@@ -124,8 +128,23 @@ def _cut(name: str, data: Path | None, people: int, seed: int) -> Ground | None:
 
 def made_by(name: str, at: Ground, epsilon: float, delta: float, seed: int) -> Trips:
     """As many made-up trips as there are true ones, rounded as public knowledge would be."""
-    method = method_named(name)
     expected = max(round(at.trips, -2), 100)
+    with threadpool_limits(1):
+        if name == NETWORK:
+            columns = recurrent.made_trips(at, expected, (epsilon, delta), seed)
+        else:
+            columns = _by_method(name, at, expected, (epsilon, delta), seed)
+    user, lon, lat = columns
+    rows = np.arange(user.size)
+    traces = Traces(np.empty(0, object), user, np.zeros_like(rows), rows, lon, lat, rows)
+    return trips_on_plane(traces, at.plane)
+
+
+def _by_method(
+    name: str, at: Ground, expected: int, budget: tuple[float, float], seed: int
+) -> list[NDArray[Any]]:
+    """Person, longitude and latitude of records that a method of `sfumato synth` makes."""
+    method, (epsilon, delta) = method_named(name), budget
     public = PublicFacts(
         place_ids=np.empty(0, dtype=np.str_),
         grid=at.grid,
@@ -135,18 +154,10 @@ def made_by(name: str, at: Ground, epsilon: float, delta: float, seed: int) -> T
         unit=method.declares.unit,
     )
     facts = SynthFacts(public, expected, seed, settings_of(method, {}), box=at.box)
-    with threadpool_limits(1):
-        noisy = method.measure(TraceSource(at.traces), Wall.seeded(seed), facts)
-        chunks = list(method.generate(noisy, facts))
-    parts = []
-    for key in ("user", "lon", "lat"):
-        columns = [getattr(chunk, key) for chunk in chunks]
-        parts.append(np.concatenate(columns))
-    rows = np.arange(parts[0].size)
-    names = np.empty(0, object)
-    return trips_on_plane(
-        Traces(names, parts[0], np.zeros_like(rows), rows, parts[1], parts[2], rows), at.plane
-    )
+    noisy = method.measure(TraceSource(at.traces), Wall.seeded(seed), facts)
+    chunks = list(method.generate(noisy, facts))
+    columns = ("user", "lon", "lat")
+    return [np.concatenate([getattr(chunk, column) for chunk in chunks]) for column in columns]
 
 
 def some(trips: Trips, count: int, seed: int) -> Trips:
