@@ -1,7 +1,8 @@
 """The methods of synthesis by name: the product's own, and those that others offer.
 
 A new one is a file of its own and a line here, or a row in another distribution's table of offers
-(`sfumato.model.extensions`), kind "synthesis method": a class that takes no arguments.
+(`sfumato.model.extensions`), kind "synthesis method": a class that takes no arguments. Of one that
+others offer a reservation binds distribution, version and a digest of its code.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from sfumato.synthesis.method import (
     settings_of,
 )
 from sfumato.synthesis.regions import with_cells
-from sfumato.synthesis.registry import DEFAULT, method_named
+from sfumato.synthesis.registry import DEFAULT, METHODS, method_named
 
 MOST_MADE = 100_000_000
 """People of one call: more than any city has, and days of work."""
@@ -85,6 +85,7 @@ class SynthRequest:
             "sfumato": __version__,
             "synth": self.method.name,
             "parameters": dict(facts.settings),
+            **({} if not (code := METHODS.provenance(self.method.name)) else {"code": code}),
             "epsilon": public.epsilon,
             "delta": public.delta,
             "expected_users": public.expected_users,

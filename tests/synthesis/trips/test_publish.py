@@ -13,12 +13,14 @@ from typer.testing import CliRunner
 
 import sfumato
 from sfumato.cli.main import app
-from sfumato.errors import Unfit, UsageError
+from sfumato.errors import ReservationRefused, Unfit, UsageError
 from sfumato.io.traces import to_table
+from sfumato.model.extensions import Offer
 from sfumato.model.traces import Traces
 from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.privacy.ledger.limits import standing
+from sfumato.synthesis import registry
 
 pytestmark = pytest.mark.privacy
 REGION = ",".join(f"{side}" for side in BOX.bounds)
@@ -141,6 +143,35 @@ def test_no_trips_at_all_are_trips_of_noise(tmp_path: Path) -> None:
     path = table_of(nobody, tmp_path)
     made = sfumato.synth(path, ledger=book(tmp_path), **asked("ngrams", tmp_path))  # type: ignore[arg-type]
     assert pq.read_metadata(made.folder / "events.parquet").num_rows >= 40
+
+
+def test_other_code_does_not_finish_what_a_method_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another distribution, version or digest is refused; the same goes on and pays once."""
+    ledger, path = book(tmp_path), table_of(TRIPS, tmp_path)
+    words = asked("ngrams", tmp_path)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def again() -> str:
+        return sfumato.synth(path, ledger=ledger, **words).how  # type: ignore[arg-type]
+
+    with monkeypatch.context() as during:
+        during.setattr("sfumato.synthesis.publish.write_people", killed)
+        with pytest.raises(KeyboardInterrupt):
+            again()
+    same = registry.METHODS.provenance("ngrams")
+    assert same["distribution"] == "sfumato"
+    for part in ("distribution", "version", "modules"):
+        other = same | {part: "another"}
+        with monkeypatch.context() as during:
+            during.setattr(Offer, "provenance", lambda _, other=other: other)
+            with pytest.raises(ReservationRefused, match="code"):
+                again()
+    assert again() == "resumed"
+    assert registry.METHODS.provenance("fit") == {}
 
 
 def test_pauses_alone_cut_trips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
