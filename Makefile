@@ -50,7 +50,7 @@ bench: $(STAMP)  ## speed against the named baselines; writes docs/benchmarks
 	$(BIN)/python -m benchmarks
 
 audit: $(TORCH) parts moves ## the whole privacy audit, the fault tests, planted faults; writes docs/audit.md
-	$(BIN)/pytest -n 2 --dist loadgroup -m slow
+	$(BIN)/pytest -n 2 --dist loadgroup -m 'slow or torch'
 	$(BIN)/python tests/mutants/run.py --write
 
 moves: $(STAMP)  ## commits since BASE that only move code publish the same bytes; writes out/moves.md

@@ -91,6 +91,7 @@ def test_the_nearest_window_is_a_baseline_that_needs_no_training() -> None:
     assert 0.5 < (truth == _nearest(made)).mean() <= 1.0
 
 
+@pytest.mark.torch
 @pytest.mark.skipif(not available(), reason="torch is not installed (extra rnn)")
 def test_people_with_homes_hours_and_offices_are_recognised() -> None:
     """What can be learned is learned: seeds other than those it was tuned on."""
@@ -105,6 +106,7 @@ def test_people_with_homes_hours_and_offices_are_recognised() -> None:
     assert confusion.trace() / confusion.sum() == pytest.approx(found["accuracy"])
 
 
+@pytest.mark.torch
 @pytest.mark.skipif(not available(), reason="torch is not installed (extra rnn)")
 def test_nobody_is_recognised_where_nothing_tells_people_apart() -> None:
     """Users are shuffled over trips: better than the largest class would be a leak in the split."""

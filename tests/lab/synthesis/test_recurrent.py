@@ -80,6 +80,7 @@ def test_noise_is_what_the_whole_run_needs() -> None:
     assert sigma_for(0.03, 400, 2.0, 1e-6) < sigma_for(0.03, 400, 1.0, 1e-6)
 
 
+@pytest.mark.torch
 @torch_is_there
 @pytest.mark.privacy
 def test_gradients_are_those_of_each_trip_by_itself() -> None:
@@ -124,6 +125,7 @@ def test_gradients_are_those_of_each_trip_by_itself() -> None:
         column += flat.numel()
 
 
+@pytest.mark.torch
 @torch_is_there
 @pytest.mark.privacy
 def test_a_trip_moves_a_sum_by_at_most_one() -> None:
@@ -153,6 +155,7 @@ class Seen:
         return self.noise * self.rng.normal(mean, sigma, size)
 
 
+@pytest.mark.torch
 @torch_is_there
 @pytest.mark.privacy
 def test_coins_are_fresh_and_the_divisor_is_public(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,6 +221,7 @@ def score(data: Sequences, run: Run, seed: int, towards: Any) -> float:
     return way
 
 
+@pytest.mark.torch
 @torch_is_there
 @pytest.mark.slow
 @pytest.mark.privacy
@@ -230,6 +234,7 @@ def test_one_trip_is_hidden_in_the_noisy_gradients(monkeypatch: pytest.MonkeyPat
     assert broken.low > bound
 
 
+@pytest.mark.torch
 @torch_is_there
 def test_the_study_trains_it(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recurrent, "STEPS", 4)
