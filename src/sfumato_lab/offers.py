@@ -17,31 +17,31 @@ OFFERS: tuple[tuple[str, str, str, str], ...] = (
     (
         "synthesis method",
         "where",
-        "People: homes, commutes by a law of their median, works, hours (DP-WHERE).",
+        "To compare weeks with: DP-WHERE, homes and commutes by a law of their median.",
         "sfumato_lab.synthesis.where:Where",
     ),
     (
         "synthesis method",
         "adatrace",
-        "Trips: the ingredients of AdaTrace.",
+        "To compare fit with: what AdaTrace measures, corrected.",
         "sfumato_lab.synthesis.adatrace:AdaTrace",
     ),
     (
         "synthesis method",
         "ngrams",
-        "Trips: variable-length n-grams of cells.",
+        "To compare fit with: variable-length n-grams of cells.",
         "sfumato_lab.synthesis.trees:NGrams",
     ),
     (
         "synthesis method",
         "prefix",
-        "Trips: a tree of prefixes.",
+        "To compare fit with: a tree of prefixes.",
         "sfumato_lab.synthesis.trees:Prefix",
     ),
     (
         "synthesis method",
         "dpt",
-        "Trips: moves on several grids at once (DPT).",
+        "To compare fit with: moves on several grids at once (DPT).",
         "sfumato_lab.synthesis.dpt:Dpt",
     ),
 )

@@ -89,7 +89,12 @@ def synth(
         ),
     ] = None,
     method: Annotated[
-        str, typer.Option(help="How synthetic people are made.", rich_help_panel=PRIVACY)
+        str,
+        typer.Option(
+            help="How synthetic people are made: weeks, or fit for trips. To compare with: where, "
+            "and for trips ngrams, prefix, dpt, adatrace.",
+            rich_help_panel=PRIVACY,
+        ),
     ] = "weeks",
     people: Annotated[
         int | None,

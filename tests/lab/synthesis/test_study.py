@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from sfumato.cli.command import built
 from sfumato.cli.main import app
+from sfumato.cli.synth import synth
+from sfumato.model.extensions import offers
 from sfumato.privacy.wall import Wall
+from sfumato.synthesis.registry import METHODS
 from sfumato.utility.mobility import common_part
 from sfumato.utility.trips import Trips
 from sfumato_lab.as_printed.synthesis import raw_classes, tree_loss, where
@@ -109,3 +114,15 @@ def test_a_small_study_writes_its_page(tmp_path: Path) -> None:
 def test_what_makes_no_sense_is_refused(wrong: list[str], tmp_path: Path) -> None:
     ran = CliRunner().invoke(app, ["reproduce", "synthesis", "--out", str(tmp_path), *wrong])
     assert ran.exit_code != 0
+
+
+def test_help_and_page_name_every_method_and_say_what_others_are_for() -> None:
+    (option,) = (one for one in built(synth).params if one.name == "method")
+    page = (Path(__file__).parents[3] / "docs" / "synthesis.md").read_text("utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    for name in METHODS:
+        assert re.search(rf"\b{name}\b", str(option.help)), name
+        (row,) = (line for line in rows if line.startswith(f"| `{name}` |") and "to " in line)
+        assert ("| to publish" in row) == (name in METHODS.own)
+    for name, offer in offers("synthesis method").items():
+        assert offer.help.startswith("To compare "), name
