@@ -44,5 +44,9 @@ OFFERS: tuple[tuple[str, str, str, str], ...] = (
         "To compare fit with: moves on several grids at once (DPT).",
         "sfumato_lab.synthesis.dpt:Dpt",
     ),
+    (
+        *("trace classifier", "recurrent", "A recurrent network that recognises people."),
+        "sfumato_lab.attacks.traces.classifier:classify",
+    ),
 )
 """Kind, name, help, and where it is."""

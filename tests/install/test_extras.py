@@ -158,7 +158,7 @@ NEEDS: dict[str, tuple[str, Callable[[Given], object]]] = {
 
 
 def _classified() -> object:
-    from sfumato.attacks.traces import classifier
+    from sfumato_lab.attacks.traces import classifier
 
     return classifier._torch()
 

@@ -127,8 +127,9 @@ def traces(
             progress("finding the users of the release", -1.0)
             found = attack_released(released(read, release), box=box, seed=seed, progress=progress)
         if classifier:
-            from sfumato.attacks.traces.classifier import classify
+            from sfumato.model.extensions import offered
 
+            classify = offered("trace classifier", "recurrent")
             progress("training the recurrent network", -1.0)
             found["classifier"] = classify(read, noise, window_s=window_s, seed=seed, steps=steps)
     written, remark = write(found, out)

@@ -94,6 +94,20 @@ def offers(kind: str) -> dict[str, Offer]:
     return {offer.name: offer for offer in _tables()[0] if offer.kind == kind}
 
 
+def offered(kind: str, name: str) -> Any:
+    """What is offered under a name, loaded.
+
+    Raises:
+        UsageError: Nothing of that name is installed, or it does not load.
+    """
+    if name not in offers(kind):
+        raise UsageError(
+            f"No {kind} {name} is installed.",
+            remedy="`sfumato doctor` says what did not load.",
+        )
+    return offers(kind)[name].load()
+
+
 def failures() -> tuple[Failure, ...]:
     """What could not be read, for `sfumato doctor`."""
     return _tables()[1]

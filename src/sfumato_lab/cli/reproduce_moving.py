@@ -81,8 +81,8 @@ def run(
     say: Any,
 ) -> list[dict[str, Any]]:
     """The study on every data set of the folder; returns what the page shows."""
-    from sfumato.attacks.traces.classifier import available, classify
     from sfumato.io.write import make_folder, write_bytes
+    from sfumato_lab.attacks.traces.classifier import available, classify
     from sfumato_lab.studies.geoind import output as figures
     from sfumato_lab.studies.geoind.output import page
     from sfumato_lab.studies.geoind.study import hotspots, linking, sources, spreading

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.attacks.traces.classifier import (
+from sfumato.errors import UsageError
+from sfumato.model.traces import MICROSECONDS, Traces
+from sfumato_lab.attacks.traces.classifier import (
     FEATURES,
     _nearest,
     available,
@@ -15,8 +17,6 @@ from sfumato.attacks.traces.classifier import (
     steps_for,
     windows_of,
 )
-from sfumato.errors import UsageError
-from sfumato.model.traces import MICROSECONDS, Traces
 
 NOON_US = 1_225_540_800 * MICROSECONDS
 

@@ -23,6 +23,7 @@ from sfumato.errors import InputError, UsageError
 from sfumato.io.traces import read_traces
 from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Cap
+from sfumato_lab.attacks.traces import classifier
 
 
 def _walks(file: Path) -> None:
@@ -61,6 +62,22 @@ def test_the_command(tmp_path: Path) -> None:
     steps = [np.hypot(*np.diff(np.array(shown[name]))) for name in ("true", "published")]
     assert steps[0].mean() < 30 < 60 < steps[1].mean()  # metres: the noise is what is seen
     assert (out / "traces-attack.internal.html").stat().st_mode & 0o077 == 0
+
+
+def test_the_classifier_is_one_that_is_offered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it gives stands beside the other attacks; here it trains nothing."""
+    keys = ("balanced", "chance", "nearest", "accuracy", "majority", "steps")
+    results = {"no noise": dict.fromkeys(keys, 1)}
+    monkeypatch.setattr(classifier, "classify", lambda *_, **__: results)
+    _walks(tmp_path / "traces.parquet")
+    out = tmp_path / "out"
+    words = [str(tmp_path / "traces.parquet"), "--out", str(out), "--tz", "UTC", "--classifier"]
+    done = CliRunner().invoke(traces_app, words)
+    assert done.exit_code == 0, done.output
+    assert json.loads((out / "traces-attack.internal.json").read_text())["classifier"] == results
+    assert "recurrent classifier" in (out / "traces-attack.internal.html").read_text()
 
 
 KINDS = {
