@@ -2,18 +2,36 @@
 
 OFFERS: tuple[tuple[str, str, str, str], ...] = (
     (
-        *("command", "anonymise", "k-anonymity and other rules. Not private."),
-        "sfumato_lab.cli.anonymise:app",
-    ),
-    (
-        *("attack", "anonymised", "What breaks suppression, generalisation and groups."),
+        "attack",
+        "anonymised",
+        "What breaks suppression, generalisation and groups.",
         "sfumato_lab.cli.attack:anonymised",
     ),
     (
-        *("attack", "queries", "Desks that answer counting questions, on made-up people."),
+        "attack",
+        "queries",
+        "Desks that answer counting questions, on made-up people.",
         "sfumato_lab.cli.attack:queries",
     ),
+    (
+        "command",
+        "anonymise",
+        "k-anonymity and other rules. Not private.",
+        "sfumato_lab.cli.anonymise:app",
+    ),
     ("command", "reproduce", "Repeat published studies.", "sfumato_lab.cli.reproduce:app"),
+    (
+        "question session",
+        "multiplicative-weights",
+        "Private multiplicative weights.",
+        "sfumato_lab.queries.sitting:open_sitting",
+    ),
+    (
+        "questions together",
+        "mwem",
+        "A table fitted to the questions it answers worst.",
+        "sfumato_lab.queries.mwem:together",
+    ),
     (
         "synthesis method",
         "where",
@@ -45,7 +63,9 @@ OFFERS: tuple[tuple[str, str, str, str], ...] = (
         "sfumato_lab.synthesis.dpt:Dpt",
     ),
     (
-        *("trace classifier", "recurrent", "A recurrent network that recognises people."),
+        "trace classifier",
+        "recurrent",
+        "A recurrent network that recognises people.",
         "sfumato_lab.attacks.traces.classifier:classify",
     ),
 )

@@ -18,8 +18,8 @@ from sfumato.privacy.events import Tab
 from sfumato.privacy.ledger import Ledger
 from sfumato.privacy.ledger.remembered import forget
 from sfumato.privacy.wall import Wall
-from sfumato.queries.online import Session, plan_session
 from sfumato.queries.workload import Row
+from sfumato_lab.queries.online import Session, plan_session
 
 
 @pytest.fixture

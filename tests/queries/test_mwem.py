@@ -17,8 +17,8 @@ from sfumato.privacy.accounting import guarantee, total_rho, zcdp_rho
 from sfumato.privacy.door import open_private
 from sfumato.privacy.events import BoundedRangeEvent, GaussianEvent
 from sfumato.privacy.wall import Wall
-from sfumato.queries.mwem import Measured, Start, fitted, plan_mwem, run_mwem
 from sfumato.queries.workload import Row, Workload
+from sfumato_lab.queries.mwem import Measured, Start, fitted, plan_mwem, run_mwem
 
 STAGE = Stage.for_bound(WeightBound(3))
 SHAPE = (len(STAGE.places), STAGE.grid.slots)

@@ -20,11 +20,11 @@ from sfumato.privacy.ledger.records import Cap
 from sfumato.privacy.mechanisms import SparseVector
 from sfumato.privacy.wall import Wall
 from sfumato.queries.desk import Desk
-from sfumato.queries.mwem import Measured, fitted, plan_mwem
-from sfumato.queries.online import plan_session
 from sfumato.queries.routing import Cube
-from sfumato.queries.sitting import Sitting
 from sfumato.queries.workload import Row, Workload
+from sfumato_lab.queries.mwem import Measured, fitted, plan_mwem
+from sfumato_lab.queries.online import plan_session
+from sfumato_lab.queries.sitting import Sitting
 
 MORNING = {"measure": "visits", "zones": ["t0", "t1"], "hours": "6-12"}
 ASKED = MORNING | {"want": {"plus_minus": 20}}

@@ -19,8 +19,8 @@ from sfumato.model.private import Private
 from sfumato.privacy.accounting import total_epsilon
 from sfumato.privacy.events import Tab
 from sfumato.privacy.wall import Wall
-from sfumato.queries.online import TESTS, Session, Terms, Turn, corrected, plan_session
 from sfumato.queries.workload import Row, Workload
+from sfumato_lab.queries.online import TESTS, Session, Terms, Turn, corrected, plan_session
 
 SHAPE = (3, 4)
 TRUTH = np.array([[50, 0, 0, 9], [3, 80, 2, 7], [1, 1, 60, 30]])

@@ -15,7 +15,7 @@ from sfumato.privacy.ledger import Ledger, Status
 from sfumato.privacy.ledger.records import Cap
 from sfumato.published.release import Release
 from sfumato.queries.desk import Desk
-from sfumato.queries.sitting import CLIP, UPDATES, Sitting
+from sfumato_lab.queries.sitting import CLIP, UPDATES, Sitting
 
 PEOPLE = 3_000
 CROWD = visits(seed=5, people=PEOPLE, each=6)

@@ -18,7 +18,7 @@ from sfumato.density import registry as densities
 from sfumato.model.masks import Measure
 from sfumato.privacy.events import UnitKind
 from sfumato.queries.pricing import Mechanism
-from sfumato.queries.together import Method as Together
+from sfumato.queries.together import METHODS as TOGETHER
 from sfumato.streams import registry as streams
 from sfumato.streams.output import Consistency
 from sfumato.synthesis import registry as people
@@ -180,7 +180,7 @@ def queries() -> Iterator[Case]:
             for want in ({"epsilon": 1}, {"plus_minus": 20}):
                 yield query("--mechanism", mechanism, measure=measure, want=want)
         yield query("--mechanism", mechanism, measure="visits", clip=2, want={"epsilon": 1})
-    for method in Together:
+    for method in TOGETHER:
         yield query("--together", method, "--epsilon", "1")
     session = ("--session", "s", "--epsilon", "2", "--threshold", "5", "--release", LEARNT)
     yield query(*session)
@@ -244,7 +244,7 @@ def quick() -> Iterator[tuple[Case, str, str, bool]]:
     yield sanitise(Kind.INDEPENDENT, *DAILY), "anywhere", "parquet", False
     yield synth(people.DEFAULT, "--slot", "4h"), "everything", "ndjson", True
     yield query(measure=Measure.VISITS, want={"epsilon": 1}), "heavy", "csv", False
-    yield query("--together", Together.BATCH, "--epsilon", "1"), "everything", "csv.gz", True
+    yield query("--together", "batch", "--epsilon", "1"), "everything", "csv.gz", True
     yield anonymise("counts", "-k", "3", "--totals"), "everything", "csv", False
     yield anonymise("answers", "--auditor", AuditorName.SIMULATABLE), "heavy", "csv", False
     yield anonymise("traces", "--method", "never-walk-alone", "-k", "3"), "heavy", "csv", False

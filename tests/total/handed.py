@@ -37,8 +37,6 @@ from sfumato.privacy.events import Unit
 from sfumato.privacy.mechanisms import additive
 from sfumato.privacy.wall import Wall
 from sfumato.queries.batch import plan_batch, run_batch
-from sfumato.queries.mwem import plan_mwem, run_mwem
-from sfumato.queries.online import Session, plan_session
 from sfumato.queries.workload import Workload
 from sfumato.streams.facts import StreamFacts, windows_to_show
 from sfumato.streams.output import Consistency, consistent, line_bytes, table_bytes
@@ -49,6 +47,8 @@ from sfumato.synthesis.method import Reads, SynthFacts, settings_of
 from sfumato.synthesis.regions import with_cells
 from sfumato.synthesis.registry import METHODS, method_named
 from sfumato.traces.bounds import TraceSource
+from sfumato_lab.queries.mwem import plan_mwem, run_mwem
+from sfumato_lab.queries.online import Session, plan_session
 
 Ints = NDArray[np.int64]
 Hand = Callable[[Ints, np.random.Generator], Ints]

@@ -83,14 +83,17 @@ def query(
         float, _own(QUESTION, "--visits", "Batch: visits of a busy person, a public guess.")
     ] = 30,
     rounds: Annotated[
-        int, _own(QUESTION, "--rounds", "MWEM: how many questions are measured.")
-    ] = 30,
+        int | None,
+        _own(QUESTION, "--rounds", "MWEM: how many questions are measured; default: 30."),
+    ] = None,
     clip: Annotated[
-        int, _own(QUESTION, "--clip", "Session: most visits of a person in a question.")
-    ] = 24,
+        int | None,
+        _own(QUESTION, "--clip", "Session: most visits of a person in a question; default: 24."),
+    ] = None,
     updates: Annotated[
-        int, _own(QUESTION, "--updates", "Session: how often its table may be corrected.")
-    ] = 20,
+        int | None,
+        _own(QUESTION, "--updates", "Session: how often its table is corrected; default: 20."),
+    ] = None,
     threshold: Annotated[
         int | None, _own(QUESTION, "--threshold", "Session: how far its table may be off.")
     ] = None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from sfumato import __version__
 from sfumato.errors import BudgetRefused
@@ -96,6 +96,20 @@ class QuestionPlan:
             return self.price.plus_minus
         assert self.known is not None
         return self.known.plus_minus
+
+
+class QuestionSession(Protocol):
+    """Questions one after the other that were all paid for when it opened."""
+
+    @property
+    def updates_left(self) -> int:
+        """How often the data may still be asked."""
+
+    def ask(self, question: str | Mapping[str, Any] | Question) -> Answer:
+        """Answer a question of visits."""
+
+    def close(self) -> None:
+        """End it: nothing more is spent on it."""
 
 
 @dataclass(eq=False)

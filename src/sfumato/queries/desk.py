@@ -20,7 +20,7 @@ scales is two equations with two unknowns.) Overlapping questions have independe
 full: averaging is limited by the cap.
 
 *Claim.* Unit: a user's whole record; neighbours add or remove one. Every measurement is charged
-before it is drawn (`Price.measure`, `run_batch`, `run_mwem`, `Session`); the ledger's filter lets
+before it is drawn (`Price.measure`, `run_batch`, and what others offer); the ledger's filter lets
 questions be chosen in the light of all answers before, by all analysts together, who may collude:
 one cap for the data set, and inside it an allowance for each.
 
@@ -45,6 +45,7 @@ from sfumato.errors import UsageError
 from sfumato.geography.places import PlaceOptions
 from sfumato.io.beforehand import require_possible
 from sfumato.model.arguments import checked
+from sfumato.model.extensions import offered
 from sfumato.model.places import Places
 from sfumato.model.source import Progress, Source
 from sfumato.model.time_grid import period_of
@@ -54,15 +55,13 @@ from sfumato.privacy.transaction import answer as answered
 from sfumato.privacy.wall import Wall
 from sfumato.published.estimate import Estimate
 from sfumato.published.release import Release
-from sfumato.queries.answers import Answer, Asking, QuestionPlan
+from sfumato.queries.answers import Answer, Asking, QuestionPlan, QuestionSession
 from sfumato.queries.batch import VISITS
-from sfumato.queries.mwem import ROUNDS
 from sfumato.queries.pricing import FINE, LABEL, Mechanism, Price, clip_of, mechanism_of, price
 from sfumato.queries.question import Frame, Question, Want, parse_question
 from sfumato.queries.routing import Cube, Known, Stored, known
-from sfumato.queries.sitting import CLIP, UPDATES, Sitting, open_sitting
 from sfumato.queries.store import Store, cube_of, dummy_events
-from sfumato.queries.together import Method, answer_together
+from sfumato.queries.together import answer_together
 
 _ROOM = 1 + 1e-9
 """Drawn noise is wider than asked for by the rounding of its scale, 2^-41 of it."""
@@ -344,18 +343,19 @@ class Desk:
         questions: Iterable[str | Mapping[str, Any] | Question],
         *,
         epsilon: float,
-        method: Method | str = Method.BATCH,
+        method: str = "batch",
         visits: float = VISITS,
-        rounds: int = ROUNDS,
+        rounds: int | None = None,
     ) -> list[Answer]:
         """Answer many questions on one budget, in one pass.
 
         Args:
             questions: In their closed form, without `want`; all of one measure.
             epsilon: Of all of them together, at the desk's delta.
-            method: `batch`, with intervals; or `mwem`, a fitted table, without.
+            method: `batch`, with intervals; or one to compare with: `mwem`, a fitted table,
+                without.
             visits: Batch: visits of a busy person, who shall be counted whole. A public guess.
-            rounds: MWEM: how many questions are chosen and measured.
+            rounds: MWEM: how many questions are chosen and measured; 30 if not given.
 
         Returns:
             The answers, in the order of the questions; `spend` of each is that of all.
@@ -373,21 +373,22 @@ class Desk:
         name: str,
         *,
         epsilon: float,
-        clip: int = CLIP,
-        updates: int = UPDATES,
+        clip: int | None = None,
+        updates: int | None = None,
         threshold: int | None = None,
-    ) -> Sitting:
+    ) -> QuestionSession:
         """Open a session of private multiplicative weights, or find the one of this name.
 
         All of its budget is reserved at once. The release's table answers as long as it is near
         enough; where it is not, the question is measured and the table corrected, at most
-        `updates` times (`queries.online`).
+        `updates` times (`sfumato_lab.queries.online`). It is there to compare with: a release
+        for all of epsilon answers ranges better.
 
         Args:
             name: Of the session; the same again, in any process, goes on with it.
             epsilon: Of the whole session, pure.
-            clip: The most visits that one person counts in one question.
-            updates: How often the table may be corrected.
+            clip: The most visits that one person counts in one question; 24 if not given.
+            updates: How often the table may be corrected; 20 if not given.
             threshold: How far it may be off, in visits; six scales of the tests' noise if not
                 given.
 
@@ -398,9 +399,10 @@ class Desk:
             UsageError: There is no release to begin with, or a number is out of range.
             BudgetRefused: It would pass the cap, or the analyst's allowance.
         """
-        return open_sitting(
+        opened: QuestionSession = offered("question session", "multiplicative-weights")(
             self, name, epsilon=epsilon, clip=clip, updates=updates, threshold=threshold
         )
+        return opened
 
     def released_table(self) -> NDArray[np.float64] | None:
         """The release's counts of the whole frame, where it has all of it."""

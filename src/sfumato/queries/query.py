@@ -19,11 +19,8 @@ from sfumato.published.release import Release
 from sfumato.queries.answers import Answer, QuestionPlan
 from sfumato.queries.batch import VISITS
 from sfumato.queries.desk import Desk
-from sfumato.queries.mwem import ROUNDS
 from sfumato.queries.pricing import Mechanism
 from sfumato.queries.question import LONGEST_TEXT, Question, read_json
-from sfumato.queries.sitting import CLIP, UPDATES
-from sfumato.queries.together import Method
 
 Given = str | os.PathLike[str] | Mapping[str, Any] | Question
 
@@ -121,13 +118,13 @@ def query(
     delta: float = 0.0,
     mechanism: Mechanism | str = Mechanism.GAUSSIAN,
     plan: bool = False,
-    together: Method | str | None = None,
+    together: str | None = None,
     session: str | None = None,
     epsilon: float | None = None,
     visits: float = VISITS,
-    rounds: int = ROUNDS,
-    clip: int = CLIP,
-    updates: int = UPDATES,
+    rounds: int | None = None,
+    clip: int | None = None,
+    updates: int | None = None,
     threshold: int | None = None,
     towers: object = None,
     zones: object = None,
@@ -171,9 +168,9 @@ def query(
         session: Name of a session of private multiplicative weights, opened if it is new.
         epsilon: Of all questions together, or of the session.
         visits: Batch: visits of a busy person, who shall be counted whole. A public guess.
-        rounds: MWEM: how many questions are chosen and measured.
-        clip: Session: the most visits that one person counts in a question.
-        updates: Session: how often its table may be corrected.
+        rounds: MWEM: how many questions are chosen and measured; 30 if not given.
+        clip: Session: the most visits that one person counts in a question; 24 if not given.
+        updates: Session: how often its table may be corrected; 20 if not given.
         threshold: Session: how far its table may be off.
         towers: Towers that the events name.
         zones: Zones that questions name. With towers: those that stand in a zone are meant.

@@ -1,8 +1,7 @@
-"""Many questions at once, on one budget: a batch, or a table fitted by MWEM.
+"""Many questions at once, on one budget: a batch, or a method that others offer.
 
 A batch (`queries.batch`) measures the best of a few strategies in one pass over the data and
-answers every question with an interval for its noise. MWEM (`queries.mwem`) fits a table to the
-questions it answers worst; its answers have no interval. Both are planned from the questions
+answers every question with an interval for its noise. A method is planned from the questions
 alone, reserved as one charge, and kept as one answer: the same questions again, in whatever words
 and order and however often each is named, are given what is stored.
 
@@ -14,13 +13,13 @@ know by how much; `plan_batch` says where that norm comes from.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.model.masks import Measure
+from sfumato.model.extensions import Registry
 from sfumato.privacy.events import PrivacyEvent
 from sfumato.privacy.last_resort import REMARK, HearingWall, everything, numbers, refined
 from sfumato.privacy.ledger import Reservation
@@ -30,10 +29,8 @@ from sfumato.privacy.wall import Wall
 from sfumato.published.estimate import Estimate
 from sfumato.queries.answers import Answer
 from sfumato.queries.batch import VISITS, plan_batch, run_batch
-from sfumato.queries.mwem import ROUNDS, Start, plan_mwem, run_mwem
 from sfumato.queries.pricing import COVERAGE
 from sfumato.queries.question import Question, Want
-from sfumato.queries.workload import Workload
 
 if TYPE_CHECKING:
     from sfumato.queries.desk import Desk
@@ -42,14 +39,45 @@ MOST_TOGETHER = 10_000
 """Questions of one batch: their answers are one row of the ledger."""
 
 
-Drawn = Callable[[Wall], dict[str, Any]]
+@dataclass(frozen=True, slots=True)
+class JointPlan:
+    """What is charged for questions that are asked together, and how their answers are drawn."""
+
+    events: Mapping[str, PrivacyEvent]
+    draw: Callable[[Wall], dict[str, Any]]
+    """`values` of the questions in their order, and `plus_minus` where they have intervals."""
+    config: Mapping[str, Any]
+    """What the reservation binds beside the questions and their epsilon."""
+    whole: bool = False
+    """Whether slots outside of the questions are measured, too."""
 
 
-class Method(StrEnum):
-    """How questions are answered together."""
+def batch(
+    desk: Desk, asked: list[Question], epsilon: float, visits: float, rounds: int | None
+) -> JointPlan:
+    """The strategy that fits the questions best."""
+    del rounds  # it measures all of them at once
+    shape, delta = (desk.frame.places, desk.frame.slots), desk.asking.delta
+    plan = plan_batch(
+        asked, shape, epsilon=epsilon, delta=delta, measure=asked[0].measure, visits=visits
+    )
 
-    BATCH = "batch"
-    MWEM = "mwem"
+    def draw(wall: Wall) -> dict[str, Any]:
+        found = run_batch(desk.source(), wall, plan)
+        numbers(found.values, found.plus_minus)
+        return {
+            "values": np.round(found.values, 6).tolist(),
+            "plus_minus": np.round(found.plus_minus, 6).tolist(),
+            "strategy": found.strategy,
+        }
+
+    return JointPlan(plan.events, draw, {"visits": visits})
+
+
+METHODS: Registry[Callable[[Desk, list[Question], float, float, int | None], JointPlan]] = Registry(
+    "questions together", {"batch": batch}
+)
+"""By name: desk, questions, epsilon, visits of a busy person and rounds to what is charged."""
 
 
 def answer_together(
@@ -57,40 +85,39 @@ def answer_together(
     questions: Iterable[str | Mapping[str, Any] | Question],
     *,
     epsilon: float,
-    method: Method | str = Method.BATCH,
+    method: str = "batch",
     visits: float = VISITS,
-    rounds: int = ROUNDS,
+    rounds: int | None = None,
 ) -> list[Answer]:
     """The answers, in the order of the questions; see `Desk.together`."""
     given = _asked(desk, questions)
     # One form of what is one batch: a set of questions, and numbers of one type.
     asked = sorted(set(given), key=lambda question: (question.places, question.slots))
     epsilon, visits = float(epsilon), float(visits)
-    kind, draw, events = _planned(desk, asked, epsilon, method_of(method), visits, rounds)
+    if method not in METHODS:
+        raise UsageError(
+            f"Questions are not answered by {method!r}.",
+            remedy=f"Choose from {', '.join(METHODS)}.",
+        )
+    plan = METHODS[method](desk, asked, epsilon, visits, rounds)
+    events, whole = plan.events, plan.whole
     config = {
         "questions": [question.stated() for question in asked],
         "epsilon": epsilon,
-        **(
-            {"visits": visits}
-            if kind is Method.BATCH
-            else {"rounds": rounds, "start": desk.released_name()}
-        ),
+        **plan.config,
     }
     made: Mapping[str, Any]
     if desk.dummy:
-        made, how, spend = draw(Wall.seeded(desk.dummy_seed())), "dummy", None
+        made, how, spend = plan.draw(Wall.seeded(desk.dummy_seed())), "dummy", None
     else:
-        whole = kind is Method.MWEM
-        refusal = desk.asking.refused(kind.value, asked, events, config, whole=whole)
+        refusal = desk.asking.refused(method, asked, events, config, whole=whole)
         if refusal is not None:
             raise refusal
-        claim = desk.asking.claim(
-            kind.value, asked, events, config, desk.fingerprint(), whole=whole
-        )
+        claim = desk.asking.claim(method, asked, events, config, desk.fingerprint(), whole=whole)
 
         def drawn(reservation: Reservation) -> Mapping[str, Any]:
             wall = HearingWall(reservation, reservation.key)
-            return refined("query", lambda: draw(wall), lambda: _spread(desk, asked, wall))
+            return refined("query", lambda: plan.draw(wall), lambda: _spread(desk, asked, wall))
 
         charge, how = answered(desk.asking.ledger, claim, desk.fingerprint, drawn)
         assert charge.answer is not None
@@ -146,48 +173,3 @@ def _asked(desk: Desk, questions: Iterable[str | Mapping[str, Any] | Question]) 
             remedy="Ask visits and unique_people in two batches.",
         )
     return [question for question, _ in parsed]
-
-
-def _planned(
-    desk: Desk, asked: list[Question], epsilon: float, kind: Method, visits: float, rounds: int
-) -> tuple[Method, Drawn, Mapping[str, PrivacyEvent]]:
-    """What is charged, and how the answers are drawn."""
-    shape, delta = (desk.frame.places, desk.frame.slots), desk.asking.delta
-    measure = asked[0].measure
-    if kind is Method.BATCH:
-        batch = plan_batch(
-            asked, shape, epsilon=epsilon, delta=delta, measure=measure, visits=visits
-        )
-
-        def draw(wall: Wall) -> dict[str, Any]:
-            found = run_batch(desk.source(), wall, batch)
-            numbers(found.values, found.plus_minus)
-            return {
-                "values": np.round(found.values, 6).tolist(),
-                "plus_minus": np.round(found.plus_minus, 6).tolist(),
-                "strategy": found.strategy,
-            }
-
-        return kind, draw, batch.events
-    if measure is not Measure.VISITS:
-        raise UsageError("MWEM fits a table of visits.", remedy="Ask for visits, or a batch.")
-    begun = desk.released_table()
-    start = Start.MARGINS if begun is None else Start.RELEASE
-    mwem = plan_mwem(asked, shape, epsilon=epsilon, delta=delta, start=start, rounds=rounds)
-
-    def fit(wall: Wall) -> dict[str, Any]:
-        found = run_mwem(desk.source(), wall, mwem, begun).answers(Workload.of(shape, asked))
-        numbers(found)
-        return {"values": np.round(found, 6).tolist()}
-
-    return kind, fit, mwem.events
-
-
-def method_of(given: Method | str) -> Method:
-    """A method by its name."""
-    try:
-        return Method(given)
-    except ValueError:
-        raise UsageError(
-            f"Questions are not answered by {given!r}.", remedy=f"Choose from {', '.join(Method)}."
-        ) from None

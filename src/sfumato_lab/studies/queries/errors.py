@@ -2,10 +2,10 @@
 
 * `independent`: each question alone, a person clipped at C visits in it, rho divided by their
   number. Once with a C that clips hardly anybody, once with the smaller one that errs less.
-* `batch`: `sfumato.queries.batch`. `mwem`: `sfumato.queries.mwem` from a uniform start, from noisy
-  margins, and from a `bayes` release that half of epsilon paid for.
-* `pmw`: `sfumato.queries.online`, started from a `bayes` release for half of epsilon; the questions
-  come one by one.
+* `batch`: `sfumato.queries.batch`. `mwem`: `sfumato_lab.queries.mwem` from a uniform start, from
+  noisy margins, and from a `bayes` release that half of epsilon paid for.
+* `pmw`: `sfumato_lab.queries.online`, started from a `bayes` release for half of epsilon; the
+  questions come one by one.
 * The published cube: sums over a `gaussian` release, whose negative numbers are cut at zero or not,
   and over a `bayes` release with the intervals of its posterior. Once more for half of epsilon:
   that is the release which the other half of `mwem`, `pmw` and `desk` begins with.
@@ -44,13 +44,13 @@ from sfumato.privacy.noise import SeededStream
 from sfumato.privacy.wall import Wall
 from sfumato.published.posterior import Factors, unpacked
 from sfumato.queries.batch import VISITS, plan_batch, run_batch
-from sfumato.queries.mwem import Start, plan_mwem, run_mwem
-from sfumato.queries.online import Session, plan_session
 from sfumato.queries.pricing import COVERAGE, HALF_WIDTH
 from sfumato.queries.question import Question
 from sfumato.queries.routing import Cube, Stored
 from sfumato.queries.routing import known as follows
 from sfumato.queries.workload import Workload
+from sfumato_lab.queries.mwem import Start, plan_mwem, run_mwem
+from sfumato_lab.queries.online import Session, plan_session
 from sfumato_lab.studies.queries.ground import LEAST, Ground, Table, relative_error
 
 CLIP, SMALL_CLIP = 16, 4

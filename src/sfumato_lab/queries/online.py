@@ -52,8 +52,8 @@ from sfumato.privacy.events import LaplaceEvent, PrivacyEvent, PureEvent
 from sfumato.privacy.exact import decimal_up, exact
 from sfumato.privacy.ledger.chain import digest
 from sfumato.privacy.wall import Wall
-from sfumato.queries.mwem import Hypothesis, Measured, fitted
 from sfumato.queries.workload import Asked, Table, Workload
+from sfumato_lab.queries.mwem import Hypothesis, Measured, fitted
 
 TESTS = "tests"
 """Label of the sparse vector of a session."""

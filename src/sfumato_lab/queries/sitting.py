@@ -26,10 +26,10 @@ from sfumato.privacy.ledger import Charge, Reservation, Status
 from sfumato.privacy.wall import Wall
 from sfumato.published.estimate import Estimate
 from sfumato.queries.answers import Answer
-from sfumato.queries.online import Session, Terms, Turn, begun, corrected, plan_session
 from sfumato.queries.pricing import COVERAGE
 from sfumato.queries.question import Question, Want
 from sfumato.queries.workload import Table, Workload
+from sfumato_lab.queries.online import Session, Terms, Turn, begun, corrected, plan_session
 
 if TYPE_CHECKING:
     from sfumato.queries.desk import Desk
@@ -207,12 +207,13 @@ def open_sitting(
     name: str,
     *,
     epsilon: float,
-    clip: int,
-    updates: int,
+    clip: int | None = None,
+    updates: int | None = None,
     threshold: int | None = None,
 ) -> Sitting:
     """Open a session, or find the one of this name; see `Desk.session`."""
     opening_table(desk)
+    clip, updates = CLIP if clip is None else clip, UPDATES if updates is None else updates
     terms = plan_session(epsilon=epsilon, clip=clip, updates=updates, threshold=threshold)
     frame, asking = desk.frame, desk.asking
     everything = frame.question(Measure.VISITS, range(frame.places), range(frame.slots))

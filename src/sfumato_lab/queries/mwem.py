@@ -37,12 +37,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
 from sfumato.model.counts import WEIGHT_UNITS, Counting, Counts, WeightBound
+from sfumato.model.masks import Measure
 from sfumato.model.private import Private
 from sfumato.model.source import Source
 from sfumato.privacy.accounting import zcdp_rho
@@ -50,10 +52,16 @@ from sfumato.privacy.calibration import LARGEST as MOST_EPSILON
 from sfumato.privacy.calibration import gaussian_sigma2
 from sfumato.privacy.events import BoundedRangeEvent, GaussianEvent, PrivacyEvent
 from sfumato.privacy.exact import decimal_up, rounded_up
+from sfumato.privacy.last_resort import numbers
 from sfumato.privacy.mechanisms.additive import LARGEST, bounded
 from sfumato.privacy.noise import representable_softness
 from sfumato.privacy.wall import Wall
+from sfumato.queries.question import Question
+from sfumato.queries.together import JointPlan
 from sfumato.queries.workload import Asked, Table, Whole, Workload
+
+if TYPE_CHECKING:
+    from sfumato.queries.desk import Desk
 
 LIMIT = 4.0
 """C: of 3, 4, 6 and 8 the best or near it on a made-up city (seed 911, 200,000 people)."""
@@ -244,6 +252,29 @@ def run_mwem(
         measured.append(Measured(chosen.index, float(answer.estimate()[0])))
         table = fitted(table, plan.rows, measured)
     return Hypothesis(table * (level / total), tuple(measured))
+
+
+def together(
+    desk: Desk, asked: list[Question], epsilon: float, visits: float, rounds: int | None
+) -> JointPlan:
+    """Questions of a desk: fitted from its release, or from noisy margins where it has none."""
+    del visits  # what a person weighs is bounded by the table, not by the questions
+    if asked[0].measure is not Measure.VISITS:
+        raise UsageError("MWEM fits a table of visits.", remedy="Ask for visits, or a batch.")
+    rounds = ROUNDS if rounds is None else rounds
+    shape, begun = (desk.frame.places, desk.frame.slots), desk.released_table()
+    start = Start.MARGINS if begun is None else Start.RELEASE
+    plan = plan_mwem(
+        asked, shape, epsilon=epsilon, delta=desk.asking.delta, start=start, rounds=rounds
+    )
+
+    def draw(wall: Wall) -> dict[str, Any]:
+        values = run_mwem(desk.source(), wall, plan, begun).answers(Workload.of(shape, asked))
+        numbers(values)
+        return {"values": np.round(values, 6).tolist()}
+
+    bound = {"rounds": rounds, "start": desk.released_name()}
+    return JointPlan(plan.events, draw, bound, whole=True)
 
 
 def fitted(
