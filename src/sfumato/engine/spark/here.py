@@ -5,9 +5,7 @@ of every row's stored values, or of a line's bytes. Here the same sums are taken
 without Spark, so that one machine can tell whether it has before it what the cluster had. It is
 asked for only where a reservation bears another name than the one that this engine gives.
 
-xxHash64 is that of Spark's function of this name (Collet's algorithm; a row is hashed value by
-value, each result the seed of the next, beginning with 42; a missing value leaves the hash as it
-is). Types that Spark would widen or round (unsigned and 128-bit numbers, nanoseconds) have no name
+Types that Spark would widen or round (unsigned and 128-bit numbers, nanoseconds) have no name
 here; what was reserved with them is finished on Spark.
 """
 
@@ -24,93 +22,22 @@ from numpy.typing import NDArray
 from sfumato.engine.spark.files import LONGEST_SEEN
 from sfumato.engine.spark.rows import Part, Scan
 from sfumato.engine.spark.survey import Survey, fingerprint, how_read, seeds_of
+from sfumato.engine.spark.xxhash import SEED, U64, of_bytes, of_int, of_long
 from sfumato.errors import InputError
 from sfumato.io.files import open_text, read_piece
 from sfumato.io.parquet import Parquet
 from sfumato.io.rows import plain
 from sfumato.io.values import bytes_of, numbers, validity
-from sfumato.model.compiled import compiled, inlined
+from sfumato.model.compiled import compiled
 from sfumato.model.events import EventFile, Events, EventTable
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
 
-U64 = np.uint64
-_P1, _P2 = U64(0x9E3779B185EBCA87), U64(0xC2B2AE3D27D4EB4F)
-_P3, _P4, _P5 = U64(0x165667B19E3779F9), U64(0x85EBCA77C2B2AE63), U64(0x27D4EB2F165667C5)
-_SEED = U64(42)
-_LOW = U64(0xFFFFFFFF)
 _BATCH = 1 << 16
 _PIECE = 1 << 20
 _MARK = b"\xef\xbb\xbf"
 """Hadoop takes it off the beginning of a file."""
 Array = NDArray[Any]
-
-
-@inlined
-def _left(x: Any, by: int) -> Any:
-    return (x << U64(by)) | (x >> U64(64 - by))
-
-
-@inlined
-def _mixed(h: Any) -> Any:
-    h = (h ^ (h >> U64(33))) * _P2
-    h = (h ^ (h >> U64(29))) * _P3
-    return h ^ (h >> U64(32))
-
-
-@inlined
-def _round(acc: Any, word: Any) -> Any:
-    return _left(acc + word * _P2, 31) * _P1
-
-
-@inlined
-def _of_int(value: Any, seed: Any) -> Any:
-    h = (seed + _P5 + U64(4)) ^ ((value & _LOW) * _P1)
-    return _mixed(_left(h, 23) * _P2 + _P3)
-
-
-@inlined
-def _of_long(value: Any, seed: Any) -> Any:
-    h = (seed + _P5 + U64(8)) ^ _round(U64(0), value)
-    return _mixed(_left(h, 27) * _P1 + _P4)
-
-
-@compiled
-def _word(data: Array, at: Any, size: Any) -> Any:
-    found = U64(0)
-    for k in range(size):
-        found |= U64(data[at + k]) << U64(8 * k)
-    return found
-
-
-@compiled
-def of_bytes(data: Array, at: Any, stop: Any, seed: Any) -> Any:
-    """xxHash64 of some bytes."""
-    size = U64(stop - at)
-    if stop - at >= 32:
-        a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
-        while stop - at >= 32:
-            a = _round(a, _word(data, at, 8))
-            b = _round(b, _word(data, at + 8, 8))
-            c = _round(c, _word(data, at + 16, 8))
-            d = _round(d, _word(data, at + 24, 8))
-            at += 32
-        h = _left(a, 1) + _left(b, 7) + _left(c, 12) + _left(d, 18)
-        for lane in (a, b, c, d):
-            h = (h ^ _round(U64(0), lane)) * _P1 + _P4
-    else:
-        h = seed + _P5
-    h += size
-    while stop - at >= 8:
-        h = _left(h ^ _round(U64(0), _word(data, at, 8)), 27) * _P1 + _P4
-        at += 8
-    if stop - at >= 4:
-        h = _left(h ^ (_word(data, at, 4) * _P1), 23) * _P2 + _P3
-        at += 4
-    while at < stop:
-        h = _left(h ^ (U64(data[at]) * _P5), 11) * _P1
-        at += 1
-    return _mixed(h)
 
 
 @compiled
@@ -120,8 +47,8 @@ def _take_words(state: Array, words: Array, valid: Array, narrow: bool) -> None:
         for k in range(state.shape[1]):
             h = state[row, k]
             if there:
-                h = _of_int(words[row], h) if narrow else _of_long(words[row], h)
-            state[row, k] = _of_int(U64(0) if there else U64(1), h)
+                h = of_int(words[row], h) if narrow else of_long(words[row], h)
+            state[row, k] = of_int(U64(0) if there else U64(1), h)
 
 
 @compiled
@@ -133,7 +60,7 @@ def _take_bytes(state: Array, ends: Array, data: Array, valid: Array, flagged: b
             if there:
                 h = of_bytes(data, ends[row], ends[row + 1], h)
             if flagged:
-                h = _of_int(U64(0) if there else U64(1), h)
+                h = of_int(U64(0) if there else U64(1), h)
             state[row, k] = h
 
 
@@ -284,7 +211,7 @@ def _lines_of(data: bytes, seeds: Array) -> Array:
 
 def _begun(rows: int, seeds: Array) -> Array:
     """The state of every row after the seed, which is hashed like a value."""
-    state = np.full((rows, seeds.size), _SEED)
+    state = np.full((rows, seeds.size), SEED)
     for k, seed in enumerate(seeds):
         column = np.ascontiguousarray(state[:, k : k + 1])
         _seeded(column, seed)
@@ -295,4 +222,4 @@ def _begun(rows: int, seeds: Array) -> Array:
 @compiled
 def _seeded(state: Array, seed: Any) -> None:
     for row in range(state.shape[0]):
-        state[row, 0] = _of_long(seed, state[row, 0])
+        state[row, 0] = of_long(seed, state[row, 0])

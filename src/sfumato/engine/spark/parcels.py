@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.engine.spark.here import U64, of_bytes
 from sfumato.engine.spark.rows import Recipe, judged_cells
+from sfumato.engine.spark.xxhash import U64, of_bytes
 from sfumato.io.values import bytes_of, numbers
 from sfumato.model.compiled import compiled
 from sfumato.model.events import UserEncoding
