@@ -18,7 +18,9 @@ from tests.engine.spark.test_release import Shop
 import sfumato
 from sfumato.density import publish
 from sfumato.engine.local import LocalSource
+from sfumato.engine.spark.here import survey_here
 from sfumato.engine.spark.source import open_source
+from sfumato.engine.spark.survey import fingerprint, survey
 from sfumato.errors import ReservationRefused
 from sfumato.io.events import read_events
 from sfumato.model.counts import Counting
@@ -105,6 +107,13 @@ def test_each_engine_knows_the_others_name_of_the_input(
     cluster = open_source(tmp_path, places, grid, **how)
     try:
         ours, theirs = local.fingerprint(KEY), cluster.fingerprint(KEY)
+        # Small files of lines are summed up here also where Spark reads them.
+        scanned = survey(cluster._scans, KEY)
+        assert theirs == fingerprint(scanned, places, grid, KEY)
+        if cluster._store.small_here(cluster._resolved):
+            summed = survey_here(cluster._resolved.parts, KEY)
+            assert summed is not None
+            assert summed.longest == scanned.longest
         assert theirs in local.fingerprints_elsewhere(KEY)
         assert ours in cluster.fingerprints_elsewhere(KEY)
         # Another key, another row: another name.

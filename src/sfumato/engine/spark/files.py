@@ -17,17 +17,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from sfumato.engine.spark.session import without_records
+from sfumato.engine.spark.session import OPENING, is_here, without_records
+from sfumato.engine.spark.xxhash import of_text
 from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.io.columns import describe as reading_of
 from sfumato.io.events import FORMATS, format_named, format_of, known_format, located
-from sfumato.io.files import Located, Unreadable, dialect_of, partition_keys
+from sfumato.io.files import (
+    CSV_ENDINGS,
+    NDJSON_ENDINGS,
+    Located,
+    Unreadable,
+    dialect_of,
+    partition_keys,
+)
 from sfumato.io.formats import (
     Csv,
     FileSchema,
@@ -105,6 +113,8 @@ NUMBER = "xxhash64(_metadata.file_path)"
 _GLOB = re.compile(r"[][{}*?\\]")
 _HERE = re.compile(r"file:(//)?(?=/)")
 _ON_DISK = "file://"
+_PLAIN = re.compile(r"(/(?!\.\.?/)[\w.-]+)*/[a-zA-Z0-9]([\w.-]*[a-zA-Z0-9])?", re.ASCII)
+"""A path that Spark lists and writes as it is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,6 +144,21 @@ class Store:
             and self.addresses.get(part.label, "").startswith(_ON_DISK)
             and part.path.is_file()
             for part in events.parts
+        )
+
+    def small_here(self, events: Events) -> bool:
+        """Whether all of it are plain text files that cost more to open than to read, and workers
+        are threads of this machine: here, a file is opened in a fraction of the time."""
+        return (
+            self.seen_here(events)
+            and is_here(self.session.conf.get("spark.master", ""))
+            and all(
+                isinstance(part, EventFile)
+                and part.format != Parquet.name
+                and part.path.suffix in (*CSV_ENDINGS, *NDJSON_ENDINGS)
+                and part.path.stat().st_size <= OPENING
+                for part in events.parts
+            )
         )
 
     def _load(self, reader: Any, parts: Sequence[EventFile]) -> Any:
@@ -302,10 +327,12 @@ def _numbered(session: Any, paths: Sequence[str], label: str) -> list[tuple[str,
         reader = session.read.format("binaryFile").option("recursiveFileLookup", "true")
         pairs = reader.load(list(paths)).selectExpr("_metadata.file_path AS path", f"{NUMBER} AS n")
         rows = pairs.toArrow().to_pydict()
-    pairs = sorted(zip(rows["path"], rows["n"], strict=True))
-    if len({number for _, number in pairs}) < len(pairs):
+    return sorted(zip(rows["path"], rows["n"], strict=True))
+
+
+def _check_numbers(store: Store) -> None:
+    if len(set(store.numbers.values())) < len(store.numbers):
         raise UsageError("Two files have one number.", remedy="Rename one of them.")
-    return pairs
 
 
 def _listed(session: Any, text: str, store: Store) -> list[Located]:
@@ -323,26 +350,42 @@ def _listed(session: Any, text: str, store: Store) -> list[Located]:
         store.addresses[str(label)] = _escaped(plain)
         store.numbers[str(label)] = number
         files.append(Located(label, named, partition_keys(Path(path), below)))
+    _check_numbers(store)
     return files
 
 
 def _number(store: Store, parts: Sequence[EventFile]) -> None:
-    """The numbers of this machine's files, where rows must say which is theirs."""
+    """The numbers of this machine's files, where rows must say which is theirs.
+
+    Spark opens a file in a millisecond, also to say its number alone: it says that of one whose
+    path it writes as it is, and where we say the same, those of all such paths are worked out.
+    """
     numbered = {part.label: part for part in parts if part.keys or part.format != Parquet.name}
-    if not numbered:
-        return
-    paths = [store.addresses[label] for label in numbered]
-    pairs = _numbered(store.session, paths, next(iter(numbered)))
+    paths = {label: str(part.path.absolute()) for label, part in numbered.items()}
+    plain = [label for label, path in paths.items() if _PLAIN.fullmatch(path)]
+    ours = {label: of_text(f"file:{paths[label]}") for label in plain}
+    asked = [label for label in paths if label not in ours] + plain[:1]
+    theirs = _asked(store, paths, asked)
+    if any(theirs[label] != ours[label] for label in plain[:1]):
+        theirs |= _asked(store, paths, plain)
+    store.numbers.update(ours | theirs)
+    _check_numbers(store)
+
+
+def _asked(store: Store, paths: Mapping[str, str], labels: Sequence[str]) -> dict[str, int]:
+    """The numbers that Spark gives these files."""
+    if not labels:
+        return {}
+    pairs = _numbered(store.session, [store.addresses[label] for label in labels], labels[0])
     by_path = {_plainly(address)[1]: number for address, number in pairs}
-    for label, part in numbered.items():
-        number = by_path.get(str(part.path.absolute()))
-        if number is None:
+    for label in labels:
+        if paths[label] not in by_path:
             raise InputError(
                 "Spark does not list the file.",
                 file=label,
                 remedy="Names that begin with a dot or an underscore are not data to Spark.",
             )
-        store.numbers[label] = number
+    return {label: by_path[paths[label]] for label in labels}
 
 
 def shown(text: str) -> str:

@@ -3,7 +3,8 @@
 A reservation that was made on Spark is bound to the sums of `survey`: xxHash64 under secret seeds
 of every row's stored values, or of a line's bytes. Here the same sums are taken of the same files
 without Spark, so that one machine can tell whether it has before it what the cluster had. It is
-asked for only where a reservation bears another name than the one that this engine gives.
+asked for where a reservation bears another name than the one that this engine gives, and by Spark
+on this machine where text files are so small that opening them is what takes the time.
 
 Types that Spark would widen or round (unsigned and 128-bit numbers, nanoseconds) have no name
 here; what was reserved with them is finished on Spark.
@@ -11,7 +12,7 @@ here; what was reserved with them is finished on Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,27 +67,35 @@ def _take_bytes(state: Array, ends: Array, data: Array, valid: Array, flagged: b
 
 def name_on_spark(events: Events, places: Places, grid: TimeGrid, key: bytes) -> frozenset[str]:
     """What Spark calls these files; nothing where it cannot be said without it."""
-    found: dict[str, tuple[int, ...]] = {}
-    seeds = np.array(seeds_of(key), np.int64).view(U64)
+    surveyed = survey_here(events.parts, key)
+    return frozenset({fingerprint(surveyed, places, grid, key)} if surveyed else ())
+
+
+def survey_here(parts: Sequence[Part], key: bytes) -> Survey | None:
+    """The survey that Spark would make of these files; nothing where it cannot be made without."""
+    totals: dict[str, tuple[int, ...]] = {}
+    seeds, longest = np.array(seeds_of(key), np.int64).view(U64), 0
     try:
-        for part in events.parts:
-            how, sums = _summed(part, seeds)
-            before = found.get(how, (0,) * len(sums))
-            found[how] = tuple(a + b for a, b in zip(before, sums, strict=True))
+        for part in parts:
+            how, long, sums = _summed(part, seeds)
+            before = totals.get(how, (0,) * len(sums))
+            totals[how] = tuple(a + b for a, b in zip(before, sums, strict=True))
+            longest = max(longest, long)
     except (_Unknown, InputError, OSError, pa.ArrowException):
-        return frozenset()
-    return frozenset({fingerprint(Survey(found), places, grid, key)})
+        return None
+    return Survey(totals, longest)
 
 
 class _Unknown(Exception):
     """A part that Spark would read in a way of its own."""
 
 
-def _summed(part: Part, seeds: Array) -> tuple[str, tuple[int, ...]]:
-    """How a part is read, and its rows and the sums of their hashes, as `survey` has them."""
+def _summed(part: Part, seeds: Array) -> tuple[str, int, tuple[int, ...]]:
+    """How a part is read, its longest line, and its rows and the sums of their hashes, as `survey`
+    has them."""
     keys = dict(part.keys) if isinstance(part, EventFile) else {}
     used = part.reading.columns.used
-    rows, sums = 0, np.zeros(4, object)
+    rows, longest, sums = 0, 0, np.zeros(4, object)
     types: dict[str, str] = {}
     if isinstance(part, EventFile) and part.format != Parquet.name:
         states = _line_hashes(part, seeds)
@@ -94,14 +103,14 @@ def _summed(part: Part, seeds: Array) -> tuple[str, tuple[int, ...]]:
         stored = [name for name in used if name not in keys]
         types, batches = _typed(part, stored)
         states = _row_hashes(batches, types, seeds)
-    for state in states:
+    for state, long in states:
         signed = state.view(np.int64)
         halves = np.stack((signed >> 32, (signed & 0xFFFFFFFF) - (1 << 31)), axis=-1)
         sums += halves.sum(axis=0).ravel().astype(object)
-        rows += len(state)
+        rows, longest = rows + len(state), max(longest, long)
     by_file = not types or any(name in used for name in keys)
     scan = Scan(None, {0: part}, types, by_file)
-    return how_read(scan, part), (rows, *(int(one) for one in sums))
+    return how_read(scan, part), longest, (rows, *(int(total) for total in sums))
 
 
 def _typed(part: Part, stored: list[str]) -> tuple[dict[str, str], Iterator[Any]]:
@@ -141,7 +150,9 @@ def _type_name(kind: Any) -> str:
     return _NAMES[kind]
 
 
-def _row_hashes(batches: Iterator[Any], types: dict[str, str], seeds: Array) -> Iterator[Array]:
+def _row_hashes(
+    batches: Iterator[Any], types: dict[str, str], seeds: Array
+) -> Iterator[tuple[Array, int]]:
     for batch in batches:
         state = _begun(batch.num_rows, seeds)
         for name in types:
@@ -153,7 +164,7 @@ def _row_hashes(batches: Iterator[Any], types: dict[str, str], seeds: Array) -> 
             else:
                 words, narrow = _words(column)
                 _take_words(state, words, valid, narrow)
-        yield state
+        yield state, 0
 
 
 def _words(column: Any) -> tuple[Array, bool]:
@@ -177,8 +188,8 @@ def _words(column: Any) -> tuple[Array, bool]:
     return numbers(column.cast(pa.int64()), np.int64).view(U64), not wide
 
 
-def _line_hashes(part: EventFile, seeds: Array) -> Iterator[Array]:
-    """Of every line of a text file, its header among them, as Hadoop cuts them."""
+def _line_hashes(part: EventFile, seeds: Array) -> Iterator[tuple[Array, int]]:
+    """Of every line of a text file, its header among them, as Hadoop cuts them; and the longest."""
     rest, first = b"", True
     with open_text(part.path) as file:
         while True:
@@ -196,7 +207,7 @@ def _line_hashes(part: EventFile, seeds: Array) -> Iterator[Array]:
                 return
 
 
-def _lines_of(data: bytes, seeds: Array) -> Array:
+def _lines_of(data: bytes, seeds: Array) -> tuple[Array, int]:
     held = np.frombuffer(data, np.uint8)
     stops = np.flatnonzero(held == 10)
     if not data.endswith(b"\n"):
@@ -206,7 +217,7 @@ def _lines_of(data: bytes, seeds: Array) -> Array:
     ends = np.concatenate(([0], stops - np.arange(stops.size)))
     state = _begun(stops.size, seeds)
     _take_bytes(state, ends, joined, np.empty(0, np.bool_), False)
-    return state
+    return state, int(np.diff(ends).max(initial=0))
 
 
 def _begun(rows: int, seeds: Array) -> Array:

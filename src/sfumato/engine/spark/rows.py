@@ -266,7 +266,8 @@ def _from_lines(
 ) -> Iterator[Positions]:
     """Lines come in the order of their file within a task; its first ones may be a header.
 
-    A file's beginning is where rows that stand in its first block follow others.
+    A file's beginning is where rows that stand in its first block follow others. Lines of files
+    that are read alike and follow one another are cut together: each is read by itself.
     """
     before: tuple[int, int] | None = None
     ahead = 0
@@ -274,10 +275,12 @@ def _from_lines(
         if batch.num_rows == 0:
             continue
         at = numbers(batch.column("at"), np.int64)
-        line = batch.column("line")
-        ends, data = bytes_of(line)
-        there = validity(line)
+        lines = _Lines(batch.column("line"))
+        read: int | None = None
         for low, high, number in _runs(batch, recipe):
+            if read is not None and recipe.parts[read] is not recipe.parts[number]:
+                yield lines.positions(recipe.parts[read], rules[read])
+            read = number
             edges = [low, *(low + 1 + np.flatnonzero(np.diff(at[low:high]))).tolist(), high]
             for first, behind in pairwise(edges):
                 part, here = recipe.parts[number], (number, int(at[first]))
@@ -286,8 +289,30 @@ def _from_lines(
                     ahead = part.ahead if here[1] == 0 else 0
                 start = min(first + ahead, behind)
                 ahead, before = ahead - (start - first), here
-                lines = data[int(ends[start]) : int(ends[behind])].tobytes()
-                long = int(np.count_nonzero(~there[start:behind])) if there.size else 0
-                kind = FORMATS[part.format]
-                assert isinstance(kind, LineFormat)
-                yield kind.rows(lines, part, rules[number], long)
+                lines.add(start, behind)
+        assert read is not None
+        yield lines.positions(recipe.parts[read], rules[read])
+
+
+class _Lines:
+    """Lines of a batch, put together until they are read."""
+
+    def __init__(self, column: Any) -> None:
+        self._ends, self._data = bytes_of(column)
+        self._there = validity(column)
+        self._pieces: list[Any] = []
+        self._long = 0
+
+    def add(self, start: int, behind: int) -> None:
+        self._pieces.append(self._data[int(self._ends[start]) : int(self._ends[behind])])
+        if self._there.size:
+            self._long += int(np.count_nonzero(~self._there[start:behind]))
+
+    def positions(self, part: Part, rules: RowRules) -> Positions:
+        """Of the lines since the last time."""
+        assert isinstance(part, EventFile)
+        kind = FORMATS[part.format]
+        assert isinstance(kind, LineFormat)
+        data, long = b"".join(self._pieces), self._long
+        self._pieces, self._long = [], 0
+        return kind.rows(data, part, rules, long)

@@ -181,12 +181,14 @@ _OURS = {
     "spark.executor.syncLogLevel.enabled": "true",
 }
 
+OPENING = 1 << 17
+"""Bytes of text that are read in the time in which Spark opens a file."""
 _NEAR = {
     # Files of this machine are listed by the driver: a job with a task for each of ten thousand
     # paths takes minutes, and looking at them here a second.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": str(1 << 20),
     # Opening one costs what reading so many bytes does: small files share a task by their size.
-    "spark.sql.files.openCostInBytes": str(1 << 17),
+    "spark.sql.files.openCostInBytes": str(OPENING),
     # Read when Java starts, before any setting of Spark's; what the user gives Java comes after it.
     "spark.driver.defaultJavaOptions": (
         f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
@@ -214,11 +216,16 @@ _SET_UP = (
 _JAVA_SET_UP = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 
 
+def is_here(master: str) -> bool:
+    """Whether the workers are threads of the process on this machine."""
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
+
+
 def settings_for(master: str | None, given: Mapping[str, str], short: bool) -> dict[str, str]:
     """Settings of a session of ours; what the user gives stands above all of them."""
     # Where Spark or Java is set up, ours would stand above a setting in a file that we do not read.
     alone = not any(name in os.environ for name in (*_SET_UP, *_JAVA_SET_UP))
-    here = master is None or re.fullmatch(r"local(\[.*\])?", master) is not None
+    here = master is None or is_here(master)
     near = _NEAR if here and alone else {}
     return {**_OURS, **near, **(_SHORT if short and here and alone else {}), **given}
 

@@ -58,6 +58,7 @@ from sfumato.engine.spark.files import (
     stored,
     texts_of,
 )
+from sfumato.engine.spark.here import survey_here
 from sfumato.engine.spark.parcels import SCHEMA as PARCELS
 from sfumato.engine.spark.parcels import Addresses, parcels
 from sfumato.engine.spark.rows import TALLIES, Recipe, Scan, alike, judged, log_of, scans_of
@@ -198,6 +199,10 @@ class SparkSource(Compiled):
 
     def _scanned(self, key: bytes) -> survey.Survey:
         """The survey, of what is left when damaged files of a folder are taken out."""
+        if self._store.small_here(self._resolved):
+            found = survey_here(self._resolved.parts, key)
+            if found is not None:
+                return found
         try:
             return survey.survey(self._scans, key)
         except Damaged:

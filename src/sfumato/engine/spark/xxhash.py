@@ -88,3 +88,9 @@ def of_bytes(data: Array, at: Any, stop: Any, seed: Any) -> Any:
         h = _left(h ^ (U64(data[at]) * _P5), 11) * _P1
         at += 1
     return _mixed(h)
+
+
+def of_text(text: str) -> int:
+    """What Spark's `xxhash64` gives for a text."""
+    data = np.frombuffer(text.encode(), np.uint8)
+    return int(np.array([of_bytes(data, 0, data.size, SEED)], U64).view(np.int64)[0])
