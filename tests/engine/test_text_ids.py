@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 from sfumato.engine import grouping, text_ids
 from sfumato.engine.grouping import Grouping
-from sfumato.engine.text_ids import TextArena
+from sfumato.engine.partition import PARTITION_BITS
+from sfumato.engine.text_ids import DistinctIds, TextArena
 from sfumato.model.events import UserEncoding
 
 pytestmark = pytest.mark.privacy
@@ -32,8 +34,8 @@ def batches(rows: Rows, encoding: UserEncoding, size: int) -> list[tuple[pa.Arra
     return found
 
 
-def by_dictionary(rows: Rows) -> dict[bytes, list[int]]:
-    users: dict[bytes, set[int]] = {}
+def by_dictionary(rows: Sequence[tuple[Any, int]]) -> dict[Any, list[int]]:
+    users: dict[Any, set[int]] = {}
     for user, cell in rows:
         if cell >= 0:
             users.setdefault(user, set()).add(cell)
@@ -64,17 +66,60 @@ def no_rows_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grouping, "FEW", 0)
 
 
-@settings(STEADY, max_examples=40)
+@settings(STEADY, max_examples=60)
 @given(
     st.lists(
         st.tuples(st.binary(max_size=20) | st.sampled_from([b"a", b"b" * 32]), st.integers(-1, 5)),
         max_size=80,
-    )
+    ),
+    st.sampled_from([0, 30, 1 << 16]),
 )
-def test_rows_are_grouped_as_by_a_dictionary(rows: list[tuple[bytes, int]]) -> None:
+def test_rows_are_grouped_as_by_a_dictionary(rows: list[tuple[bytes, int]], few: int) -> None:
+    """In many partitions, in one that becomes many, and in one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grouping, "FEW", 0)
+        patch.setattr(grouping, "FEW", few)
         assert by_grouping(rows, UserEncoding.BINARY)[0] == by_dictionary(rows)
+
+
+@pytest.mark.parametrize("memory", [1 << 30, 1 << 16], ids=["in memory", "in files"])
+def test_many_integers(memory: int) -> None:
+    """Signs, neighbours and both ends; a user's rows are whole in one part."""
+    random = np.random.default_rng(8)
+    users = np.concatenate([[-(1 << 63), (1 << 63) - 1], np.arange(-9_000, 21_000)])
+    who = users[random.integers(0, users.size, 60_000)]
+    cells = random.integers(-1, 1 << 20, 60_000).astype(np.int32)
+    rows = [(int(user), int(cell)) for user, cell in zip(who, cells, strict=True)]
+    together = Grouping(UserEncoding.INTEGER, 20, memory, 2)
+    for start in range(0, who.size, 5_000):
+        some = slice(start, start + 5_000)
+        together.add(pa.array(who[some]), cells[some])
+    together.finish()
+    assert together.spilled == (memory < 1 << 20)
+    grouped: dict[int, list[int]] = {}
+    for block in together.blocks():
+        for k, user in enumerate(block.ids(np.arange(block.users)).to_pylist()):
+            assert user not in grouped
+            grouped[user] = block.cells[block.offsets[k] : block.offsets[k + 1]].tolist()
+    together.close()
+    assert grouped == by_dictionary(rows)
+
+
+@pytest.mark.parametrize("encoding", list(KINDS))
+def test_few_rows_above_the_limit_go_to_files(encoding: UserEncoding) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grouping, "FEW", 1 << 16)
+        rows = [(str(k % 700).encode(), k % 9) for k in range(3_000)]
+        found, spilled = by_grouping(rows, encoding, 1 << 10, 500)
+    assert spilled
+    assert found == by_dictionary(rows)
+
+
+def test_how_many_ids_there_are_and_nothing_else_of_them() -> None:
+    ids = DistinctIds()
+    for start in range(0, 9_000, 700):
+        some = pa.array([f"{k % 4_000:032x}" for k in range(start, start + 700)])
+        ids.add(some, np.where(np.arange(700) % 350 == 0, -1, 0).astype(np.int32))
+    assert ids.count() == 4_000
 
 
 @pytest.mark.parametrize("memory", [1 << 30, 1 << 16], ids=["in memory", "in files"])
@@ -102,21 +147,22 @@ def test_ids_longer_than_a_buffer_and_ids_that_differ_in_one_byte() -> None:
     assert by_grouping(rows, UserEncoding.BINARY)[0] == by_dictionary(rows)
 
 
-def test_ids_whose_hashes_are_equal_stay_apart() -> None:
+@pytest.mark.parametrize("bits", [0, PARTITION_BITS])
+def test_ids_whose_hashes_are_equal_stay_apart(bits: int) -> None:
     """With a key of zeros, NH of words with an empty half is zero: all of these meet."""
     users = [k.to_bytes(8, "little") for k in range(1, 40)]
-    arena = TextArena(np.dtype(np.int32), UserEncoding.BINARY, 100, 1 << 20)
+    arena = TextArena(np.dtype(np.int32), UserEncoding.BINARY, bits, 100, 1 << 20)
     arena._key = np.zeros_like(arena._key)
     arena.put(pa.array(users * 3, pa.binary()), np.arange(117, dtype=np.int32))
     arena.finish()
-    assert sorted(arena.users)[-2:] == [0, 39]  # one partition holds them all
+    assert sorted(arena.users)[-2:] == ([0, 39] if bits else [39])  # one partition holds them all
     found = arena.grouped(0, 1)
     assert found.counts[found.counts > 0].tolist() == [3] * 39
     assert arena.of(np.arange(39)).to_pylist() == users
 
 
 def test_an_id_too_long_for_its_length_is_a_fault_of_the_program() -> None:
-    arena = TextArena(np.dtype(np.int32), UserEncoding.BINARY, 1, 1 << 20)
+    arena = TextArena(np.dtype(np.int32), UserEncoding.BINARY, 0, 1, 1 << 20)
     column = pa.array([b"x" * (1 << 20)], pa.binary())
     arena.put(column, np.array([-1], np.int32))
     with pytest.raises(AssertionError):

@@ -12,13 +12,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sfumato.engine.user_ids import ByteIds, Ids, IntegerIds
 from sfumato.io.rows import Positions
 from sfumato.io.values import numbers, validity
 from sfumato.model.compiled import compiled
-from sfumato.model.events import UserEncoding
 from sfumato.model.places import Places
 
 Array = NDArray[Any]
@@ -185,14 +184,11 @@ class NamedPlaces:
     def __init__(self, places: Places) -> None:
         names, first = np.unique(places.ids, return_index=True)
         self.groups = np.append(first, len(places)).astype(np.int64)
-        self._texts = _Names(
-            ByteIds(UserEncoding.TEXT),
-            pa.array([str(name) for name in names], pa.string()),
-            np.arange(names.size),
-        )
+        texts = pa.array([str(name) for name in names], pa.string())
+        self._texts = _Names(texts, np.arange(names.size))
         keep = np.array([k for k, name in enumerate(names) if _is_decimal(str(name))], np.int64)
         integers = pa.array([int(names[k]) for k in keep], pa.int64())
-        self._integers = _Names(IntegerIds(), integers, keep)
+        self._integers = _Names(integers, keep)
 
     def find(self, column: Any) -> NDArray[np.int32]:
         """Name of each row, or a negative reason."""
@@ -200,19 +196,17 @@ class NamedPlaces:
 
 
 class _Names:
-    """A table of names and which name each of its codes is."""
+    """Names, and which rows of all names they are. Arrow compares them whole."""
 
-    def __init__(self, table: Ids, names: Any, keep: NDArray[Any]) -> None:
-        # Codes are in order of arrival: code c is the c-th name kept.
-        table.encode(names, np.zeros(keep.size, np.int64), np.empty(keep.size, np.int64))
-        self._table = table
-        self._name_of_code = np.append(keep.astype(np.int32), np.int32(-1))
+    def __init__(self, names: Any, keep: NDArray[Any]) -> None:
+        self._names = names
+        self._keep = np.append(keep.astype(np.int32), np.int32(-1))
 
     def find(self, column: Any) -> NDArray[np.int32]:
-        found = self._table.lookup(column, validity(column))
-        return np.where(found >= 0, self._name_of_code[np.maximum(found, 0)], found).astype(
-            np.int32
-        )
+        at = pc.index_in(column, value_set=self._names.cast(column.type)).fill_null(-1)
+        found = self._keep[at.to_numpy()]
+        there = validity(column)
+        return np.where(there, found, np.int32(MISSING_PLACE)) if there.size else found
 
 
 class LocatedPlaces:

@@ -329,13 +329,18 @@ class Arena:
         return of
 
     def rows(self, partition: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Ids or codes of a partition's rows, and their cells; copies."""
+        """Keys or codes of a partition's rows, and their cells; copies."""
         begins, stops = self._runs()(partition)
         rows = _rows(begins, stops)
         keys, cells = np.empty(rows, self._keys.dtype), np.empty(rows, self._cells.dtype)
         collect(begins, stops, rows, self._keys, keys, 0)
         collect(begins, stops, rows, self._cells, cells, 0)
-        return (keys if self._seed is None else self.ids(keys)), cells
+        return keys, cells
+
+    def forget_rows(self) -> None:
+        """Begin with no rows; what tells users apart stays, and buffers what they hold."""
+        self._ends[:] = 0
+        self._used = 0
 
     def ids(self, keys: NDArray[Any]) -> NDArray[np.int64]:
         """The ids of keys."""

@@ -10,6 +10,8 @@ merged. It is NH of UMAC (Black, Halevi, Krawczyk, Krovetz & Rogaway 1999) on 32
 per object: two different ids of one length of at most 64 words meet with probability 2^-32 over the
 key, whoever wrote them. Longer ones are folded every 64 words.
 
+Ids with few rows are one partition, and many are told apart in 512 (`sfumato.engine.grouping`).
+
 An id is kept as 64-bit words, filled up with zeros, behind its length and its code. Codes count the
 ids of a partition in order of arrival and mean nothing: no count and no sample depends on them.
 """
@@ -24,7 +26,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.engine.partition import PARTITION_BITS, RUN, Arena
-from sfumato.engine.user_ids import LENGTH_BITS
 from sfumato.io.values import bytes_of, longest, put_word, word_at
 from sfumato.model.compiled import compiled
 from sfumato.model.events import UserEncoding
@@ -33,7 +34,8 @@ Array = NDArray[Any]
 Int = Any
 """A machine integer: to the type checker neither Python's nor numpy's."""
 
-PARTITIONS = 1 << PARTITION_BITS
+LENGTH_BITS = 20
+"""Longest id in bytes is 2^20 - 1."""
 MOST_WORDS = 1 << 14
 """Words of a partition's buffer, 128 KiB: 3,300 rows of 32-character ids, 64 MiB in all. Half as
 much took 34 to 37 ns a row instead of 29 to 38, on a busy machine."""
@@ -133,6 +135,7 @@ def take_texts(
     data: Array,
     given: Array,
     key: Array,
+    mask: Int,
     width: Int,
     room: Array,
     begins: Array,
@@ -180,13 +183,13 @@ def take_texts(
         h = (h ^ (h >> half)) * np.uint64(0x9FB21C651E98DF25)
         h = (h ^ (h >> np.uint64(29))) * np.uint64(0xD6E8FEB86659FD93)
         h ^= h >> half
-        partition = np.int64(h >> np.uint64(64 - PARTITION_BITS))
+        partition = np.int64(h >> np.uint64(64 - PARTITION_BITS)) & mask
         at = np.int64(fill[partition])
         short = length < _SHORT and given.itemsize == 4
         size = words + (1 if short else 3)
         long = size > width
         if long:
-            at = np.int64(PARTITIONS * width)  # a place of its own, and worked off at once
+            at = np.int64((mask + 1) * width)  # a place of its own, and worked off at once
         elif at + size > width:
             base = partition * width
             done = work_off(
@@ -269,24 +272,25 @@ class TextArena(Arena):
     """Rows of ids that are texts or bytes. `memory` bounds the buffers, which are most at first."""
 
     def __init__(
-        self, cells: np.dtype[Any], encoding: UserEncoding, rows: int, memory: int
+        self, cells: np.dtype[Any], encoding: UserEncoding, bits: int, rows: int, memory: int
     ) -> None:
-        super().__init__(cells, None, PARTITION_BITS, rows)
+        super().__init__(cells, None, bits, rows)
+        partitions = 1 << bits
         self._encoding = encoding
         self._key = np.frombuffer(secrets.token_bytes(8 * (_KEY_WORDS + 1)), np.uint64)
-        self._width = min(MOST_WORDS, max(LEAST_WORDS, memory // (64 * PARTITIONS)))
-        self._room = np.empty(PARTITIONS * self._width + _LONGEST, np.uint64)
-        self._begins = np.zeros(PARTITIONS, np.int64)
-        self._fill = np.zeros(PARTITIONS, np.int64)
-        self._table = np.zeros((PARTITIONS, _FIRST_TABLE), np.uint64)
-        self._counts = np.zeros(PARTITIONS, np.int64)
+        self._width = min(MOST_WORDS, max(LEAST_WORDS, memory // (64 * partitions)))
+        self._room = np.empty(partitions * self._width + _LONGEST, np.uint64)
+        self._begins = np.zeros(partitions, np.int64)
+        self._fill = np.zeros(partitions, np.int64)
+        self._table = np.zeros((partitions, _FIRST_TABLE), np.uint64)
+        self._counts = np.zeros(partitions, np.int64)
         self._ids = np.empty(max(_FIRST_IDS, rows), np.uint64)
         self._words = 1  # an entry that is zero is none
         self._where = np.empty(0, np.int64)
 
     @property
     def users(self) -> NDArray[np.int64]:
-        """Ids of each partition."""
+        """How many ids each partition has, of the rows that are worked off."""
         return self._counts
 
     def put(self, users: Any, cells: NDArray[Any]) -> None:
@@ -299,9 +303,9 @@ class TextArena(Arena):
         while True:
             used = np.array([self._words, self._used], np.int64)
             row = take_texts(
-                row, offsets, data, cells, self._key, self._width, self._room, self._begins,
-                self._fill, self._table, self._counts, self._ids, used, self._ends, self._keys,
-                self._cells, self._owners,
+                row, offsets, data, cells, self._key, self._mask, self._width, self._room,
+                self._begins, self._fill, self._table, self._counts, self._ids, used,
+                self._ends, self._keys, self._cells, self._owners,
             )  # fmt: skip
             self._words, self._used = (int(n) for n in used)
             if row == offsets.size - 1:
@@ -310,7 +314,7 @@ class TextArena(Arena):
 
     def work_off_all(self) -> None:
         """Empty all buffers."""
-        for partition in range(PARTITIONS):
+        for partition in range(1 << self.bits):
             base = partition * self._width
             end = base + int(self._fill[partition])
             begin = base + int(self._begins[partition])
@@ -327,13 +331,13 @@ class TextArena(Arena):
 
     def _make_more_room(self) -> None:
         """Where little is left of something, more of it."""
-        if self._used + PARTITIONS > self._owners.size:
-            self._make_room(PARTITIONS * RUN)
+        if self._used + (1 << self.bits) > self._owners.size:
+            self._make_room(RUN << self.bits)
         if self._words + _LONGEST > self._ids.size:
             self._ids.resize(max(self._words + 2 * _LONGEST, self._words * 9 // 8), refcheck=False)
         size = self._table.shape[1]
         if int(self._counts.max()) >= size * _LOAD_TENTHS // 10:
-            before, self._table = self._table, np.zeros((PARTITIONS, 2 * size), np.uint64)
+            before, self._table = self._table, np.zeros((1 << self.bits, 2 * size), np.uint64)
             enter_again(before, self._table)
 
     def finish(self) -> None:
@@ -344,11 +348,6 @@ class TextArena(Arena):
         self._where = np.empty(int(self._counts.sum()), np.int64)
         locate_ids(self._table, firsts, self._ids, self._where)
         self._table = np.empty((0, 1), np.uint64)
-
-    def forget_rows(self) -> None:
-        """Begin with no rows; ids keep their codes, and buffers what they hold."""
-        self._ends[:] = 0
-        self._used = 0
 
     def of(self, users: NDArray[np.int64]) -> Any:
         """Ids of users who stand in order of their partitions, then of their codes."""
@@ -363,3 +362,20 @@ class TextArena(Arena):
 
     def _shape(self, partition: int, users: int) -> tuple[int, int]:  # noqa: ARG002
         return 0, int(self._counts[partition])
+
+
+class DistinctIds:
+    """How many different ids columns of texts have, and nothing else of them."""
+
+    def __init__(self) -> None:
+        self._arena = TextArena(np.dtype(np.int32), UserEncoding.TEXT, 0, 0, MOST_WORDS << 6)
+
+    def add(self, ids: Any, cells: NDArray[np.int32]) -> None:
+        """The next ids, where the cell is not negative."""
+        self._arena.put(ids, cells)
+        self._arena.forget_rows()
+
+    def count(self) -> int:
+        """Of all ids."""
+        self._arena.work_off_all()
+        return int(self._arena.users.sum())

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.engine.local import DropReason, Judge, place_finder
-from sfumato.engine.user_ids import ByteIds
+from sfumato.engine.text_ids import DistinctIds
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.geography.extent import Box, extent
 from sfumato.io import names as aliases
@@ -85,7 +85,7 @@ def look(
     look = _Look(inspection, chosen, tz, time_unit, in_zones, places)
     for part in _parts(source, options, format, inspection):
         look.at(part)
-    inspection.people = look.people.count
+    inspection.people = look.people.count()
     look.finish()
     if len(look.id_kinds) > 1:
         inspection.remarks.append(
@@ -187,7 +187,7 @@ class _Look:
     unit: str | None
     zones: bool
     places: Places | None
-    people: ByteIds = field(default_factory=lambda: ByteIds(UserEncoding.TEXT))
+    people: DistinctIds = field(default_factory=DistinctIds)
     id_kinds: set[UserEncoding] = field(default_factory=set)
     _judge: Judge | None = None
     _points: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = field(default_factory=list)
@@ -398,7 +398,7 @@ class _Look:
     def _people(self, names: Any) -> None:
         there = validity(names)
         cells = np.where(there, 0, -1) if there.size else np.zeros(len(names), np.int64)
-        self.people.encode(names, cells.astype(np.int64), np.empty(len(names), np.int64))
+        self.people.add(names, cells.astype(np.int32))
 
     def _matching(self, rows: Positions) -> int:
         """Rows that name one of the places, or lie in one."""
