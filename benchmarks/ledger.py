@@ -6,8 +6,8 @@
 
 A question is reserve and commit, with the name of an analyst who has an allowance and an answer of
 some 200 bytes. CPU is user and system time of the process that asks, for PostgreSQL also that of
-the server's processes. It is measured in one process that goes on asking, and in processes that
-ask one question each, without a checkpoint (the first) and with one.
+the server's processes. It is measured in one process, its first question apart: that one checks
+every row.
 Two workloads, both on data sets that are linked as holding the same people:
 
 * `desk`: questions about whole records over runs of days in four weeks, Gaussian and Laplace noise
@@ -30,7 +30,6 @@ import secrets
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -58,8 +57,6 @@ HOUR = 3_600 * 1_000_000
 START = int(datetime(2024, 3, 4, tzinfo=UTC).timestamp()) * 1_000_000
 DATASETS = ("city", "second operator", "survey")
 ANALYSTS = tuple(f"analyst {number}" for number in range(8))
-FRESH = 5
-"""Processes that ask one question each."""
 ANSWER = {
     "noisy": 7_412_663,
     "units": 65_536,
@@ -183,23 +180,6 @@ def measure(
     }
 
 
-def fresh(location: str, key: Path, workload: str, number: int, seed: int) -> float:
-    """CPU of one question in a process of its own, in milliseconds, without its imports."""
-    settings = [location, str(key), workload, str(number), str(seed)]
-    command = [sys.executable, "-m", "benchmarks.ledger", "--alone", *settings]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return float(done.stdout)
-
-
-def alone(location: str, key: str, workload: str, number: str, seed: str) -> float:
-    """What `fresh` runs."""
-    ledger = Ledger(location, key=key)
-    claim = question(int(number), workload, np.random.default_rng([int(seed), 4, int(number)]))
-    begun = time.process_time()
-    ask(ledger, claim)
-    return 1000 * (time.process_time() - begun)
-
-
 @contextmanager
 def postgres() -> Iterator[tuple[str, int]]:
     """A server of its own: the address of an empty database, and the server's process."""
@@ -241,9 +221,6 @@ def judged(store: str, workload: str, entries: int, samples: int, seed: int) -> 
         ask(ledger, question(entries, workload, np.random.default_rng([seed, 3])))
         opened = 1000 * (time.process_time() - begun)
         found = measure(ledger, workload, entries + 1, samples, Clock(process), seed)
-        last = entries + samples
-        fresh(location, key, workload, last + 1, seed)  # brings the checkpoint up to date
-        singles = [fresh(location, key, workload, last + 2 + k, seed) for k in range(FRESH)]
         begun = time.process_time()
         sound = verify(ledger).sound
         verified = 1000 * (time.process_time() - begun)
@@ -254,8 +231,6 @@ def judged(store: str, workload: str, entries: int, samples: int, seed: int) -> 
         "questions": samples,
         "first_ms": round(opened),
         **found,
-        "fresh_ms": round(statistics.median(singles)),
-        "fresh_largest_ms": round(max(singles)),
         "verify_ms": round(verified),
         "sound": sound,
     }
@@ -268,11 +243,7 @@ def main() -> None:
     parser.add_argument("--workload", choices=("desk", "mixed"), action="append")
     parser.add_argument("--run", type=int, metavar="QUESTIONS", help="ask so many one by one")
     parser.add_argument("--seed", type=int, default=20)
-    parser.add_argument("--alone", nargs=5, help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    if asked.alone:
-        print(alone(*asked.alone))
-        return
     rows = []
     for store in asked.store or ("sqlite", "postgresql"):
         for workload in asked.workload or ("desk", "mixed"):
@@ -292,9 +263,8 @@ def page(rows: list[dict[str, Any]]) -> str:
         "# What a question costs the ledger",
         "",
         "CPU of reserve and commit, in milliseconds, with so many releases in the ledger; "
-        "`python -m benchmarks ledger`. *First* is the first question of a process without a "
-        "checkpoint, which checks every row, adds up every account and writes one; *fresh* is that "
-        f"of a process with one (median and largest of {FRESH} processes, imports not counted). "
+        "`python -m benchmarks ledger`. *First* is the first question of a process, "
+        "which checks every row (imports not counted). "
         f"The limit is {LIMIT_MS} ms for each question of a process that goes on; *above* is how "
         "many took more. *Server* is what PostgreSQL's own processes spent on a question. "
         "Every question names one of eight analysts with an allowance, and its answer "
@@ -306,14 +276,13 @@ def page(rows: list[dict[str, Any]]) -> str:
         "asked for one by one (`--run`), and all verified afterwards.",
         "",
         "| store | workload | releases before | questions | first | median | 99 % | largest | "
-        "above | server | fresh | largest |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "above | server |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
         f"| {row['store']} | {row['workload']} | {row['entries']:,} | {row['questions']:,} | "
         f"{row['first_ms']:,} | {row['median_ms']} | {row['p99_ms']} | {row['largest_ms']} | "
-        f"{row['above_limit']} | {row['server_ms'] if row['store'] == 'postgresql' else ''} | "
-        f"{row['fresh_ms']} | {row['fresh_largest_ms']} |"
+        f"{row['above_limit']} | {row['server_ms'] if row['store'] == 'postgresql' else ''} |"
         for row in rows
     ]
     return "\n".join([*lines, "", BEFORE, ""])

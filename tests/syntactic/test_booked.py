@@ -288,19 +288,6 @@ def test_the_ledgers_own_commands_say_it(home: Path) -> None:
     assert planned(found, "others", USER_PERIOD, 0.1, 1e-6, None)["by_rules"] == 0
 
 
-def test_a_process_that_goes_on_from_a_checkpoint_knows_it(home: Path) -> None:
-    from sfumato.privacy.ledger import checkpoint
-
-    counts(home)
-    book = book_of(home)
-    seals = [entry.hash for entry in Ledger(home / "ledger.sqlite").entries()]
-    keyring = Ledger(home / "ledger.sqlite").keyring
-    checkpoint.save(keyring, keyring.load(), seals, book)
-    stored = checkpoint.load(keyring, keyring.load())
-    assert stored is not None
-    assert stored[1].rules_about("twin") == book.rules_about("twin") != []
-
-
 @pytest.mark.privacy
 def test_a_row_that_was_cut_off_is_missed_by_its_tables(home: Path) -> None:
     """`verify` reads manifests of publications by rules as it reads those of releases."""

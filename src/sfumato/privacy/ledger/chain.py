@@ -5,7 +5,7 @@ an HMAC-SHA256 over its number, kind, time, payload and the seal of row n - 1. W
 the database but not read the key can neither change, remove, insert nor reorder a row without
 breaking every seal from there on. Rows cut off at the end leave a chain that is whole but too
 short; a *head* (length and last seal) noted elsewhere, in a manifest or beside the key, shows
-that.
+that. Databases keep no such chain: SQLite and PostgreSQL let their owner change any row unseen.
 
 *The text* that is hashed, chained and compared is canonical JSON, one text for one value: keys
 sorted, no spaces, UTF-8, floats in Python's shortest form that reads back the same,
@@ -16,7 +16,6 @@ no NaN and no infinity. `spelled` is the frozen text of settings that are object
 * `ledger.key` seals the chain and keys the input fingerprints. 256 bits, mode 0600.
 * `ledger.head` notes the newest head seen, so that a database from which rows were cut
   off, or that was replaced by an older copy, is noticed here even without manifests.
-* `ledger.checkpoint` is what an earlier process had checked and added up (`checkpoint`).
 * `ledger.keys/` holds a 256-bit key for each release that is reserved. Whoever has it and
   the release can take the noise off, so it is overwritten and removed on commit and on
   abandon. It also serves as the lock of the one process that works on the release. Beside it
@@ -238,7 +237,6 @@ class Keyring:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.checkpoint = path.with_suffix(".checkpoint")
         self._mark = path.with_suffix(".head")
         self._releases = path.with_suffix(".keys")
 

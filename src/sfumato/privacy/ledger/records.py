@@ -188,8 +188,7 @@ class Book:
     """Releases that need their key: open ones, and those of which it was to be kept."""
     tallies: dict[tuple[frozenset[str], str | None], Any] = field(default_factory=dict)
     """What `tally` has added up for data sets that are linked, over all analysts (None) and for
-    single ones; what a checkpoint holds is a function that opens it. Never changed, only
-    replaced."""
+    single ones. Never changed, only replaced."""
     allowances: dict[str, dict[str, dict[str, Cap]]] = field(default_factory=dict)
     """Data set to analyst to unit to cap."""
     answered: dict[str, list[str]] = field(default_factory=dict)

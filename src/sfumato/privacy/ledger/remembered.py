@@ -1,18 +1,20 @@
 """What a process remembers of a ledger, and the one transaction in which it changes it.
 
 The first use of a ledger in a process reads every row, checks every seal and folds the rows into a
-`Book`, or goes on from what another process had checked (`checkpoint`). Both stay in memory: the
-book, and the seal of every row. A later use reads
+`Book`. Both stay in memory: the book, and the seal of every row. A later use reads
 
 * the last row that is remembered, which must be there with the seal that is remembered,
 * the rows after it, whose chain must begin with that seal, and
 * `SLICE` of the older rows in turn, which must still have the seals that are remembered.
 
-So a decision rests on rows whose seals were checked, by *this* process or by the one that sealed
-the checkpoint, and on all of them: what is altered in the database meanwhile is not read again. It
-is found by the next process, by `verify`, and here when its turn comes, after at most rows /
-`SLICE` further uses; a ledger of up to `SLICE` rows is checked whole at every use. A ledger that is
-shorter than what is remembered, or that does not go on from it, is not used.
+So a decision rests on rows whose seals were checked by *this* process, and on all of them: what is
+altered in the database meanwhile is not read again. It is found by the next process, by `verify`,
+and here when its turn comes, after at most rows / `SLICE` further uses; a ledger of up to `SLICE`
+rows is checked whole at every use. A ledger that is shorter than what is remembered, or that does
+not go on from it, is not used.
+
+What this saves: with 10,000 rows each use takes 0.7 CPU-seconds without it, and a release uses the
+ledger five times.
 
 A change holds the ledger alone. What it adds is remembered once it is committed, and not before.
 """
@@ -31,7 +33,7 @@ from sqlalchemy import Connection, Select, bindparam, insert, select, update
 
 from sfumato.errors import LedgerBroken, LedgerError
 from sfumato.model.rounding import number_of
-from sfumato.privacy.ledger import chain, checkpoint, records
+from sfumato.privacy.ledger import chain, records
 from sfumato.privacy.ledger import database as tables
 from sfumato.privacy.ledger.chain import START, Entry, Head, Keyring, canonical
 from sfumato.privacy.ledger.database import Database
@@ -82,8 +84,6 @@ class _Memory:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.known: dict[tuple[str, str], Known] = {}
-        self.due: set[tuple[str, str]] = set()
-        """Ledgers of which much was read that no checkpoint holds."""
         self.turn = int.from_bytes(os.urandom(4), "big")
 
     def keep(self, name: tuple[str, str], known: Known) -> None:
@@ -107,7 +107,6 @@ def forget() -> None:
     """Forget every ledger, as a fresh process has."""
     with _memory.lock:
         _memory.known.clear()
-        _memory.due.clear()
 
 
 def look(database: Database, keyring: Keyring) -> Book:
@@ -141,10 +140,7 @@ def _checked(
     name = _name(database, key)
     with _memory.lock:
         before = None if keyring is None else _memory.known.get(name)
-        if before is None and keyring is not None:
-            known = _from_checkpoint(connection, database, key, noted, keyring)
-        else:
-            known = None if before is None else _caught_up(connection, database, key, before)
+        known = None if before is None else _caught_up(connection, database, key, before)
         if known is None:
             rows = load(connection, database)
             check(key, rows, noted, keyring)
@@ -157,22 +153,6 @@ def _checked(
             _require_note(noted, known.length, keyring)
         _memory.keep(name, known)
         return known
-
-
-def _from_checkpoint(
-    connection: Connection, database: Database, key: bytes, noted: Head | None, keyring: Keyring
-) -> Known | None:
-    """What is known with a checkpoint; None where the ledger does not go on from it."""
-    if not tables.present(connection):
-        return None
-    found = checkpoint.load(keyring, key)
-    stored = Known() if found is None else Known(found[0], len(found[0]), found[1])
-    known = _caught_up(connection, database, key, stored) if stored.length else None
-    if known is not None and noted is not None and not known.begins_with(noted):
-        known = None
-    if known is None or known.length - stored.length >= checkpoint.STEP:
-        _memory.due.add(_name(database, key))
-    return known
 
 
 def _caught_up(
@@ -263,15 +243,7 @@ class Change:
         self._keyring.note(self.head)
         name = _name(self._database, self._key)
         with _memory.lock:
-            due = name in _memory.due and self.head.length >= checkpoint.LEAST
-            _memory.due.discard(name)
-            if due:
-                checkpoint.add_up(self.book)  # now, not when each of them is first asked for
-            known = self._known.followed(self._added, self.book)
-            _memory.keep(name, known)
-        if due:
-            seals = known.seals[: known.length]
-            checkpoint.save(self._keyring, self._key, seals, known.book.copy())
+            _memory.keep(name, self._known.followed(self._added, self.book))
 
 
 def append(

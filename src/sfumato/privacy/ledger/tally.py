@@ -256,8 +256,7 @@ def tally_of(book: Book, dataset: str, analyst: str | None = None) -> Tally:
     With `analyst` only what was charged for that one.
     """
     group = book.linked[dataset]
-    found = book.tallies.get((group, analyst), Tally())
-    known: Tally = found() if callable(found) else found  # a checkpoint's, not opened yet
+    known: Tally = book.tallies.get((group, analyst), Tally())
     own = None if analyst is None else book.asked.get(analyst, [])
     size = len(book.charges) if own is None else len(own)
     if known.seen < size:
