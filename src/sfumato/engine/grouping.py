@@ -9,9 +9,8 @@ A user is whole in one part and counts are sums of integers over users, so the n
 changes nothing. The files hold codes of texts and scrambled integers (whose key is in memory
 alone), not ids, in a folder only this user can enter, and go with the object.
 
-Libraries group by user and keep what is in memory within a limit too, but a pass over users needs
-each one's cells together, sorted, and DuckDB's way there, a sort of all rows, took five times as
-long (docs/decisions/bounded-counting.md).
+DuckDB groups by user within a limit of memory too. Its GROUP BY of the users alone took as long as
+a whole bounded count here (docs/benchmarks/counting.md).
 """
 
 from __future__ import annotations

@@ -9,6 +9,9 @@ of a row's order survives, and no count can depend on it.
 per object against ids crafted to meet in one place: its top bits say the partition, and all of it
 is the key that is compared. Where users have dense codes, the codes' low bits say the partition.
 Order and partitions of users mean nothing: counts are sums of integers over users.
+
+DuckDB and Arrow group rows by user too, but to sums: neither gives each user's cells together,
+sorted and distinct, which is what a pass over users needs.
 """
 
 from __future__ import annotations

@@ -16,6 +16,9 @@ on the order of rows, or on an engine's native hash. So:
   different slots are unrelated, and x the slot, s = 0 in the second. Every product stays
   below 2^62. Smallest order first, ties (there are none) by item.
 
+No library draws a sample per user that is the same on every engine: their hashes and random numbers
+differ between versions and engines, and follow rows or codes instead of the id.
+
 The order is pseudo-random, not cryptographic: what is secret and unpredictable is the seed.
 Privacy does not rest on it (the bound holds for every sample), unbiasedness does, and is
 tested for several keys, single slots, pairs of slots and the two steps together.

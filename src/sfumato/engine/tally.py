@@ -3,6 +3,9 @@
 Each takes users low..high of a block (offsets, sorted distinct cells), adds to `out`, and
 checks the bound on what it counted: it returns the number of users above it, which the caller
 turns into an error. Slots of a user are runs of equal `cell >> bits`.
+
+No library bounds what a user adds while it counts. As SQL windows and joins the same counts took 48
+to 56 bare counts where these passes took 7 (docs/benchmarks/counting.md).
 """
 
 from __future__ import annotations

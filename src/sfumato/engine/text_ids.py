@@ -10,6 +10,9 @@ merged. It is NH of UMAC (Black, Halevi, Krawczyk, Krovetz & Rogaway 1999) on 32
 per object: two different ids of one length of at most 64 words meet with probability 2^-32 over the
 key, whoever wrote them. Longer ones are folded every 64 words.
 
+DuckDB and Arrow tell ids apart too: to group the same rows by them and nothing else took DuckDB as
+long as a whole bounded count (docs/benchmarks/counting.md).
+
 Ids with few rows are one partition, and many are told apart in 512 (`sfumato.engine.grouping`).
 
 An id is kept as 64-bit words, filled up with zeros, behind its length and its code. Codes count the

@@ -1,11 +1,11 @@
 """Lines of text, each by itself: blocks of whole lines, and CSV lines cut into Arrow columns.
 
-A record ends at LF; a CR before it belongs to the end. Quotes act inside a line and nowhere
-else: a quotation that a line opens and does not close makes that line malformed and leaves the
-next one alone. DuckDB and pyarrow both let it swallow other people's rows, also where they are
-told to ignore errors; that is why lines are cut here. A malformed line (an open quotation, text
-behind a closing quote, another number of fields than the header) and a record above `LONGEST`
-bytes are dropped and counted, the latter in constant memory however long it is.
+A record ends at LF; a CR before it belongs to the end. Quotes act inside a line and nowhere else: a
+quotation that a line opens and does not close makes that line malformed and leaves the next one
+alone. No library's reader does that: DuckDB and pyarrow both let it swallow other people's rows,
+also where they are told to ignore errors; that is why lines are cut here. A malformed line (an open
+quotation, text behind a closing quote, another number of fields than the header) and a record above
+`LONGEST` bytes are dropped and counted, the latter in constant memory however long it is.
 
 A byte order mark before a line is no part of it. It stands before the first line of a file, and
 files are put one behind another: if it counted before one line and not before another, whose line

@@ -8,9 +8,10 @@ the page's own digest can be added to that list afterwards.
 
 The page is one HTML file: a template, the style, the data as inert JSON, the script, and a policy.
 The content-security policy allows this style and this script by their hashes and nothing else: no
-network, no other script, not even one that a hostile zone name would bring along. The data is a
-JSON block in which every `<`, `>` and `&` is escaped, so no text can end it, and the script puts
-texts on the page as text only.
+network, no other script, not even one that a hostile zone name would bring along. Libraries for
+maps draw what they fetch, tiles, styles or workers, which this policy forbids: hence a map of our
+own that needs nothing but the outlines in the page. The data is a JSON block in which every `<`,
+`>` and `&` is escaped, so no text can end it, and the script puts texts on the page as text only.
 
 The script is one inline module in which each source file becomes a closure, in order of its
 imports. The files are ordinary ES modules, so that editors, type checkers and test runners read

@@ -8,7 +8,8 @@ known place or bears no time is dropped and counted.
 of each partition from which on records may belong to slots that are still open. Killed at any
 instant it reads on from there: what belongs to slots that are out is passed over, what was in
 memory is read again. No offsets are committed to the broker and no consumer group is joined, so
-nothing outside the ledger's database can disagree with it.
+nothing outside the ledger's database can disagree with it. Kafka's own "exactly once" ends at what
+is written back to Kafka: no client commits offsets together with a charge in another database.
 
 **When slots close.** A look reads the machine's clock first and then asks every partition for its
 end; when all is read up to there, the clock ticks. So a slot closes by the clock, whether or not
