@@ -3,6 +3,7 @@
     python -m benchmarks.counting            # about ten minutes on two cores, 3 GB of files
     python -m benchmarks.counting --large    # 135 million rows as well
     python -m benchmarks.counting --quick --files week text   # without the slow baselines
+    python -m benchmarks.counting --quick --files written     # weights, as users write their files
     python -m benchmarks.counting --beside CHECKOUT   # reading alone, beside an earlier commit
 
 The week is a synthetic city (2 million users, 1,303 towers, 168 hours), generated once into
@@ -50,7 +51,16 @@ COPIES = 5
 REPEATS = 5
 SMALL = 100_000
 """More than a few: below 65,536 rows, users are not partitioned."""
-FILES = ("week", "by_time", "text", "lines")
+FILES = ("week", "by_time", "text", "lines", "text-lines")
+WRITERS = ("pyarrow", "duckdb", "spark")
+PACKED = {
+    f"{ids}-{writer}{'-zstd' * zstd}": (ids, writer, bool(zstd))
+    for ids in ("week", "text")
+    for writer in WRITERS
+    for zstd in (0, 1)
+}
+"""Parquet by each writer's defaults, and the same packed with ZSTD."""
+WRITTEN = (*PACKED, "lines", "text-lines")
 BEFORE = {
     ("sampling, l = 30", "week"): 7.2,
     ("weights, C = 3", "week"): 6.5,
@@ -67,12 +77,8 @@ BEFORE = {
 }
 """Times the bare count, then; best of two runs, not paired."""
 ASKED = {
-    ("sampling, l = 30", "week"): "3.5",
-    ("weights, C = 3", "week"): "3.5",
-    ("sampling, l = 30", "text"): "5.55",
-    ("weights, C = 3", "text"): "5.55",
-    ("weights, C = 3", "large"): "5.5 times the week",
-    ("sampling, l = 30", "large"): "5.5 times the week",
+    ("weights, C = 3", file): "6.5" if file.startswith("text") else "3"
+    for file in ("week", "text", *WRITTEN)
 }
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 GRID = TimeGrid.between(date(2007, 9, 10), date(2007, 9, 17), "1h", "Europe/Paris")
@@ -101,6 +107,30 @@ def _write(sql: str, path: Path) -> None:
         partial.rename(path)
 
 
+def _written(rows: Path, path: Path, writer: str, zstd: bool) -> None:
+    """A copy of a file as users write it: everything but the codec is the writer's default."""
+    if path.exists():
+        return
+    partial = path.with_suffix(".partial")
+    if writer == "duckdb":
+        codec = ", COMPRESSION zstd" if zstd else ""
+        duckdb.connect().execute(f"COPY (FROM '{rows}') TO '{partial}' (FORMAT parquet{codec})")
+    elif writer == "pyarrow":
+        import pyarrow.parquet as pq
+
+        table = pq.read_table(rows)
+        pq.write_table(table, partial, **({"compression": "zstd"} if zstd else {}))
+    else:
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+        spark = session.config("spark.driver.memory", "3g").getOrCreate()
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        options = {"compression": "zstd"} if zstd else {}
+        spark.read.parquet(str(rows)).write.options(**options).parquet(str(partial))
+    partial.rename(path)
+
+
 def prepare(folder: Path, large: bool, files: Collection[str]) -> None:
     """The week by groups of users, in order of time, with text ids, as CSV, and large."""
     week = folder / "week" / "events.parquet"
@@ -113,7 +143,13 @@ def prepare(folder: Path, large: bool, files: Collection[str]) -> None:
     iso = "strftime(timestamp AT TIME ZONE 'UTC', '%Y-%m-%dT%H:%M:%SZ') AS timestamp"
     if "lines" in files:
         _write(f"SELECT user_id, {iso}, tower FROM '{week}'", folder / "lines.csv")
-    for file in {"week", "text", *files} - {"by_time"}:
+    if "text-lines" in files:
+        texts = f"SELECT user_id, {iso}, tower FROM '{folder / 'text.parquet'}'"
+        _write(texts, folder / "text-lines.csv")
+    for file in PACKED.keys() & set(files):
+        ids, writer, zstd = PACKED[file]
+        _written(path_of(folder, ids), path_of(folder, file), writer, zstd)
+    for file in {"week", "text", *files} - {"by_time", *PACKED}:
         whole = path_of(folder, file)
         _write(f"SELECT * FROM '{whole}' LIMIT {SMALL}", small_of(folder, file))
     if large:
@@ -123,20 +159,21 @@ def prepare(folder: Path, large: bool, files: Collection[str]) -> None:
 
 
 def path_of(folder: Path, file: str) -> Path:
-    if file == "lines":
-        return folder / "lines.csv"
+    if file.endswith("lines"):
+        return folder / f"{file}.csv"
     return folder / "week" / "events.parquet" if file == "week" else folder / f"{file}.parquet"
 
 
 def small_of(folder: Path, file: str) -> Path:
     """A few rows of the same kind: what is compiled is loaded by them."""
-    kind = file if file in ("text", "lines") else "week"
+    kind = file if file.endswith("lines") else "text" if file.startswith("text") else "week"
     return folder / f"small-{kind}{path_of(folder, kind).suffix}"
 
 
 def bare(path: Path, _: Places) -> None:
     hour = "epoch_us(timestamp) // 3600000000"
-    sql = f"SELECT tower, {hour} AS hour, count(*) FROM '{path}' GROUP BY ALL"
+    files = f"{path}/*.parquet" if path.is_dir() else path
+    sql = f"SELECT tower, {hour} AS hour, count(*) FROM '{files}' GROUP BY ALL"
     duckdb.connect().execute(sql).fetchnumpy()
 
 
@@ -280,7 +317,10 @@ def report(figures: list[Figure], command: str) -> str:
     ]
     for what, file in dict.fromkeys((f.what, f.file) for f in figures):
         found = [f for f in figures if (f.what, f.file) == (what, file)]
-        least = {f.round: bare.get((file, f.round), once.get(file, once["week"])) for f in found}
+        least = {
+            f.round: bare.get((file, f.round), once.get(file, once.get("week", float("nan"))))
+            for f in found
+        }
         times = [f.cpu_seconds / least[f.round] for f in found]
         spent = float(np.median([f.cpu_seconds for f in found]))
         before = BEFORE.get((what, file))
@@ -301,7 +341,9 @@ def report(figures: list[Figure], command: str) -> str:
             "another process touched as much memory, which a virtual machine's host hands out "
             "then. `week`: 2 million users, 27.1 million events by groups of users; "
             "`by_time`: the same in order of time; `text`: the same with 32-character ids; "
-            f"`large`: {COPIES} such populations, 10 million users, 135.5 million events. Every "
+            f"`large`: {COPIES} such populations, 10 million users, 135.5 million events; `lines`, "
+            "`text-lines`: as CSV; `week-` and `text-` with the name of a writer: Parquet by its "
+            "defaults (Spark: a folder), or packed with ZSTD. Every "
             "figure includes reading the file; the bare count does not read the users. *Before*: "
             "2026-11-16, commit 488a6af, best of two.",
             "",
@@ -363,11 +405,16 @@ def main() -> None:
     parser.add_argument("--large", action="store_true", help="135 million rows as well")
     parser.add_argument("--quick", action="store_true", help="without the slow baselines")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="processes a figure")
-    parser.add_argument("--files", nargs="+", choices=FILES, default=FILES, help="only of these")
+    parser.add_argument("--files", nargs="+", default=FILES, help="only of these")
     parser.add_argument("--resume", action="store_true", help="only what the last run left out")
     parser.add_argument("--beside", type=Path, metavar="CHECKOUT", help="an earlier commit's files")
     parser.add_argument("--one", nargs=2, metavar=("WHAT", "FILE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
+    options.files = [
+        n for file in options.files for n in (WRITTEN if file == "written" else [file])
+    ]
+    if unknown := set(options.files) - {*FILES, *WRITTEN}:
+        parser.error(f"no such files: {', '.join(sorted(unknown))}")
     cache = platformdirs.user_cache_dir("sfumato")
     folder = Path(os.environ.get("SFUMATO_BENCH_DIR") or Path(cache) / "benchmarks")
     if options.one:
@@ -381,10 +428,14 @@ def main() -> None:
         return
     ours = ["bare count", "sampling, l = 30", "weights, C = 3"]
     rounds = range(options.repeats)
-    runs = [(what, file, k) for k in rounds for file in options.files for what in ours]
-    runs += [("three margins and the matrix", "week", k) for k in rounds]
+    plain = [file for file in options.files if file in FILES]
+    runs = [(what, file, k) for k in rounds for file in plain for what in ours]
+    packed = [file for file in options.files if file in PACKED]
+    runs += [(what, file, k) for k in rounds for file in packed for what in ours[::2]]
+    runs += [("three margins and the matrix", "week", k) for k in rounds if "week" in plain]
     alone = ["GROUP BY user_id", "user_id decoded by Arrow"]
-    runs += [(what, file, 0) for what in alone for file in options.files if file != "lines"]
+    tables = [file for file in plain if not file.endswith("lines")]
+    runs += [(what, file, 0) for what in alone for file in tables]
     runs += [(what, "large", k) for k in rounds[:3] for what in ours if options.large]
     slow = ["sampling, relational", "weights, relational", "sampling, pandas"]
     runs += [(what, "week", 0) for what in slow if not options.quick]

@@ -69,8 +69,7 @@ def files_page(verdicts: files.Verdicts, seed: int) -> str:
         "footer. Each is found in a folder beside a good one and read as a release, a stream, "
         "traces and `inspect` read it, in a process of its own, in which a signal is a failure. "
         "None may end the process, nothing but an error of ours may be raised, the good file "
-        f"keeps its rows within {files.PATIENCE_S} seconds, and texts that are read without Arrow "
-        "are those that Arrow reads.",
+        f"keeps its rows within {files.PATIENCE_S} seconds.",
         "",
         f"{total:,} files, {len(verdicts.faults):,} failures.",
         "",

@@ -268,3 +268,11 @@ def test_members_are_called_as_they_are_written() -> None:
         str(k).encode() for k in range(len(keys))
     ]
     assert (read.rows, read.malformed) == (2, 1)
+
+
+def test_marks_before_an_object_are_no_part_of_it() -> None:
+    """Before any line, and several; a line of nothing else is none."""
+    marked = BOM_UTF8 * 2 + b'{"user":"\xef\xbb\xbf"}\n'
+    read = json_values(b'{"user":1}\n' + marked + BOM_UTF8 + b" \r\n[]\n", ["user"], ["user"])
+    assert read.columns["user"].to_pylist() == [b"1", BOM_UTF8]
+    assert (read.rows, read.malformed) == (2, 1)
