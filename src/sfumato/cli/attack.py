@@ -129,7 +129,7 @@ def traces(
         if classifier:
             from sfumato.model.extensions import offered
 
-            classify = offered("trace classifier", "recurrent")
+            classify = offered("trace classifier", "recurrent").load()
             progress("training the recurrent network", -1.0)
             found["classifier"] = classify(read, noise, window_s=window_s, seed=seed, steps=steps)
     written, remark = write(found, out)

@@ -94,18 +94,18 @@ def offers(kind: str) -> dict[str, Offer]:
     return {offer.name: offer for offer in _tables()[0] if offer.kind == kind}
 
 
-def offered(kind: str, name: str) -> Any:
-    """What is offered under a name, loaded.
+def offered(kind: str, name: str) -> Offer:
+    """What is offered under a name.
 
     Raises:
-        UsageError: Nothing of that name is installed, or it does not load.
+        UsageError: Nothing of that name is installed.
     """
     if name not in offers(kind):
         raise UsageError(
             f"No {kind} {name} is installed.",
             remedy="`sfumato doctor` says what did not load.",
         )
-    return offers(kind)[name].load()
+    return offers(kind)[name]
 
 
 def failures() -> tuple[Failure, ...]:

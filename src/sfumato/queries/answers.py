@@ -7,7 +7,7 @@ finds the same question again in the transaction that would reserve it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from sfumato import __version__
@@ -125,6 +125,9 @@ class Asking:
     name them have no part in it: a question is about the places, however they are called."""
     analyst: str | None = None
     edition: str = ""
+    code: Mapping[str, str] = field(default_factory=dict)
+    """Of others, by which it is asked (`Offer.provenance`): a reservation binds it, so that no
+    other code finishes what this one began."""
 
     def claim(
         self,
@@ -136,7 +139,7 @@ class Asking:
         name: str | None = None,
         whole: bool = False,
     ) -> Claim:
-        """What the ledger is asked to set aside, under a name that is made of all of it.
+        """What the ledger is asked to set aside, under a name that is made of all but the code.
 
         `whole` where slots outside of the questions are measured, too.
         """
@@ -159,7 +162,7 @@ class Asking:
             delta=self.delta,
             period=(int(edges[first]), int(edges[last + 1])),
             events=tuple(events.items()),
-            config={"sfumato": __version__, **bound},
+            config={"sfumato": __version__, **bound, **({"code": self.code} if self.code else {})},
             fingerprint=fingerprint,
             out="",
             sums=tuple(
@@ -190,7 +193,7 @@ class Asking:
         for row in (book.charges[release] for release in known):
             paid = row.status is not Status.ABANDONED and row.claim.dataset == self.dataset
             same = replace(claim, fingerprint=row.claim.fingerprint)
-            if paid and not row.claim.differences(same):
+            if paid and not row.differences(same):
                 return None
         try:
             self.ledger.require_room(claim, replan)

@@ -399,8 +399,10 @@ class Desk:
             UsageError: There is no release to begin with, or a number is out of range.
             BudgetRefused: It would pass the cap, or the analyst's allowance.
         """
-        opened: QuestionSession = offered("question session", "multiplicative-weights")(
-            self, name, epsilon=epsilon, clip=clip, updates=updates, threshold=threshold
+        offer = offered("question session", "multiplicative-weights")
+        asking = replace(self.asking, code=offer.provenance())
+        opened: QuestionSession = offer.load()(
+            self, asking, name, epsilon=epsilon, clip=clip, updates=updates, threshold=threshold
         )
         return opened
 

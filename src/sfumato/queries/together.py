@@ -13,7 +13,7 @@ know by how much; `plan_batch` says where that norm comes from.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,10 +110,11 @@ def answer_together(
     if desk.dummy:
         made, how, spend = plan.draw(Wall.seeded(desk.dummy_seed())), "dummy", None
     else:
-        refusal = desk.asking.refused(method, asked, events, config, whole=whole)
+        asking = replace(desk.asking, code=METHODS.provenance(method))
+        refusal = asking.refused(method, asked, events, config, whole=whole)
         if refusal is not None:
             raise refusal
-        claim = desk.asking.claim(method, asked, events, config, desk.fingerprint(), whole=whole)
+        claim = asking.claim(method, asked, events, config, desk.fingerprint(), whole=whole)
 
         def drawn(reservation: Reservation) -> Mapping[str, Any]:
             wall = HearingWall(reservation, reservation.key)

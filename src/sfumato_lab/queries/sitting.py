@@ -25,7 +25,7 @@ from sfumato.model.masks import Masks, Measure
 from sfumato.privacy.ledger import Charge, Reservation, Status
 from sfumato.privacy.wall import Wall
 from sfumato.published.estimate import Estimate
-from sfumato.queries.answers import Answer
+from sfumato.queries.answers import Answer, Asking
 from sfumato.queries.pricing import COVERAGE
 from sfumato.queries.question import Question, Want
 from sfumato.queries.workload import Table, Workload
@@ -204,6 +204,7 @@ def opening_table(desk: Desk) -> Table:
 
 def open_sitting(
     desk: Desk,
+    asking: Asking,
     name: str,
     *,
     epsilon: float,
@@ -215,7 +216,7 @@ def open_sitting(
     opening_table(desk)
     clip, updates = CLIP if clip is None else clip, UPDATES if updates is None else updates
     terms = plan_session(epsilon=epsilon, clip=clip, updates=updates, threshold=threshold)
-    frame, asking = desk.frame, desk.asking
+    frame = desk.frame
     everything = frame.question(Measure.VISITS, range(frame.places), range(frame.slots))
     if desk.dummy:
         raise UsageError("Made-up people have no sessions.", remedy="Ask single questions.")

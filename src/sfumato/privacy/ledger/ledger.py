@@ -368,7 +368,7 @@ class Ledger:
 
 
 def _same_release(known: Charge, claim: Claim) -> None:
-    changed = known.claim.differences(claim)
+    changed = known.differences(claim)
     if not changed:
         return
     if known.status is Status.COMMITTED:

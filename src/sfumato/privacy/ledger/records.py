@@ -83,6 +83,15 @@ class Charge:
         """What it claimed. Its settings cannot be changed: the process remembers them."""
         return _claim(self.claim_text)
 
+    def differences(self, claim: Claim) -> list[str]:
+        """What keeps it and a claim from being one release.
+
+        Which code of others it was begun with has no part in it once it is committed: nothing is
+        drawn any more.
+        """
+        over = {"code"} if self.status is Status.COMMITTED else set()
+        return [what for what in self.claim.differences(claim) if what not in over]
+
     @property
     def files(self) -> dict[str, str]:
         """Name to SHA-256 of the files that were committed."""
