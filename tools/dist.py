@@ -41,8 +41,9 @@ def build(tree: Path, out: Path) -> list[Path]:
 
 def copied(tree: Path) -> Path:
     """The sources again, with dates of now and modes of somebody with another umask."""
-    for name in NEEDED:
-        shutil.copyfile(ROOT / name, tree / name)
+    for name in (*NEEDED, ".gitignore"):  # the packer puts this in an archive wherever it is
+        if (ROOT / name).exists():
+            shutil.copyfile(ROOT / name, tree / name)
     kept = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "src", tree / "src", ignore=kept, copy_function=shutil.copyfile)
     for path in tree.rglob("*"):

@@ -81,6 +81,10 @@ def test_it_installs_and_loads(version: str, built: tuple[Path, Path], tmp_path:
     code += "from sfumato.published.manifest import json_schema; import sfumato.density.publish; "
     code += "print(len(asset('html/public.html')), len(bundle('main')), len(json_schema()))"
     assert min(map(int, _ran(python, "-c", code).split())) > 1000
+    code = "from sfumato.model import extensions, private; "
+    code += "print(extensions.offers('command')['reproduce'].module, extensions.failures(), "
+    code += "private.is_bound('sfumato_lab.toy'))"
+    assert _ran(python, "-c", code).strip() == "sfumato_lab.cli.reproduce () True"
 
 
 def _ran(python: Path, *arguments: str) -> str:

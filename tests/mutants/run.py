@@ -9,16 +9,18 @@ A fault is one entry of a TOML file beside this one:
 
     [[fault]]
     name = "the cap of the grand total is not applied"
-    file = "engine/tally.py"                     # of sfumato, or sfumato_lab/…
+    file = "engine/tally.py"                     # of sfumato, or sfumato_lab/… or waves/…
     old = "out[0] += min(mass, cap)"
     new = "out[0] += mass"
     tests = ["tests/engine/test_bounds.py"]      # none: every privacy test
     quick = true                                 # planted by `make test` too
 
-`old` must stand in the file exactly once: a fault that can no longer be planted is an error, not a
-survivor that nobody misses. Only tests marked `privacy` are run, and none that compares with
-golden numbers, so neither an accuracy test nor a digest counts as a kill. A mutant that does not
-even import is an error too: nobody would have shipped it.
+A new file is planted where `old` is empty and there is no such file. `waves` is a package that
+comes in by an entry point (`tests/fixtures/extension`). `old` must stand in the file exactly once:
+a fault that can no longer be planted is an error, not a survivor that nobody misses. Only tests
+marked `privacy` are run, and none that compares with golden numbers, so neither an accuracy test
+nor a digest counts as a kill. A mutant that does not even import is an error too: nobody would have
+shipped it.
 
 Every fault is tried in a child of a process that has the libraries loaded already, on a copy of the
 sources. Compiled code is cached by file; where a fault lies in a file that others compile in, their
@@ -46,6 +48,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+COMING_IN = ROOT / "tests" / "fixtures" / "extension"
 PAGE = ROOT / "docs" / "audit.md"
 HEAD = "## Planted faults\n"
 LIBRARIES = (
@@ -72,12 +75,26 @@ class Fault:
 
     @property
     def path(self) -> Path:
-        """Below the sources: `sfumato_lab/…` of the laboratory, anything else of the product."""
+        """Below the sources: of the laboratory or the package that comes in, or of the product."""
         path = Path(self.file)
-        return path if path.parts[0] == "sfumato_lab" else Path("sfumato") / path
+        return path if path.parts[0] in {"sfumato_lab", "waves"} else Path("sfumato") / path
+
+    @property
+    def source(self) -> Path:
+        """Where the file stands in this repository."""
+        return (COMING_IN if self.path.parts[0] == "waves" else ROOT / "src") / self.path
+
+    def text(self) -> str:
+        """The file without the fault; empty where the fault is a file of its own."""
+        if self.source.is_file() == bool(self.old):
+            return self.source.read_text(encoding="utf-8") if self.old else ""
+        how = "no" if self.old else "there is already a"
+        raise SystemExit(f"{self.area}: {self.name!r} cannot be planted: {how} {self.file}.")
 
     def planted(self, text: str) -> str:
         """The file with the fault in it."""
+        if not self.old:
+            return self.new
         found = text.count(self.old)
         if found != 1 or self.old == self.new:
             raise SystemExit(
@@ -179,14 +196,13 @@ class Field:
         self.home = home
         self.tree = home / "src"
         shutil.copytree(ROOT / "src", self.tree)  # with times, so that compiled code stays valid
+        shutil.copytree(COMING_IN, self.tree, dirs_exist_ok=True)
         os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(home / "hypothesis")
 
     def try_one(self, fault: Fault) -> Verdict:
         begun = perf_counter()
-        path = self.tree / fault.path
-        if not path.is_file():
-            raise SystemExit(f"{fault.area}: {fault.name!r} cannot be planted: no {fault.file}.")
-        text, times = path.read_text(encoding="utf-8"), path.stat()
+        path, text = self.tree / fault.path, fault.text()
+        times = path.stat() if fault.old else self.tree.stat()
         mutant = fault.planted(text)
         if "model.compiled import" in text:
             self.forget_compiled(path)
@@ -195,8 +211,11 @@ class Field:
         try:
             found = in_a_child(self.tree, fault.tests, self.home / "log")
         finally:
-            path.write_text(text, encoding="utf-8")
-            os.utime(path, (times.st_atime, times.st_mtime))
+            if fault.old:
+                path.write_text(text, encoding="utf-8")
+                os.utime(path, (times.st_atime, times.st_mtime))
+            else:
+                path.unlink()
             if "model.compiled import" in text:
                 self.forget_compiled(path)
         outcome, by = judged(found)
@@ -280,7 +299,7 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="sfumato-mutants-") as home:
         field = Field(Path(home))
         for fault in chosen:
-            fault.planted((field.tree / fault.path).read_text(encoding="utf-8"))
+            fault.planted(fault.text())
         if not asked.unchecked:
             field.check(test for fault in chosen for test in fault.tests)
         for fault in chosen:

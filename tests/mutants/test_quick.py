@@ -45,8 +45,7 @@ def test_every_fault_can_still_be_planted(runner) -> None:
     assert len(listed) >= 25
     assert {fault.area for fault in listed} >= AREAS
     for fault in listed:
-        source = runner.ROOT / "src" / fault.path
-        assert fault.planted(source.read_text(encoding="utf-8"))
+        assert fault.planted(fault.text())
         for test in fault.tests:
             assert (runner.ROOT / test.partition("::")[0]).exists(), test
 
@@ -57,6 +56,10 @@ def test_a_fault_that_cannot_be_planted_stops_the_run(runner) -> None:
         fault.planted("text without it")
     with pytest.raises(SystemExit, match="stands 2 times"):
         runner.Fault("twice", "labels", "wall.py", "a", "b").planted("a a")
+    with pytest.raises(SystemExit, match="there is already a"):
+        runner.Fault("new", "labels", "sfumato_lab/offers.py", "", "b").text()
+    with pytest.raises(SystemExit, match=r"no waves/wall\.py"):
+        runner.Fault("gone", "labels", "waves/wall.py", "a", "b").text()
 
 
 @pytest.mark.parametrize(

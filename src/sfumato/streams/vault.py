@@ -13,19 +13,18 @@ import hmac
 import io
 import json
 import secrets
-import sys
 from typing import Any
 
 import numpy as np
 
 from sfumato.errors import PrivateNumbers, SfumatoError
-from sfumato.model.private import Private
+from sfumato.model.private import Private, calling_module, is_bound
 from sfumato.privacy.door import open_private
 
 _NONCE = 16
 _TAG = 32
 _STORE = "sfumato.streams.state"
-"""The one module of the package that packs: it seals what it gets."""
+"""The one module under the wall's rules that packs: it seals what it gets."""
 
 
 def packed(value: Any) -> bytes:
@@ -33,8 +32,8 @@ def packed(value: Any) -> bytes:
 
     Not sealed yet, so whoever calls this with a box has opened it: `_STORE` alone may.
     """
-    caller = str(sys._getframe(1).f_globals.get("__name__", ""))
-    if caller.startswith("sfumato.") and caller not in (__name__, _STORE):
+    caller = calling_module()
+    if not caller or (is_bound(caller) and caller not in (__name__, _STORE)):
         raise PrivateNumbers(
             f"{caller} may not pack a private state.", remedy="Let the store of the stream keep it."
         )
