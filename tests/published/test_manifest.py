@@ -91,7 +91,7 @@ def test_the_page_names_the_places_where_private_numbers_are_not_whole() -> None
     assert "no floating-point number lies on the path" not in page
     listed = page.partition("| place | what is computed in doubles |")[2].partition("\n\n")[0]
     named = re.findall(r"`([a-z_/]+[.]py)`", listed)
-    assert len(listed.splitlines()) == 2 + 4, "a rule below the heading, and four places"
+    assert len(listed.splitlines()) == 2 + 3, "a rule below the heading, and three places"
     assert all((DOCS.parent / "src" / "sfumato" / name).is_file() for name in named)
 
 
