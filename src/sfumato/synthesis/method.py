@@ -95,8 +95,6 @@ class Declaration:
     """It measures how persons live, so that made-up ones are counted alike for the page."""
     on_release: bool = False
     """It can be matched to the table of a release (`SynthFacts.cube`)."""
-    says: str = ""
-    """What it is, in a line, with its source."""
     least: float = 0.0
     """Signal (expected people or trips times mu) from which on it is of use …"""
     least_place: float = 0.0

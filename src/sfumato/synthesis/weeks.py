@@ -63,7 +63,6 @@ class Weeks:
         lives=True,
         on_release=True,
         least=100.0,
-        says="people fitted to noisy homes, works, pairs and habits, dealt from a released table",
     )
 
     def plan(self, facts: SynthFacts) -> Plan:

@@ -98,7 +98,6 @@ class AdaTrace:
         TRAJECTORY,
         MappingProxyType({"top": Setting("Top cells a side", 6, 2, 12)}),
         least=380.0,
-        says="grid, moves, ends and lengths of AdaTrace (Gursoy et al. 2018), public box",
     )
 
     def plan(self, facts: SynthFacts) -> Plan:

@@ -70,7 +70,6 @@ class Dpt(Grown):
         TRAJECTORY,
         MappingProxyType({"height": Setting("Depth of the trees", 3, 2, 6)}),
         least=800.0,
-        says="trees of moves on hierarchical reference systems (DPT, He et al. 2015)",
     )
 
     def shape(self, facts: SynthFacts) -> Shape:

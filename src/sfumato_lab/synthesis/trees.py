@@ -206,7 +206,6 @@ class NGrams(Grown):
         TRAJECTORY,
         MappingProxyType({"side": _SIDE, "longest": Setting("Cells of a gram", 4, 2, 6)}),
         least=190.0,
-        says="variable-length n-grams of grid cells (Chen, Acs & Castelluccia 2012)",
     )
 
     def shape(self, facts: SynthFacts) -> Shape:
@@ -237,7 +236,6 @@ class Prefix(Grown):
         TRAJECTORY,
         MappingProxyType({"side": _SIDE, "height": Setting("Depth of the tree", 12, 2, 20)}),
         least=95.0,
-        says="a prefix tree of grid cells (Chen, Fung & Desai 2011)",
     )
 
     def shape(self, facts: SynthFacts) -> Shape:

@@ -85,7 +85,6 @@ class Where:
         lives=True,
         parameters={"medians": Setting("Share of the budget for the medians", 0.1, 0.01, 0.9)},
         least_place=10.0,
-        says="homes, commutes by an exponential law of their median, works, hours (DP-WHERE)",
     )
 
     def plan(self, facts: SynthFacts) -> Plan:

@@ -152,7 +152,6 @@ class Fit:
             {"candidates": Setting("Candidate trips of the last round", 200_000, 1_000, 5_000_000)}
         ),
         least=24.0,
-        says="candidate trips weighted by maximum entropy to fit one noisy measurement",
     )
 
     def plan(self, facts: SynthFacts) -> Plan:
