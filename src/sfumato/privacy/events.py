@@ -139,32 +139,8 @@ class MetricEvent:
         _positive(self.epsilon_per_metre, "An epsilon per metre")
 
 
-@dataclass(frozen=True, slots=True)
-class ApproximateEvent:
-    """Anything with a proof of (epsilon, delta)-DP and no useful rho, named in `mechanism`.
-
-    Training with subsampling, say: zero-concentrated DP knows no amplification by sampling.
-    """
-
-    kind: ClassVar[str] = "approximate"
-    epsilon: float
-    delta: float
-    mechanism: str
-
-    def __post_init__(self) -> None:
-        _positive(self.epsilon, "An epsilon")
-        if not 0 < self.delta < 1:
-            raise UsageError("The delta of an event lies between 0 and 1.")
-
-
 PrivacyEvent = (
-    GaussianEvent
-    | LaplaceEvent
-    | BoundedRangeEvent
-    | PureEvent
-    | ConcentratedEvent
-    | MetricEvent
-    | ApproximateEvent
+    GaussianEvent | LaplaceEvent | BoundedRangeEvent | PureEvent | ConcentratedEvent | MetricEvent
 )
 _KINDS: dict[str, type[PrivacyEvent]] = {
     cls.kind: cls
@@ -175,7 +151,6 @@ _KINDS: dict[str, type[PrivacyEvent]] = {
         PureEvent,
         ConcentratedEvent,
         MetricEvent,
-        ApproximateEvent,
     )
 }
 

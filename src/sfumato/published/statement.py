@@ -27,7 +27,7 @@ from sfumato.privacy.accounting import (
     total_rho,
     zcdp_epsilon,
 )
-from sfumato.privacy.events import ApproximateEvent, MetricEvent, PrivacyEvent, event_from_json
+from sfumato.privacy.events import MetricEvent, PrivacyEvent, event_from_json
 from sfumato.privacy.exact import decimal_up, exact
 from sfumato.privacy.exact import total as exact_sum
 from sfumato.privacy.ledger.totals import PER_METRE
@@ -60,8 +60,6 @@ def recomputed_claim(privacy: Privacy, sources: Sequence[Source] = ()) -> Recomp
         return Recomputed(None, decimal_up(total_per_metre(events)))
     if any(isinstance(event, MetricEvent) for event in events):
         return Recomputed(None, math.inf)  # a loss per metre beside others has no one number
-    if any(isinstance(event, ApproximateEvent) for event in events):
-        return Recomputed(None, guarantee(events, privacy.delta).epsilon)
     rho = decimal_up(total_rho(events)) if events else 0.0
     return Recomputed(rho, _epsilon(events, rho, privacy.delta, Method(privacy.method)))
 
@@ -123,7 +121,7 @@ def _epsilon(events: list[PrivacyEvent], rho: float, delta: float, method: Metho
             return math.inf if pure is None else decimal_up(pure)
         case Method.ZCDP:
             return zcdp_epsilon(rho, delta)
-        case Method.GAUSSIAN | Method.NUMERICAL | Method.APPROXIMATE | Method.UNBOUNDED:
+        case Method.GAUSSIAN | Method.NUMERICAL | Method.UNBOUNDED:
             return guarantee(events, delta).epsilon
 
 

@@ -25,21 +25,17 @@ from tests.privacy.ledger.plain import columns
 
 from sfumato.privacy.accounting import event_epsilon, event_rho
 from sfumato.privacy.events import (
-    ApproximateEvent,
     BoundedRangeEvent,
     ConcentratedEvent,
     GaussianEvent,
     LaplaceEvent,
     MetricEvent,
-    PrivacyEvent,
     PureEvent,
     Unit,
     UnitKind,
 )
 from sfumato.privacy.ledger.accounts import Account, Item, View, accounts_of
-from sfumato.privacy.ledger.limits import loss_of
 from sfumato.privacy.ledger.nesting import ALWAYS, UNBOUNDED, scaled, steps, within_radius
-from sfumato.privacy.ledger.tally import tally_of_items
 
 pytestmark = pytest.mark.privacy
 
@@ -431,20 +427,3 @@ def test_a_trip_is_one_step_of_its_own_and_two_of_what_holds_it() -> None:
     assert count("event", UnitKind.TRAJECTORY) == UNBOUNDED
     assert str(trip) == "trajectory"
     assert "trip" in trip.neighbours
-
-
-_DAY_US = 86_400_000_000
-
-
-def test_days_of_equal_sums_differ_by_whether_a_run_came_first() -> None:
-    """Noise, then a run over all days, then as much noise on others: nothing is promised on the
-    days on which the run came second, and days with the same sums do not hide them."""
-    noise = (GaussianEvent(1.0, Fraction(400), 1),)
-    run = (ApproximateEvent(0.5, 1e-8, "DP-SGD"),)
-    begin = 19_000 * _DAY_US
-
-    def item(first: int, last: int, events: tuple[PrivacyEvent, ...]) -> Item:
-        return Item(Unit(), (begin + first * _DAY_US, begin + last * _DAY_US), events)
-
-    found = tally_of_items([item(11, 20, noise), item(5, 20, run), item(5, 11, noise)])
-    assert loss_of(Unit.parse("user-day@UTC"), found, 1e-6).spend.epsilon == math.inf

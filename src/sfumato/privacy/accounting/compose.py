@@ -12,9 +12,7 @@ An event's pure epsilon: Laplace l1/scale, bounded range its range, pure what it
 Gaussian and concentrated none. Its rho: Gaussian l2^2/(2 sigma2); bounded range eta^2/8
 (Dong, Durfee & Rogers 2020; Cesar & Rogers 2021); concentrated what it says; every other pure
 epsilon^2/2 (Bun & Steinke 2016). A concentrated event leaves `zcdp` as the only statement.
-Location noise is counted per metre and never together with the rest. Events of which only an
-(epsilon, delta) is known have no rho: they are taken off first, by basic composition
-(`approximate`), and the statement about the rest holds at the delta that they leave.
+Location noise is counted per metre and never together with the rest.
 
 *Numerical composition.* All Gaussian events together are one continuous Gaussian pair of ratio mu
 (`accounting.gaussian` says why, and what its variation tau costs). An epsilon-DP event is
@@ -43,7 +41,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -56,7 +54,6 @@ from scipy.optimize import minimize_scalar
 from sfumato.errors import UsageError
 from sfumato.privacy.accounting.gaussian import discrete_epsilon, variation
 from sfumato.privacy.events import (
-    ApproximateEvent,
     BoundedRangeEvent,
     ConcentratedEvent,
     GaussianEvent,
@@ -194,8 +191,6 @@ class Method(StrEnum):
     ZCDP = "zcdp"
     GAUSSIAN = "gaussian"
     NUMERICAL = "numerical"
-    APPROXIMATE = "approximate"
-    """Basic composition of (epsilon, delta) events with the best statement about the rest."""
     UNBOUNDED = "unbounded"
     """No finite epsilon exists, as for Gaussian noise at delta 0."""
 
@@ -219,7 +214,7 @@ def event_epsilon(event: PrivacyEvent) -> Fraction | None:
             return exact(event.range)
         case PureEvent():
             return exact(event.epsilon)
-        case GaussianEvent() | ConcentratedEvent() | ApproximateEvent():
+        case GaussianEvent() | ConcentratedEvent():
             return None
         case MetricEvent():
             raise _metric()
@@ -238,11 +233,6 @@ def event_rho(event: PrivacyEvent) -> Fraction:
             epsilon = event_epsilon(event)
             assert epsilon is not None
             return epsilon**2 / 2
-        case ApproximateEvent():
-            raise UsageError(
-                "What is (epsilon, delta)-DP has no rho.",
-                remedy="Take it off the budget first: `accounting.taken_off`.",
-            )
         case MetricEvent():
             raise _metric()
 
@@ -283,12 +273,6 @@ def guarantee(events: Iterable[PrivacyEvent], delta: float) -> Guarantee:
     listed = list(events)
     if not listed:
         return Guarantee(0.0, delta, 0.0, Method.NOTHING)
-    epsilon, left, rest = taken_off(listed, delta)
-    if len(rest) < len(listed):
-        if left < 0:
-            return Guarantee(math.inf, delta, None, Method.UNBOUNDED)
-        whole = epsilon + exact(guarantee(rest, left).epsilon) if rest else epsilon
-        return Guarantee(decimal_up(whole), delta, None, Method.APPROXIMATE)
     rho = decimal_up(total_rho(listed))
     answers = {Method.UNBOUNDED: math.inf, Method.ZCDP: zcdp_epsilon(rho, delta)}
     pure_sum = total_epsilon(listed)
@@ -301,23 +285,6 @@ def guarantee(events: Iterable[PrivacyEvent], delta: float) -> Guarantee:
     if math.isinf(answers[best]):
         best = Method.UNBOUNDED
     return Guarantee(answers[best], delta, rho, best)
-
-
-def taken_off(
-    events: Sequence[PrivacyEvent], delta: float
-) -> tuple[Fraction, float, list[PrivacyEvent]]:
-    """Events without (epsilon, delta) ones: what these cost, the delta left, and the rest.
-
-    Claim: if the rest is (e, d)-DP at the delta left, all are (epsilon + e, delta)-DP. *Proof.*
-    Basic composition, for events whose parameters are fixed beforehand, or where the (epsilon,
-    delta) events come first and the rest keeps a filter of that size, fixed by then. The delta left
-    is rounded down; it is negative where there is none.
-    """
-    rest: list[PrivacyEvent] = [e for e in events if not isinstance(e, ApproximateEvent)]
-    runs = [event for event in events if isinstance(event, ApproximateEvent)]
-    left = exact(delta) - total(exact(run.delta) for run in runs)
-    down = float(left) * (1 - 2.0**-52) if runs and left > 0 else float(left)
-    return total(exact(run.epsilon) for run in runs), down, rest
 
 
 def _curves(listed: list[PrivacyEvent], delta: float, answers: dict[Method, float]) -> None:

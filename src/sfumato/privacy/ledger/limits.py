@@ -48,7 +48,6 @@ from sfumato.errors import BudgetRefused, UsageError
 from sfumato.model.rounding import rounded_up
 from sfumato.privacy.events import (
     USER_PERIOD,
-    ApproximateEvent,
     PrivacyEvent,
     Unit,
     UnitKind,
@@ -406,11 +405,6 @@ def check(book: Book, claim: Claim, replan: Replan | None) -> None:
             "What was charged before passes this cap by the way charges are counted now: see "
             "sfumato ledger show. What is reserved can be finished; for anything new the cap must "
             "be raised, on the record, with sfumato ledger init or `Ledger.set_cap`."
-        )
-    elif any(isinstance(event, ApproximateEvent) for event in planned) and limit.spent.releases:
-        remedy = (
-            "A trained network has an (epsilon, delta) and no rho: it is taken off a cap before "
-            "anything else is charged to it, and here something was."
         )
     elif fit is None:
         remedy = "Ask for less, or less often."

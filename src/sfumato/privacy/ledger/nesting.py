@@ -67,7 +67,6 @@ from numpy.typing import NDArray
 
 from sfumato.model.time_grid import MICROSECONDS, TimeGrid, zone
 from sfumato.privacy.events import (
-    ApproximateEvent,
     BoundedRangeEvent,
     ConcentratedEvent,
     GaussianEvent,
@@ -153,10 +152,6 @@ def scaled(event: PrivacyEvent, n: int, *, sums: bool = False) -> PrivacyEvent:
             return replace(event, epsilon=_times(event.epsilon, n))
         case ConcentratedEvent():
             return replace(event, rho=_times(event.rho, n * n))
-        case ApproximateEvent():  # group privacy: n steps, each behind up to n - 1 others
-            grown = _times(event.delta, n) * math.exp(min((n - 1) * event.epsilon, 700.0))
-            delta = min(rounded_up(grown * (1 + 1e-12)), 1 - 2.0**-53)
-            return replace(event, epsilon=_times(event.epsilon, n), delta=delta)
         case MetricEvent():
             return replace(event, epsilon_per_metre=_times(event.epsilon_per_metre, n))
 

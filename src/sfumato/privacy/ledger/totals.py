@@ -6,17 +6,10 @@ grains, and the number of losses that were. A sum of decimals is then exact, and
 to lie within `slack` grains above. Where a decision or the last digit of a figure hangs on what
 lies between, the events are fetched and added up exactly: so a sum that is kept ready decides as
 `compose` and `fits_caps` do, neither more nor less strictly.
-
-*Runs* that are (epsilon, delta)-DP and have no rho (`ApproximateEvent`) are subtracted from a cap
-before the filter sees the rest. That is a filter only if what is left is fixed before the rest
-begins: whoever may choose, after an answer under rho, between more rho and a run, gets more than
-delta, as with the exact curve. So in an account runs come first, and one that is asked for after
-anything else passes every cap. Runs alone, chosen one after the other, add up (Rogers et al. 2016).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,14 +20,13 @@ from sfumato.privacy.accounting import (
     event_epsilon,
     event_rho,
     guarantee,
-    taken_off,
     total_epsilon,
     total_per_metre,
     total_rho,
     zcdp_epsilon,
     zcdp_rho,
 )
-from sfumato.privacy.events import ApproximateEvent, GaussianEvent, MetricEvent, PrivacyEvent
+from sfumato.privacy.events import GaussianEvent, MetricEvent, PrivacyEvent
 from sfumato.privacy.exact import decimal_up, exact
 from sfumato.privacy.ledger.claims import Cap
 
@@ -68,26 +60,11 @@ def compose(events: Sequence[PrivacyEvent], delta: float, releases: int = 1) -> 
 def _composed(events: tuple[PrivacyEvent, ...], delta: float, releases: int) -> Spend:
     if events and all(isinstance(event, MetricEvent) for event in events):
         return Spend(releases, None, decimal_up(total_per_metre(events)), delta, PER_METRE)
-    if any(isinstance(event, ApproximateEvent) for event in events):
-        return _after_runs(events, delta, releases)
     if releases <= 1 and all(isinstance(event, GaussianEvent) for event in events):
         found = guarantee(events, delta)
         return Spend(releases, found.rho, found.epsilon, delta, found.method.value)
     rho, pure = decimal_up(total_rho(events)), total_epsilon(events)
     return _smaller(rho, None if pure is None else decimal_up(pure), delta, releases)
-
-
-def _after_runs(events: tuple[PrivacyEvent, ...], delta: float, releases: int) -> Spend:
-    """Runs, and the rest at the delta that they leave; unbounded where a run did not come first."""
-    epsilon, left, rest = taken_off(events, delta)
-    first = not any(
-        isinstance(event, ApproximateEvent) for event in events[len(events) - len(rest) :]
-    )
-    if left < 0 or (releases > 1 and not first):
-        return Spend(releases, None, math.inf, delta, Method.UNBOUNDED.value)
-    if rest:
-        epsilon += exact(_composed(tuple(rest), left, releases).epsilon)
-    return Spend(releases, None, decimal_up(epsilon), delta, Method.APPROXIMATE.value)
 
 
 def _smaller(rho: float, pure: float | None, delta: float, releases: int) -> Spend:
@@ -110,7 +87,7 @@ def fits_caps(events: Sequence[PrivacyEvent], caps: Sequence[Cap], releases: int
     """
     for cap in caps:
         if cap.rho is not None and (
-            any(isinstance(event, MetricEvent | ApproximateEvent) for event in events)
+            any(isinstance(event, MetricEvent) for event in events)
             or total_rho(events) > exact(cap.rho)
         ):
             return False
@@ -137,7 +114,7 @@ class Sum:
     """Events that are not Gaussian noise."""
     metric: int = 0
     """Events that are composed and not summed: location noise, which is counted per metre and added
-    to nothing else, and runs, whose order matters."""
+    to nothing else."""
 
     def __add__(self, other: Sum) -> Sum:
         return Sum(
@@ -163,9 +140,6 @@ def sum_of(events: Sequence[PrivacyEvent]) -> Sum:
 def _one(event: PrivacyEvent) -> Sum:
     if isinstance(event, MetricEvent):
         return Sum(other=1, metric=1)
-    if isinstance(event, ApproximateEvent):  # tells states apart and is never read as a loss
-        (rho, a), (pure, b) = _grains(exact(event.epsilon)), _grains(exact(event.delta))
-        return Sum(rho, pure, a, b, other=1, metric=1)
     rho, rho_slack = _grains(event_rho(event))
     epsilon = event_epsilon(event)
     pure, pure_slack = (0, 0) if epsilon is None else _grains(epsilon)

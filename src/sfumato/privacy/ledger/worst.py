@@ -43,11 +43,6 @@ class Choice:
         self.single: Mask = one & (small[:, CHARGES] == 1)
         self.odd: Mask = small[:, _METRIC] > 0
         self.empty: Mask = small[:, CHARGES] == 0
-        # A run that is (epsilon, delta)-DP alone counts by whether it came first, which sums do not
-        # tell: with other charges beside one, columns of equal sums may differ. (Losses per metre
-        # have no rho and no pure epsilon.)
-        some = np.asarray(columns.rho != 0, np.bool_) | np.asarray(columns.pure != 0, np.bool_)
-        self._ordered: Mask = self.odd & some & (small[:, CHARGES] > 1)
         rest = ~(self.single | self.odd | self.empty)
         self.mixed: Mask = rest & (small[:, _IMPURE] > 0)
         self.pure: Mask = rest & (small[:, _IMPURE] == 0)
@@ -117,7 +112,7 @@ class Choice:
         same &= (cols.small[at][:, _PART] == cols.small[k, _PART]).all(axis=1)
         if cols.small[k, CHARGES] == 1:
             same &= (cols.small[at][:, [COUNTS, SORT]] == cols.small[k, [COUNTS, SORT]]).all(axis=1)
-        return np.asarray((same & ~self._ordered[at]) | (at == k), np.bool_)
+        return same
 
     def _states(self, at: NDArray[np.int64]) -> Iterator[int]:
         """The first column of every state."""
