@@ -25,6 +25,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
@@ -263,7 +264,8 @@ def _leaves(owner: Any) -> Iterator[Any]:
         yield owner
         return
     for name in commands:
-        yield from _leaves(commands[name])
+        with suppress(UsageError):  # of a distribution that does not load: `doctor` says so
+            yield from _leaves(commands[name])
 
 
 def _options(command: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -22,7 +23,8 @@ import typer
 from sfumato.cli.command import say_in_flags
 from sfumato.cli.options import OUTPUT, AsJson, KeyFile, Quiet, Where, open_ledger, shared
 from sfumato.cli.telling import Working, print_json
-from sfumato.errors import SfumatoError, without_secrets
+from sfumato.errors import SfumatoError, UsageError, without_secrets
+from sfumato.model.extensions import KINDS, failures, offers
 from sfumato.model.extras import EXTRAS, line_for, missing
 from sfumato.model.rounding import number_of
 
@@ -77,6 +79,7 @@ def doctor(
         for stage, checks in (
             ("loading packages", _install),
             ("looking for extras", _extras),
+            ("loading what other distributions add", _extensions),
             ("checking the ledger", lambda: _books(open_ledger(ledger, ledger_key))),
             ("checking folders and the clock", lambda: _around(out)),
         ):
@@ -148,6 +151,22 @@ def _extras() -> Iterator[Check]:
             yield _spark()
         else:
             yield Check(f"extra {extra}", OK, ", ".join(modules))
+
+
+def _extensions() -> Iterator[Check]:
+    """What stands in tables of offers, loaded: nothing else finds out before it is asked for."""
+    broken = [(failure.distribution, failure.problem, "") for failure in failures()]
+    sound: Counter[str] = Counter()
+    for offer in (offer for kind in KINDS for offer in offers(kind).values()):
+        try:
+            offer.load()
+            sound[offer.distribution] += 1
+        except UsageError as error:
+            broken.append((offer.distribution, error.problem, error.remedy))
+    for distribution, problem, remedy in broken:
+        yield Check(f"added by {distribution}", WRONG, problem, remedy)
+    for distribution, number in sound.items():
+        yield Check(f"added by {distribution}", OK, number_of(number, "offers"))
 
 
 def _spark() -> Check:
