@@ -13,7 +13,6 @@ from inspect import signature
 from tests.replay.gate import LEARNT, LENGTHS, ZONED, Case
 from tests.replay.people import COLUMNS, EXPECTED, REGION
 
-from sfumato.cli import anonymise as rules
 from sfumato.density import registry as densities
 from sfumato.model.masks import Measure
 from sfumato.privacy.events import UnitKind
@@ -24,6 +23,7 @@ from sfumato.streams.output import Consistency
 from sfumato.synthesis import registry as people
 from sfumato.synthesis.method import Reads
 from sfumato.traces.request import Kind, Outside
+from sfumato_lab.cli import anonymise as rules
 from sfumato_lab.syntactic.counts import Rounding
 from sfumato_lab.syntactic.registry import METHODS
 from sfumato_lab.syntactic.statement import AuditorName
@@ -136,7 +136,7 @@ MANY = 10_000
 
 def synth(method: str, *more: str) -> Case:
     """Records of people who do not exist."""
-    declares = people.METHODS[method].declares
+    declares = people.method_named(method).declares
     name = " ".join(("synth", method, *more))
     budget = ("--epsilon", "40", "--delta", "1e-6", "--people", "200")
     fixed = (*PERIOD, *budget, *USERS, "--anyway", "--out", "out", "--method", method)
@@ -154,10 +154,11 @@ def synth(method: str, *more: str) -> Case:
 
 def synthesised() -> Iterator[Case]:
     """Every method that reads people."""
-    for method, each in people.METHODS.items():
-        if each.declares.reads is not Reads.NOTHING:
+    for method in people.METHODS:
+        declares = people.method_named(method).declares
+        if declares.reads is not Reads.NOTHING:
             yield synth(method)
-            if each.declares.on_release:
+            if declares.on_release:
                 yield synth(method, "--on", ZONED)
 
 

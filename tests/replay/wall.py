@@ -46,7 +46,7 @@ from sfumato.privacy.events import (
     PrivacyEvent,
     PureEvent,
 )
-from sfumato.privacy.mechanisms import planar, training
+from sfumato.privacy.mechanisms import planar
 from sfumato.privacy.wall import Wall
 
 Values = NDArray[Any]
@@ -165,14 +165,13 @@ class Recorder:
         return self._requests[-1]
 
     def _passed(self, request: Request, truth: Any) -> Any:
-        learner = request.words.get("learner")
-        values = behind(truth) if learner is None else _gradients(truth, learner)
+        values = behind(truth)
         request.openings += 1
         name = (request.wall, request.label, request.openings)
         claim = truth if isinstance(truth, Counts) else None
         self.measured[name] = Measured(request, values.copy(), claim)
-        if self.transcript is None or learner is not None:
-            return truth  # of a training no row joins a step, so that nobody is seen
+        if self.transcript is None:
+            return truth
         return shown(truth, self.transcript.answer(name, values))
 
     def charge_of(self, charger: Any) -> Any:
@@ -206,8 +205,6 @@ class Recorder:
             for module in pkgutil.iter_modules(mechanisms.__path__, f"{mechanisms.__name__}."):
                 if hasattr(loaded := import_module(module.name), "open_private"):
                     patches.append(patch.object(loaded, "open_private", self.opened))
-            if self.transcript is not None:
-                patches.append(patch.object(training, "joined", _nobody))
             with _all(patches):
                 yield
 
@@ -236,18 +233,6 @@ class Recorder:
             return answer
 
         return heard
-
-
-def _nobody(*_: Any) -> NDArray[np.int64]:
-    return np.empty(0, np.int64)
-
-
-def _gradients(data: Any, learner: Any) -> Values:
-    """The sum of everybody's clipped gradients before the first step."""
-    rows = np.arange(learner.rows(data), dtype=np.int64)
-    total = np.zeros(learner.size, np.int64)
-    training.clipped_sum(learner.gradients(data, rows, learner.begin()), training.UNITS, total)
-    return total
 
 
 @contextmanager
@@ -351,8 +336,6 @@ def excess(one: Measured, other: Measured) -> list[str]:
         table = np.array(moved, object).reshape(one.values.shape)
         ranges = [(max(row) - min(row)) ** 2 for row in table.tolist()]
         rows = [("ranges", sum(ranges) ** 0.5, words["range_units"])]
-    elif "learner" in words:
-        rows = [("gradient", square**0.5, float(training.UNITS))]
     else:
         raise Unknown(f"No rule says how far a neighbour may move what is charged as {event}.")
     return [
