@@ -106,6 +106,7 @@ DAYS = ("--from", "2007-09-10", "--to", "2007-09-12", "--tz", "Europe/Paris")
 BOOK = ("--ledger", "book.sqlite", "--dataset", "town")
 LOSS = ("--epsilon", "1", "--delta", "1e-6", "--expected-users", "2000")
 QUESTION = '{"measure": "unique_people", "hours": "8-10", "want": {"epsilon": 0.5}}'
+MANY = '{"measure": "visits", "hours": "8-10"}'
 COMMANDS = {
     "city": CITY,
     "ledger init": (*BOOK, "--cap-epsilon", "9", "--cap-delta", "1e-3"),
@@ -115,6 +116,11 @@ COMMANDS = {
     "ask": ("week", "--hours", "8-10"),
     "query": ("town/events.parquet", *PLACES, *DAYS, *BOOK, "--delta", "1e-8",
               "--question", QUESTION),
+    "query --together mwem": ("town/events.parquet", *PLACES, *DAYS, *BOOK, "--delta", "1e-8",
+                              "--question", MANY, "--epsilon", "0.5", "--rounds", "2"),
+    "anonymise counts": ("town/events.parquet", *PLACES[:2], *DAYS, *BOOK, "-k", "3",
+                         "--out", "few"),
+    "reproduce chapter": ("--part", "john", "--no-figures", "--out", "john"),
     "stream": ("town/events.parquet", *PLACES, *DAYS, *BOOK, *LOSS, "--out", "live"),
     "evaluate": ("week", "--events", "town/events.parquet", *PLACES),
     "export": ("week", "portal", "--to", "package", "--publisher", "town hall",
