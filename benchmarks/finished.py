@@ -29,7 +29,18 @@ from pathlib import Path
 import numpy as np
 import shapely
 from benchmarks._levels_people import in_zones
-from benchmarks.live import BINS, FIRM, Counts, Feed, _superposed, earlier, errors, kept, past_mean
+from benchmarks.live import (
+    BINS,
+    FIRM,
+    Counts,
+    Feed,
+    _superposed,
+    earlier,
+    errors,
+    kept,
+    past_mean,
+    standard_errors,
+)
 from threadpoolctl import threadpool_limits
 
 from sfumato.density.bayes import Bayes
@@ -211,6 +222,7 @@ def judged(feed: Feed, unit: str, epsilon: float, draws: int, beside: int) -> di
         "epsilon": epsilon,
         "draws": draws,
         "errors": {name: np.mean(found, axis=0).round(4).tolist() for name, found in rows.items()},
+        "spread": {name: standard_errors(found) for name, found in rows.items()},
         "sums": round(sums / draws, 3),
         "sum held": round(held_sums / draws, 3),
         "firm": firm,

@@ -135,6 +135,14 @@ def errors(counts: Counts, values: Values) -> list[float]:
     return [found.busiest, found.all_cells, found.relative]
 
 
+def standard_errors(draws: list[list[float]]) -> list[float | None]:
+    """Of the means over draws, with which a later run compares (tools/frozen.py)."""
+    if len(draws) < 2:
+        return [None] * len(draws[0])
+    spread: list[float | None] = (np.std(draws, axis=0, ddof=1) / len(draws) ** 0.5).tolist()
+    return spread
+
+
 def judged(feed: Feed, epsilon: float, draws: int, scheme: str) -> dict[str, object]:
     """Mean errors of all answers, sums, and how often intervals hold."""
     city, counts = feed.city, feed.city.stream
@@ -186,6 +194,7 @@ def judged(feed: Feed, epsilon: float, draws: int, scheme: str) -> dict[str, obj
         "people": city.people,
         "epsilon": epsilon,
         "errors": {name: np.mean(found, axis=0).round(4).tolist() for name, found in rows.items()},
+        "spread": {name: standard_errors(found) for name, found in rows.items()},
         "sums": round(sums / draws, 3),
         "sum held": round(float(held_sums) / stated, 3) if stated else None,
         "firm": firm,
