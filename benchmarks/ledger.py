@@ -46,7 +46,6 @@ from sfumato.privacy.events import GaussianEvent, LaplaceEvent, MetricEvent, Pri
 from sfumato.privacy.ledger import Cap, Claim, Ledger, Reservation, remembered
 from sfumato.privacy.ledger import database as tables
 from sfumato.privacy.ledger.chain import canonical, seal
-from sfumato.privacy.ledger.claims import ACCOUNTING
 from sfumato.privacy.ledger.records import Kind
 from sfumato.privacy.ledger.views import verify
 
@@ -122,7 +121,7 @@ def fill(ledger: Ledger, numbers: range, workload: str, rng: np.random.Generator
     before, key, rows = ledger.entries()[-1], ledger.keyring.load(), []
     for number in numbers:
         release, claim = secrets.token_hex(16), question(number, workload, rng)
-        reserved = {"release": release, "claim": claim.to_json(), "accounting": ACCOUNTING}
+        reserved = {"release": release, "claim": claim.to_json()}
         done = {"release": release, "files": {}, "key_kept": False, "answer": ANSWER}
         for kind, content in ((Kind.RESERVE, reserved), (Kind.COMMIT, done)):
             text = canonical(content)

@@ -80,6 +80,7 @@ class Request:
             "places": self.counted.fingerprint(),
             "zones": self.released.fingerprint(),
             "time grid": facts.grid.fingerprint(),
+            "clock": facts.grid.tz,
             **({} if facts.grid.fold is None else {"fold": facts.grid.fold}),
             **self.finish.inputs(),
             **({} if self.finish.about is None else {"about": self.finish.about.given()}),

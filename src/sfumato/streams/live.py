@@ -128,6 +128,7 @@ class StreamRequest:
             "expected_users": facts.expected_users,
             "unit": str(facts.unit),
             "time grid": self.grid.fingerprint(),
+            "clock": self.grid.tz,
             "places": self.place_ids.tolist()
             if self.place_ids.size <= 50
             else _digest(self.place_ids),

@@ -94,6 +94,7 @@ class SynthRequest:
             "unit": str(public.unit),
             "counting": public.counting.value,
             "time grid": public.grid.fingerprint(),
+            "clock": public.grid.tz,
             **({} if self.counted is None else {"places": self.counted.fingerprint()}),
             **({} if facts.places is None else {"zones": facts.places.fingerprint()}),
             **({} if facts.box is None else {"region": list(facts.box.bounds)}),

@@ -1,185 +1,152 @@
-"""Ledgers of the first version: opened, migrated on the first change, counted by today's rule."""
+"""Ledgers of another format: turned row by row where steps lead here, refused where none do."""
 
 from __future__ import annotations
 
-import shutil
-import sqlite3
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select, text
+from sqlalchemy import select, text
 
-from sfumato.errors import BudgetRefused, LedgerError, UsageError
-from sfumato.privacy.events import PureEvent, Unit
-from sfumato.privacy.ledger import Cap, Claim, Ledger, Reservation, Status, database
-from sfumato.privacy.ledger.views import show, verify
+from sfumato.errors import LedgerError, UsageError
+from sfumato.model import formats
+from sfumato.model.formats import FORMAT
+from sfumato.privacy.ledger import Cap, Claim, Ledger, Reservation, Status, database, remembered
+from sfumato.privacy.ledger.records import Kind
+from sfumato.privacy.ledger.views import verify
 
-BOOKS = Path(__file__).parents[2] / "fixtures" / "v1" / "books"
-PARIS = Unit.parse("user-day@Europe/Paris")
-DAY = 86_400_000_000
-START = 1_709_506_800_000_000
-
+Make = Callable[..., Claim]
+NEXT = "2"
 pytestmark = pytest.mark.privacy
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def old(request: pytest.FixtureRequest, tmp_path: Path) -> Ledger:
-    """The ledger of commit 4627417, as a file and with its rows in a PostgreSQL database."""
-    shutil.copytree(BOOKS, tmp_path / "books")
-    for path in (tmp_path / "books").rglob("*"):
-        path.chmod(0o700 if path.is_dir() else 0o600)
-    file = tmp_path / "books" / "ledger.sqlite"
-    if request.param == "sqlite":
-        return Ledger(file)
-    ledger = Ledger(request.getfixturevalue("new_postgres")(), key=file.with_suffix(".key"))
-    with ledger.database.writing() as connection, sqlite3.connect(file) as rows:
-        database.create(connection)
-        for table in (database.about, database.entries):
-            names = list(table.c.keys())
-            found = rows.execute(f"SELECT {', '.join(names)} FROM {table.name}").fetchall()
-            connection.execute(insert(table), [dict(zip(names, r, strict=True)) for r in found])
-    return ledger
-
-
-def claim(name: str, unit: Unit, epsilon: float, day: int = 0, **more: Any) -> Claim:
-    return Claim(
-        dataset=more.pop("dataset", "streams"),
-        name=name,
-        unit=unit,
-        delta=1e-6,
-        period=(START + day * DAY, START + (day + 1) * DAY),
-        events=(("counts", PureEvent(epsilon, "test")),),
-        config={},
-        fingerprint="f",
-        out="/out",
-    )
-
-
-def schema(ledger: Ledger) -> str:
+def mark(ledger: Ledger) -> str:
     with ledger.database.reading() as connection:
         rows = connection.execute(select(database.about)).all()
-    return {row.name: row.value for row in rows}["schema"]
+    return {row.name: row.value for row in rows}["format"]
 
 
-def test_reading_changes_nothing_and_the_first_change_appends_a_sealed_row(old: Ledger) -> None:
-    before = old.entries()
-    assert (old.book().schema, schema(old)) == (1, "1")
-    old.set_cap("city", Cap(epsilon=5, delta=1e-5))
-    after = old.entries()
-    assert after[: len(before)] == before
-    assert [entry.kind for entry in after[len(before) :]] == ["migrate", "cap"]
-    assert (old.book().schema, schema(old)) == (2, "2")
-    assert verify(old).sound
-    old.set_cap("city", Cap(epsilon=6, delta=1e-5))
-    assert [entry.kind for entry in old.entries()].count("migrate") == 1
+@pytest.fixture
+def upgrade(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Makes the program one of format 2, which reckons the caps of format 1 by the half."""
+
+    def halved(row: tuple[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+        kind, payload = row
+        if kind == Kind.CAP:
+            payload = {**payload, "cap": {**payload["cap"], "rho": payload["cap"]["rho"] / 2}}
+        return kind, payload
+
+    def upgraded() -> None:
+        for module in (formats, remembered):
+            monkeypatch.setattr(module, "FORMAT", NEXT)
+        monkeypatch.setitem(formats.STEPS, ("ledger", FORMAT), (NEXT, halved))
+        remembered.forget()
+
+    return upgraded
 
 
-def test_the_migration_row_holds_the_clocks_and_windows_that_were_left_unsaid(old: Ledger) -> None:
-    old.set_cap("city", Cap(epsilon=5, delta=1e-5))
-    book = old.book()
-    units = {c.claim.name: str(book.unit_of(c)) for c in book.charges.values()}
-    assert units["days"] == "user-day@Europe/Paris"
-    assert units["windows"] == "w-event:48h/1h"
-    assert units["short-windows"] == "w-event:24h/30min"
-    assert units["half-window"] == "w-event:24h/4h"
-    assert units["first"] == "user-period"
-    assert {c.accounting for c in book.charges.values()} == {1}
-
-
-def test_a_ledger_over_its_cap_opens_says_why_and_admits_nothing_new(old: Ledger) -> None:
-    """Its own streams for days and windows were kept apart, and together pass the cap."""
-    (streams,) = [d for d in show(old.book())["datasets"] if d["dataset"] == "streams"]
-    days = next(unit for unit in streams["units"] if unit["unit"] == "user-day")
-    assert days["over_cap"]
-    assert days["lifetime"]["epsilon"] > 4
-    with pytest.raises(BudgetRefused, match="streams") as refused:
-        old.reserve(claim("new", PARIS, 0.001))
-    assert "What is reserved can be finished" in str(refused.value.remedy)
-    old.set_cap("streams", Cap(epsilon=40, delta=1e-6), Unit.parse("user-day"))
-    old.set_cap("streams", Cap(epsilon=60, delta=1e-6), Unit.parse("w-event:48"))
-    old.set_cap("streams", Cap(epsilon=60, delta=1e-6), Unit.parse("w-event:6"))
-    found = old.reserve(claim("new", PARIS, 0.001))
+def test_reading_changes_nothing_and_the_first_change_appends_a_sealed_row(
+    ledger: Ledger, claim: Make, upgrade: Callable[[], None]
+) -> None:
+    """A release that was reserved before is finished after; nothing is paid twice."""
+    begun = ledger.reserve(claim())
+    assert isinstance(begun, Reservation)
+    rows = ledger.entries()
+    upgrade()
+    book = ledger.book()
+    assert (book.format, mark(ledger)) == (FORMAT, FORMAT)
+    assert book.caps["city"]["user-period"] == Cap(rho=2**-8)
+    found = ledger.reserve(claim())
     assert isinstance(found, Reservation)
-    assert found.charge_row.accounting == 2
+    assert (found.resumed, found.id, found.key) == (True, begun.id, begun.key)
+    assert found.standing.lifetime == begun.standing.lifetime
+    ledger.commit(found.id, {})
+    assert ledger.entries()[: len(rows)] == rows
+    assert [entry.kind for entry in ledger.entries()[len(rows) :]] == ["migrate", "commit"]
+    assert (ledger.book().format, mark(ledger)) == (NEXT, NEXT)
+    assert ledger.book().charges[found.id].status is Status.COMMITTED
+    assert verify(ledger).sound
 
 
-def test_what_was_reserved_is_finished_although_the_cap_is_passed(old: Ledger) -> None:
-    (row,) = [c for c in old.book().charges.values() if c.claim.name == "half-day"]
-    found = old.reserve(row.claim)
-    assert isinstance(found, Reservation)
-    assert found.resumed
-    # By its own rule: at that row two charges named user-day, of epsilon 1 each.
-    assert found.standing.lifetime.epsilon == 2
-    old.commit(found.id, {})
-    assert old.book().charges[found.id].status is Status.COMMITTED
+def test_rows_after_the_migration_are_read_as_they_stand(
+    ledger: Ledger, upgrade: Callable[[], None]
+) -> None:
+    upgrade()
+    ledger.set_cap("city", Cap(rho=1.0))
+    remembered.forget()
+    assert ledger.book().caps["city"]["user-period"] == Cap(rho=1.0)
+    ledger.set_cap("city", Cap(rho=2.0))
+    assert [entry.kind for entry in ledger.entries()].count("migrate") == 1
 
 
-def test_the_version_of_the_package_does_not_keep_a_run_from_going_on(old: Ledger) -> None:
-    (row,) = [c for c in old.book().charges.values() if c.claim.name == "reserved"]
-    newer = Claim.from_json(row.claim.to_json())
-    newer.config["sfumato"] = "99.1"
-    assert isinstance(old.reserve(newer), Reservation)
-    newer.config["epsilon"] = 0.4
-    with pytest.raises(LedgerError, match="changed: epsilon"):
-        old.reserve(newer)
+@pytest.mark.parametrize("other", ["2", "1", "0", "99", ""])
+def test_a_ledger_of_another_format_is_refused_with_what_to_do(
+    ledger: Ledger, claim: Make, other: str
+) -> None:
+    """By the fact that stands beside the rows, and by the sealed first row."""
+    with ledger.database.writing() as connection:
+        connection.execute(
+            text("UPDATE sfumato_ledger SET value = :mark WHERE name = 'format'"), {"mark": other}
+        )
+    remembered.forget()
+    words = "version of sfumato reads" if other not in ("0", "") else "development version"
+    for use in (ledger.book, ledger.entries, lambda: ledger.reserve(claim())):
+        with pytest.raises(LedgerError, match=words) as refused:
+            use()
+        assert refused.value.exit_code == 1
+        assert refused.value.remedy
 
 
-def test_a_program_that_is_older_than_the_ledger_says_so(old: Ledger) -> None:
-    with old.database.writing() as connection:
-        connection.execute(text("UPDATE sfumato_ledger SET value = '3' WHERE name = 'schema'"))
-    with pytest.raises(LedgerError, match="schema version 3"):
-        old.book()
+def test_a_ledger_that_bears_no_mark_is_refused(ledger: Ledger) -> None:
+    """As those are that development versions wrote: theirs was called schema."""
+    with ledger.database.writing() as connection:
+        connection.execute(
+            text("UPDATE sfumato_ledger SET name = 'schema', value = '2' WHERE name = 'format'")
+        )
+    remembered.forget()
+    with pytest.raises(LedgerError, match="development version") as refused:
+        ledger.book()
+    assert "caps lowered by what this one has charged" in str(refused.value.remedy)
 
 
 def forget(ledger: Ledger) -> None:
     ledger.keyring.path.with_suffix(".head").unlink()
 
 
-def test_a_ledger_whose_head_was_deleted_is_broken(old: Ledger) -> None:
+def test_a_ledger_whose_head_was_deleted_is_broken(ledger: Ledger, claim: Make) -> None:
     """Otherwise an older copy of it would be accepted, and its cap spent again."""
-    forget(old)
+    forget(ledger)
     with pytest.raises(LedgerError, match="no note"):
-        old.book()
+        ledger.book()
     with pytest.raises(LedgerError, match="no note"):
-        old.reserve(claim("new", PARIS, 0.001))
-    assert not verify(old).sound
+        ledger.reserve(claim())
+    assert not verify(ledger).sound
 
 
-def test_trust_introduces_a_machine_on_the_record(old: Ledger) -> None:
-    rows = len(old.entries())
-    forget(old)
-    assert old.trust().length in (rows, rows + 1)  # the migration may come first
-    assert verify(old).sound
-    assert old.entries()[-1].kind == "trust"
+def test_trust_introduces_a_machine_on_the_record(ledger: Ledger) -> None:
+    rows = len(ledger.entries())
+    forget(ledger)
+    assert ledger.trust().length == rows
+    assert verify(ledger).sound
+    assert ledger.entries()[-1].kind == "trust"
     with pytest.raises(UsageError, match="knows this ledger already"):
-        old.trust()
+        ledger.trust()
 
 
-def test_trust_does_not_accept_what_was_cut_off_below_the_note(old: Ledger) -> None:
-    last = len(old.entries())
+def test_trust_does_not_accept_what_was_cut_off_below_the_note(ledger: Ledger) -> None:
+    last = len(ledger.entries())
     drop = {
         True: "DROP TRIGGER sfumato_no_DELETE",
         False: "DROP TRIGGER sfumato_append_only ON sfumato_entries",
-    }[old.database.file is not None]
-    with old.database.writing() as connection:
+    }[ledger.database.file is not None]
+    with ledger.database.writing() as connection:
         connection.execute(text(drop))
         connection.execute(text(f"DELETE FROM sfumato_entries WHERE seq = {last}"))
     with pytest.raises(UsageError, match="knows this ledger already"):
-        old.trust()
+        ledger.trust()
 
 
-def test_a_ledger_with_only_its_first_row_may_lack_a_head(
-    location_of_new: Callable[[], Ledger],
-) -> None:
-    fresh = location_of_new()
-    fresh.initialise()
-    forget(fresh)
-    fresh.add_dataset("city", Cap(rho=1.0))
-    assert len(fresh.entries()) == 3
-
-
-@pytest.fixture
-def location_of_new(tmp_path: Path) -> Callable[[], Ledger]:
-    return lambda: Ledger(tmp_path / "new" / "ledger.sqlite")
+def test_a_ledger_with_only_its_first_row_may_lack_a_head(empty_ledger: Ledger) -> None:
+    forget(empty_ledger)
+    empty_ledger.add_dataset("city", Cap(rho=1.0))
+    assert len(empty_ledger.entries()) == 3

@@ -338,8 +338,6 @@ def test_slots_of_five_minutes_and_of_an_hour_are_different_windows() -> None:
     assert {str(first.unit), str(second.unit)} == {"w-event:48h/5min", "w-event:48h/1h"}
     (column,) = columns(second, [short, long])
     assert column.counts == (12, 1)  # twelve windows of four hours, one of two days
-    old = accounts_of(Unit.parse("w-event:48"), [short, long])
-    assert {str(account.unit) for account in old} == {"w-event:4h/5min", "w-event:48h/1h"}
 
 
 def test_the_whole_record_is_shown_with_its_days_and_not_capped() -> None:

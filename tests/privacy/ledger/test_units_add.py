@@ -109,6 +109,12 @@ def test_a_cap_for_locations_names_its_radius(ledger: Ledger) -> None:
         ledger.add_dataset("city", Cap(epsilon=1, delta=0), Unit.parse("w-event:48"))
 
 
+def test_a_charge_for_windows_says_how_long_they_are(ledger: Ledger) -> None:
+    ledger.add_dataset("city", Cap(epsilon=4, delta=0), Unit.parse("w-event:48h"))
+    with pytest.raises(UsageError, match="how long"):
+        charge(ledger, "hours", Unit.parse("w-event:48"), 1.0, (0, 7))
+
+
 def test_noise_for_a_millimetre_does_not_pass_a_cap_for_ten_metres(ledger: Ledger) -> None:
     """`--kind gaussian --radius 0.001m --epsilon 0.01` was charged 0.01, whatever the radius."""
     point = Unit.parse("point")

@@ -7,42 +7,24 @@ instants at which a record may lie. A cap holds for the account, so it holds for
 A name may leave the clock or the slots open. A cap for `user-day` then has one account for each
 clock that a charge for days has (UTC if none has), and a cap for `w-event:48h` one for each row
 of slots that a charge for windows has (windows that begin at any instant if none has).
-A cap of the first version for `w-event:48` has one for each length of slot of which 48 were charged
-(an hour if none were), and one for `point` is the loss within one metre.
 
 What cannot be counted is said and not capped: charges for days and windows in an account of
 `user-period`, where a person who is there every day bears all of them (`whole` shows it); charges
 for `event` in accounts of larger units; charges for `point` in accounts of anything that is
 removed and not moved.
-
-*Ledgers of the first version*, made before version 2 of the schema, name a day without its clock
-and a window without the length of its slots. Their reservations hold the SHA-256 of the time grid
-(zone, step and edges) and the period, and a grid is decided by zone and step: trying the zones
-and the usual steps finds the one that has this digest, which proves it. Where none has, the clock
-stays unknown and every account counts the charge at its dearest. The radius of Gaussian noise on
-locations stands in the text of its settings.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
-from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.errors import UsageError
-from sfumato.model.folded import FOLDS, QUARTER_S
 from sfumato.model.time_grid import MICROSECONDS
 from sfumato.privacy.events import PrivacyEvent, Unit, UnitKind, event_from_json, event_to_json
 from sfumato.privacy.ledger.chain import canonical
@@ -56,135 +38,16 @@ from sfumato.privacy.ledger.nesting import (
     within_radius,
 )
 
-_DAY_S = 86_400
-# Lengths that slots usually have: which of them a grid of the first version had, its digest shows.
-_STEPS_S = (3600, 1800, 900, 600, 300, 60, 1200, 7200, 10800, 14400, 21600, 28800, 43200, _DAY_S)
-_EARTH_RADIUS_M = 6_371_008.8
-"""The mean radius, as in `model.sphere`: the step of a lattice is a part of it."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_RADIUS = re.compile(r"radius_m=([0-9.e+-]+)")
-Edges = NDArray[np.int64]
 
+def clock_of(unit: Unit, config: Mapping[str, Any]) -> str | None:
+    """The clock whose days a charge's period is made of, as far as its row says it.
 
-def unit_as_charged(unit: Unit, period: tuple[int, int], config: dict[str, Any]) -> Unit:
-    """The unit with its clock, or with its window as a length of time."""
-    open_day = unit.kind is UnitKind.USER_DAY and unit.clock is None
-    open_window = unit.kind is UnitKind.W_EVENT and unit.span_s is None
-    digest = config.get("time grid")
-    if not (open_day or open_window) or not isinstance(digest, str):
-        return unit
-    found = _grid(digest, *period)
-    if found is None:
-        return unit
-    clock, step_s, shortest = found
-    if open_day:
-        return Unit(unit.kind, clock=clock)
-    assert unit.window is not None
-    # Slots of unequal length (where the step does not divide a day) make shorter windows.
-    span = unit.window * shortest
-    if shortest < step_s and span % step_s == 0:
-        span -= 1  # no whole number of slots: their edges do not lie a step apart
-    return Unit(unit.kind, None, max(span, 1), step_s)
-
-
-def clock_of(
-    unit: Unit, period: tuple[int, int], config: Mapping[str, Any], likely: tuple[str, ...] = ()
-) -> str | None:
-    """The clock whose days a charge's period is made of, as far as its row proves it.
-
-    A row names the clock of a unit of days; else the digest of its time grid shows it (`likely`
-    clocks are tried first). Locations are charged for days of UTC.
+    Locations are charged for days of UTC.
     """
-    if unit.clock is not None:
-        return unit.clock
-    digest = config.get("time grid")
-    if isinstance(digest, str):
-        if config.get("fold") in FOLDS:
-            return _folded(digest, *period, config["fold"], likely)
-        found = _grid(digest, *period, likely)
-        return None if found is None else found[0]
-    return "UTC" if unit.kind is UnitKind.POINT else None
+    clock = unit.clock or config.get("clock") or ("UTC" if unit.kind is UnitKind.POINT else None)
+    return None if clock is None else str(clock)
 
 
-def distance_as_charged(config: dict[str, Any]) -> tuple[float | None, float]:
-    """Radius of Gaussian noise on locations, where there is one, and the lattice step."""
-    match = _RADIUS.search(str(config.get("gaussian") or ""))
-    rows = config.get("lattice")
-    step = math.radians(1.0 / rows) * _EARTH_RADIUS_M if isinstance(rows, int) and rows else 0.0
-    return (None if match is None else float(match[1])), step
-
-
-@lru_cache(maxsize=64)
-def _grid(
-    digest: str, begin: int, end: int, likely: tuple[str, ...] = ()
-) -> tuple[str, int, int] | None:
-    """Zone, step and shortest slot (seconds) of the grid that has this digest."""
-    seen: dict[bytes, list[tuple[int, Edges]]] = {}
-    for name, days in _calendars(begin, end, likely):
-        if days.tobytes() not in seen:
-            seen[days.tobytes()] = [(step, _slots(days, step)) for step in _STEPS_S]
-        for step, edges in seen[days.tobytes()]:
-            if _digest(name, step, edges) == digest:
-                return name, step, int(np.diff(edges).min()) // MICROSECONDS
-    return None
-
-
-@lru_cache(maxsize=64)
-def _folded(digest: str, begin: int, end: int, fold: str, likely: tuple[str, ...]) -> str | None:
-    """Zone of the folded grid that has this digest (`model.folded`)."""
-    for name, days in _calendars(begin, end, likely):
-        length = FOLDS[fold]
-        weeks = [days[k : k + length + 1] for k in range(0, days.size - length, length)]
-        typical = [one for one in weeks if (np.diff(one) == _DAY_S * MICROSECONDS).all()]
-        for step in _STEPS_S if typical else ():
-            piece = math.gcd(step, QUARTER_S)
-            slots = _digest(name, step, _slots(typical[0], step))
-            whole = _digest(name, piece, _slots(days, piece))
-            text = f"folded-grid/1|{fold}|{slots}|{whole}".encode()
-            if hashlib.sha256(text).hexdigest() == digest:
-                return name
-    return None
-
-
-def _calendars(begin: int, end: int, likely: tuple[str, ...]) -> Iterator[tuple[str, Edges]]:
-    """Clocks whose days may make up the period, with the edges of these days."""
-    if begin % MICROSECONDS or end % MICROSECONDS or not 0 < end - begin < 40_000 * 86400 * 10**6:
-        return
-    for name in (*likely, *sorted(available_timezones())):
-        if not (_midnight(name, begin) and _midnight(name, end)):
-            continue
-        try:
-            days = day_edges(name, begin, end)
-        except UsageError:
-            continue
-        if days[0] == begin and days[-1] == end:
-            yield name, days
-
-
-def _digest(name: str, step: int, edges: Edges) -> str:
-    """`TimeGrid.fingerprint` of these edges."""
-    text = f"time-grid/1|{name}|{float(step)}|".encode()
-    return hashlib.sha256(text + edges.tobytes()).hexdigest()
-
-
-def _midnight(name: str, instant: int) -> bool:
-    """Whether a local day may begin there: at midnight, or at one where midnight is skipped."""
-    try:
-        local = (_EPOCH + timedelta(microseconds=instant)).astimezone(ZoneInfo(name))
-    except (OSError, ValueError):
-        return False
-    return local.hour <= 1 and local.second == 0
-
-
-def _slots(days: Edges, step: int) -> Edges:
-    """The edges of slots of this step, begun afresh at every midnight."""
-    if step == _DAY_S:
-        return days.astype("<i8")
-    pieces = [np.arange(a, b, step * MICROSECONDS) for a, b in pairwise(days)]
-    return np.concatenate([*pieces, days[-1:]]).astype("<i8")
-
-
-_HOUR_S = 3600
 _ONE_METRE = 1.0
 
 
@@ -272,17 +135,6 @@ def accounts_of(unit: Unit, items: Iterable[Item]) -> list[Account]:
     }
     if not rows and unit.slot_s is not None:
         rows = {(unit.slot_s, 0)}
-    if unit.span_s is None:
-        assert unit.window is not None
-        named = {
-            (i.unit.slot_s, i.period[0] % (i.unit.slot_s * MICROSECONDS))
-            for i in items
-            if i.unit.slot_s is not None and i.unit.span_s == unit.window * i.unit.slot_s
-        }
-        of = sorted(named) or [(_HOUR_S, 0)]
-        return [
-            Account(Unit(unit.kind, None, unit.window * slot, slot), phase) for slot, phase in of
-        ]
     if not rows:
         return [Account(unit)]
     return [Account(replace(unit, slot_s=slot), phase) for slot, phase in sorted(rows)]

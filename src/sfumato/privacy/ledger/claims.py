@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from sfumato.errors import UsageError
 from sfumato.privacy.events import PrivacyEvent, Unit, UnitKind, event_from_json, event_to_json
-from sfumato.privacy.ledger.accounts import Item, distance_as_charged
+from sfumato.privacy.ledger.accounts import Item
 from sfumato.privacy.ledger.chain import canonical
 
 
@@ -60,9 +60,6 @@ class Cap:
         return " and ".join(parts)
 
 
-ACCOUNTING = 2
-"""The rule by which a new reservation is admitted. 1: every unit by its name, for itself alone.
-2: every charge in every account, as `nesting` counts it."""
 RECORDED = frozenset({"sfumato"})
 """Settings that are on record and do not keep a rerun from going on: the package's version."""
 
@@ -94,8 +91,12 @@ class Claim:
     analyst: str | None = None
     """Whose allowance pays; None for what the holder releases."""
 
+    def __post_init__(self) -> None:
+        if self.unit.kind is UnitKind.W_EVENT and self.unit.span_s is None:
+            raise UsageError("A charge for windows says how long they are.")
+
     def to_json(self) -> dict[str, Any]:
-        row: dict[str, Any] = {
+        return {
             "dataset": self.dataset,
             "name": self.name,
             "unit": str(self.unit),
@@ -107,15 +108,13 @@ class Claim:
             "out": self.out,
             "sums": list(self.sums),
             "distance": [self.radius_m, self.least_m],
+            "analyst": self.analyst,
         }
-        if self.analyst is not None:  # rows without one keep the bytes they always had
-            row["analyst"] = self.analyst
-        return row
 
-    def item(self, unit: Unit | None = None) -> Item:
-        """The claim as accounts see it; `unit` where the ledger knows it better."""
+    def item(self) -> Item:
+        """The claim as accounts see it."""
         return Item(
-            self.unit if unit is None else unit,
+            self.unit,
             self.period,
             tuple(event for _, event in self.events),
             tuple(label in self.sums for label, _ in self.events),
@@ -126,18 +125,16 @@ class Claim:
     def differences(self, other: Claim) -> list[str]:
         """What keeps a claim on record and another from being one release: settings, and the input.
 
-        How exactly a unit is named is no part of it: a release that the first version began is
-        named more fully by later ones, and its settings and period are compared. Nor is the
-        analyst: who asks what another asked before finds that one's release, and the one on record
-        pays.
+        The analyst is no part of it: who asks what another asked before finds that one's release,
+        and the one on record pays.
         """
         keys = (self.config.keys() | other.config.keys()) - RECORDED
         found = sorted(k for k in keys if self.config.get(k) != other.config.get(k))
         if self.fingerprint != other.fingerprint:
             found.append("the events")
-        if not found and (self.events, self.unit.kind, self.delta, self.period) != (
+        if not found and (self.events, self.unit, self.delta, self.period) != (
             other.events,
-            other.unit.kind,
+            other.unit,
             other.delta,
             other.period,
         ):
@@ -147,27 +144,21 @@ class Claim:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Claim:
         start, end = data["period"]
-        unit, config = Unit.parse(data["unit"]), data["config"]
-        if "distance" in data:
-            radius, least = data["distance"]
-        else:
-            radius, least = (
-                distance_as_charged(config) if unit.kind is UnitKind.POINT else (None, 0)
-            )
+        radius, least = data["distance"]
         return cls(
             data["dataset"],
             data["name"],
-            unit,
+            Unit.parse(data["unit"]),
             data["delta"],
             (start, end),
             tuple((label, event_from_json(event)) for label, event in data["events"]),
-            config,
+            data["config"],
             data["fingerprint"],
             data["out"],
-            tuple(data.get("sums", ())),
+            tuple(data["sums"]),
             radius,
             least,
-            analyst=data.get("analyst"),
+            analyst=data["analyst"],
         )
 
 

@@ -43,8 +43,6 @@ from sqlalchemy.pool import NullPool
 from sfumato.errors import LedgerError, UsageError
 from sfumato.model.extras import optional
 
-SCHEMA_VERSION = 2
-
 metadata = MetaData()
 
 about = Table(

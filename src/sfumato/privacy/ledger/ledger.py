@@ -24,11 +24,12 @@ from sqlalchemy import insert
 
 from sfumato.errors import LedgerBroken, ReservationRefused, UsageError
 from sfumato.model.arguments import checked
+from sfumato.model.formats import FORMAT
 from sfumato.privacy.events import USER_PERIOD, PrivacyEvent, Unit, UnitKind
 from sfumato.privacy.ledger import chain, limits, records, remembered
 from sfumato.privacy.ledger import database as tables
 from sfumato.privacy.ledger.chain import START, Entry, Head, Keyring
-from sfumato.privacy.ledger.claims import ACCOUNTING, Cap, Claim
+from sfumato.privacy.ledger.claims import Cap, Claim
 from sfumato.privacy.ledger.database import Database, data_folder, default_location
 from sfumato.privacy.ledger.limits import Standing
 from sfumato.privacy.ledger.records import Book, Charge, Kind, Status
@@ -56,10 +57,8 @@ class Reservation:
     def standing(self) -> Standing:
         """The spend right after it was made, for every unit: reckoned when it is asked for."""
         if self._standing is None:
-            row, claim = self.charge_row, self.charge_row.claim
-            self._standing = limits.standing(
-                self._then(), claim.dataset, claim.unit, claim.delta, row.accounting
-            )
+            claim = self.charge_row.claim
+            self._standing = limits.standing(self._then(), claim.dataset, claim.unit, claim.delta)
         return self._standing
 
     def charge(self, label: str, event: PrivacyEvent) -> None:
@@ -110,7 +109,7 @@ class Ledger:
             key = self.keyring.load() if self.keyring.exists() else self.keyring.create()
             tables.create(connection)
             facts = {
-                "schema": str(tables.SCHEMA_VERSION),
+                "format": FORMAT,
                 "ledger": secrets.token_hex(8),
                 "key": chain.key_id(key),
             }
@@ -168,13 +167,8 @@ class Ledger:
             change.append(Kind.CAP, {"dataset": dataset, "unit": str(unit), "cap": cap.to_json()})
 
     def set_cap(self, dataset: str, cap: Cap, unit: Unit = USER_PERIOD) -> None:
-        """Replace a cap. The old one stays on the record, as does everything spent.
-
-        A cap of the first version, whose name leaves the length of a window or the radius of a
-        point open, may be replaced under that name.
-        """
-        if str(unit) not in self.book().caps.get(dataset, {}):
-            unit = unit.for_cap()
+        """Replace a cap. The old one stays on the record, as does everything spent."""
+        unit = unit.for_cap()
         with Change(self.database, self.keyring) as change:
             _known(change.book, [dataset])
             change.append(Kind.CAP, {"dataset": dataset, "unit": str(unit), "cap": cap.to_json()})
@@ -238,8 +232,7 @@ class Ledger:
                 _admit(change.book, claim, replan)
                 release, resumed = secrets.token_hex(16), False
                 key = self.keyring.new_release_key(release)
-                content = {"release": release, "claim": claim.to_json(), "accounting": ACCOUNTING}
-                change.append(Kind.RESERVE, content)
+                change.append(Kind.RESERVE, {"release": release, "claim": claim.to_json()})
         return self._reservation(change.book, release, key, resumed)
 
     def kept(self, release: str) -> Reservation:
@@ -256,15 +249,12 @@ class Ledger:
 
     def _reservation(self, book: Book, release: str, key: bytes, resumed: bool) -> Reservation:
         row = book.charges[release]
-        then = (lambda: self._as_of(row, book)) if resumed else book.copy
+        then = (lambda: self._as_of(row)) if resumed else book.copy
         return Reservation(row, key, book.ledger_id, resumed, then)
 
-    def _as_of(self, row: Charge, now: Book) -> Book:
+    def _as_of(self, row: Charge) -> Book:
         """The book right after the reservation: its rerun quotes the same spend."""
-        then = records.read(self.entries()[: row.head.length])
-        # What a later migration found about rows that were there already.
-        then.units = {name: u for name, u in now.units.items() if name in then.charges}
-        return then
+        return records.read(self.entries()[: row.head.length])
 
     def note(self, release: str, content: Mapping[str, Any], *, expected: int) -> Charge:
         """Write down what an open reservation has answered, if nobody did so meanwhile.

@@ -56,7 +56,7 @@ from sfumato.privacy.ledger.accounts import Account, Item, View, accounts_of
 from sfumato.privacy.ledger.claims import Cap, Claim
 from sfumato.privacy.ledger.nesting import Ints
 from sfumato.privacy.ledger.records import Book, Charge
-from sfumato.privacy.ledger.tally import CHARGES, Columns, Tally, tally_of, tally_of_items
+from sfumato.privacy.ledger.tally import CHARGES, Columns, Tally, tally_of
 from sfumato.privacy.ledger.totals import Spend, Totals, compose
 from sfumato.privacy.ledger.worst import Choice
 
@@ -172,24 +172,14 @@ def units_of(book: Book, dataset: str) -> list[Unit]:
     return [found[name] for name in sorted(found)]
 
 
-def standing(book: Book, dataset: str, unit: Unit, delta: float, accounting: int = 2) -> Standing:
-    """The spend of the people of a data set as the book has it.
-
-    Under accounting 1, by which reservations of the first version were admitted and are
-    finished, the account of a unit is the sum of the charges that bear its name.
-    """
+def standing(book: Book, dataset: str, unit: Unit, delta: float) -> Standing:
+    """The spend of the people of a data set as the book has it."""
     named, tally = book.caps_of(dataset, unit), tally_of(book, dataset)
     caps = [cap for _, cap in named]
     # Location noise asks for no delta, but what it adds to may have one.
     shown = view_delta(caps, delta or tally.least_delta)
     group, per_unit = tuple(sorted(book.linked[dataset])), losses(book, dataset, shown)
-    if accounting == 1:
-        caps = [cap for name, cap in named if name == unit]
-        own = [c.claim for c in book.about(dataset) if c.claim.unit == unit]
-        # By its name alone, and as it was charged: no unit counts otherwise than once.
-        tally_1 = tally_of_items([replace(claim.item(), unit=USER_PERIOD) for claim in own])
-        (lifetime, worst, where) = _records(tally_1, shown)
-    elif unit.kind is UnitKind.USER_PERIOD:
+    if unit.kind is UnitKind.USER_PERIOD:
         (lifetime, worst, where) = _records(tally, shown)
     else:
         found = max(

@@ -19,10 +19,11 @@ from itertools import islice
 from typing import Any
 
 from sfumato.errors import LedgerBroken
+from sfumato.model.formats import FORMAT, current
 from sfumato.privacy.events import Unit
-from sfumato.privacy.ledger.accounts import Item, unit_as_charged
+from sfumato.privacy.ledger.accounts import Item
 from sfumato.privacy.ledger.chain import Entry, Head, canonical
-from sfumato.privacy.ledger.claims import ACCOUNTING, Cap, Claim, ReadOnly
+from sfumato.privacy.ledger.claims import Cap, Claim, ReadOnly
 
 
 class Kind(StrEnum):
@@ -40,7 +41,7 @@ class Kind(StrEnum):
     COMMIT = "commit"
     ABANDON = "abandon"
     MIGRATE = "migrate"
-    """From here on rows are of a newer schema; holds what older rows left unsaid."""
+    """From here on rows are of the next format."""
     RULES = "rules"
     """Something about these people was published by rules, without noise and without a bound."""
     TRUST = "trust"
@@ -70,8 +71,6 @@ class Charge:
     """The chain's head right after the reservation: what the manifest quotes."""
     status: Status = Status.RESERVED
     key_kept: bool = False
-    accounting: int = ACCOUNTING
-    """The rule by which it was admitted, and under which it is finished."""
     files_text: str = "{}"
     answer_text: str | None = None
     """The answer that its commit holds, as canonical JSON."""
@@ -110,16 +109,14 @@ class Charge:
 
     def to_line(self) -> str:
         """All of it on one line: canonical JSON holds neither tabs nor ends of lines."""
-        state = (self.status.value, "kept" if self.key_kept else "", str(self.accounting))
+        state = (self.status.value, "kept" if self.key_kept else "")
         where = (self.time, str(self.head.length), self.head.hash)
         said = (self.claim_text, self.files_text, self.answer_text or "", *self.note_texts)
         return "\t".join((self.id, *where, *state, *said))
 
     @classmethod
     def from_line(cls, line: str) -> Charge:
-        name, time, length, seal, status, kept, rule, claim, files, answer, *notes = line.split(
-            "\t"
-        )
+        name, time, length, seal, status, kept, claim, files, answer, *notes = line.split("\t")
         return cls(
             name,
             claim,
@@ -127,7 +124,6 @@ class Charge:
             Head(int(length), seal),
             Status(status),
             kept == "kept",
-            int(rule),
             files,
             answer or None,
             tuple(notes),
@@ -174,10 +170,6 @@ class Charges(MutableMapping[str, Charge]):
         return (Charge.from_line(line) for line in islice(self.lines.values(), number, None))
 
 
-def _unit_of(claim: Claim) -> Unit:
-    return unit_as_charged(claim.unit, claim.period, claim.config)
-
-
 @dataclass(slots=True)
 class Book:
     """The state that the rows add up to."""
@@ -188,9 +180,8 @@ class Book:
     linked: dict[str, frozenset[str]] = field(default_factory=dict)
     """Data set to all data sets that hold the same people, itself included."""
     charges: Charges = field(default_factory=Charges)
-    schema: int = 1
-    units: dict[str, Unit] = field(default_factory=dict)
-    """Release to its unit, where a migration found what its own row left unsaid."""
+    format: str = FORMAT
+    """The mark of the rows that come next."""
     named: dict[tuple[str, str], str] = field(default_factory=dict)
     """Data set and name to the last release that took the name."""
     keyed: set[str] = field(default_factory=set)
@@ -216,8 +207,7 @@ class Book:
             {dataset: dict(caps) for dataset, caps in self.caps.items()},
             dict(self.linked),
             self.charges.copy(),
-            self.schema,
-            dict(self.units),
+            self.format,
             dict(self.named),
             set(self.keyed),
             dict(self.tallies),
@@ -245,18 +235,13 @@ class Book:
         found = [row for one in self.linked[dataset] for row in self.by_rules.get(one, ())]
         return sorted(found, key=lambda row: int(row["row"]))
 
-    def unit_of(self, charge: Charge) -> Unit:
-        """The unit of a charge with its clock or length of window, as far as that is known."""
-        return self.units.get(charge.id) or _unit_of(charge.claim)
-
     def items(self, charges: Iterable[Charge], group: frozenset[str]) -> list[tuple[Item, float]]:
         """Charges about these people as accounts see them, with their deltas."""
         found = []
         for charge in charges:
             claim = charge.claim
             if claim.dataset in group:
-                unit = self.units.get(charge.id) or _unit_of(claim)
-                found.append((claim.item(unit), claim.delta))
+                found.append((claim.item(), claim.delta))
         return found
 
     def caps_of(self, dataset: str, unit: Unit | None = None) -> list[tuple[Unit, Cap]]:
@@ -285,14 +270,15 @@ class Book:
 
 
 def _apply(book: Book, entry: Entry, data: dict[str, Any]) -> None:
-    match Kind(entry.kind):
+    kind = entry.kind
+    if kind not in (Kind.GENESIS, Kind.MIGRATE):  # which hold the mark and are of every format
+        kind, data = current("ledger", book.format, (kind, data))
+    match Kind(kind):
         case Kind.GENESIS:
             book.ledger_id = data["ledger"]
-            book.schema = int(data["schema"])
+            book.format = data["format"]
         case Kind.MIGRATE:
-            book.schema = int(data["to"])
-            book.units |= {name: Unit.parse(unit) for name, unit in data["units"].items()}
-            book.tallies.clear()
+            book.format = data["to"]
         case Kind.TRUST:
             pass
         case Kind.RULES:
@@ -312,13 +298,11 @@ def _apply(book: Book, entry: Entry, data: dict[str, Any]) -> None:
                 book.linked[name] = group
             book.tallies = {of: sums for of, sums in book.tallies.items() if not of[0] & group}
         case Kind.RESERVE:
-            claim, release, rule = data["claim"], data["release"], int(data.get("accounting", 1))
-            book.charges[release] = Charge(
-                release, canonical(claim), entry.time, entry.head, accounting=rule
-            )
+            claim, release = data["claim"], data["release"]
+            book.charges[release] = Charge(release, canonical(claim), entry.time, entry.head)
             book.named[claim["dataset"], claim["name"]] = release
             book.keyed.add(release)
-            if claim.get("analyst") is not None:
+            if claim["analyst"] is not None:
                 book.asked.setdefault(claim["analyst"], []).append(release)
         case Kind.NOTE:
             row = book.charges[data["release"]]

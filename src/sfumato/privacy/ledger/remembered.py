@@ -32,6 +32,8 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, insert, select, update
 
 from sfumato.errors import LedgerBroken, LedgerError
+from sfumato.model import formats
+from sfumato.model.formats import FORMAT, OtherFormat
 from sfumato.model.rounding import number_of
 from sfumato.privacy.ledger import chain, records
 from sfumato.privacy.ledger import database as tables
@@ -203,7 +205,7 @@ class Change:
             if noted is None and self.head.length == 1:
                 # Before a second row: from then on a missing note is a fault.
                 self._keyring.note(self.head)
-            if self.book.schema < tables.SCHEMA_VERSION:
+            if self.book.format != FORMAT:
                 self._migrate()
         except BaseException as error:
             self._transaction.__exit__(type(error), error, error.__traceback__)
@@ -211,24 +213,14 @@ class Change:
         return self
 
     def _migrate(self) -> None:
-        """Append the row from which on the ledger is of today's schema.
+        """Append the row from which on the ledger is of today's format.
 
-        It holds, sealed, what older rows left unsaid and could be found again: clocks of days,
-        lengths of windows. Older programs refuse the ledger from here on.
+        Rows before it are turned by `model.formats.STEPS` whenever they are read. Older programs
+        refuse the ledger from here on.
         """
-        said = {c.id: self.book.unit_of(c) for c in self.book.charges.values()}
-        units = {
-            name: str(unit)
-            for name, unit in said.items()
-            if unit != self.book.charges[name].claim.unit
-        }
-        step = {"from": self.book.schema, "to": tables.SCHEMA_VERSION, "units": units}
-        self.append(Kind.MIGRATE, step)
-        self._connection.execute(
-            update(tables.about)
-            .where(tables.about.c.name == "schema")
-            .values(value=str(tables.SCHEMA_VERSION))
-        )
+        self.append(Kind.MIGRATE, {"from": self.book.format, "to": FORMAT})
+        name = tables.about.c.name
+        self._connection.execute(update(tables.about).where(name == "format").values(value=FORMAT))
 
     def append(self, kind: Kind, payload: dict[str, Any]) -> None:
         entry = append(self._connection, self._key, self.head, kind, payload)
@@ -272,14 +264,18 @@ def load(connection: Connection, database: Database) -> list[Entry]:
 
 
 def _facts(connection: Connection, database: Database) -> None:
-    """Refuse a ledger of a schema that this version does not know."""
+    """Refuse a ledger of a format that this version cannot read."""
     facts = {row.name: row.value for row in connection.execute(_ABOUT)}
-    if facts.get("schema") not in {str(n) for n in range(1, tables.SCHEMA_VERSION + 1)}:
+    try:
+        formats.steps("ledger", facts.get("format"))
+    except OtherFormat as other:
         raise LedgerError(
-            f"The ledger {database} has schema version {facts.get('schema')}; this version of "
-            f"sfumato knows {tables.SCHEMA_VERSION}.",
-            remedy="Use the version of sfumato that wrote it, or a newer one.",
-        )
+            f"The ledger {database} cannot be read: {other.problem}",
+            remedy=other.remedy
+            if other.newer
+            else "Make a new one with sfumato ledger init, its caps lowered by what this one has "
+            "charged.",
+        ) from None
 
 
 _seq = tables.entries.c.seq

@@ -84,7 +84,7 @@ def show(book: Book, dataset: str | None = None) -> dict[str, Any]:
     names = sorted(book.caps) if dataset is None else [dataset]
     return {
         "ledger": book.ledger_id,
-        "schema": book.schema,
+        "format": book.format,
         "datasets": [
             {
                 "dataset": name,
@@ -185,11 +185,9 @@ def history(book: Book, dataset: str | None = None) -> list[dict[str, Any]]:
     seen: dict[frozenset[str], tuple[str, ...]] = {}
     for charge in listed:
         claim, people = charge.claim, frozenset(book.linked[charge.claim.dataset])
-        likely = seen.get(people, ())
-        clock = clock_of(book.unit_of(charge), claim.period, claim.config, likely)
-        proved[charge.id] = clock
-        if clock is not None and clock not in likely:
-            seen[people] = (*likely, clock)
+        clock = proved[charge.id] = clock_of(claim.unit, claim.config)
+        if clock is not None and clock not in seen.get(people, ()):
+            seen[people] = (*seen.get(people, ()), clock)
     found = []
     for charge in listed:
         others = seen.get(frozenset(book.linked[charge.claim.dataset]), ())
