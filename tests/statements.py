@@ -42,6 +42,7 @@ def _filled(release: str, name: str, row: tuple[str, int], files: Mapping[str, s
     places = {"kind": "towers", "count": 2, "sha256": "a" * 64}
     return Manifest.model_validate(
         {
+            "kind": "density",
             "tainted": False,
             "release": {
                 "id": release,

@@ -38,6 +38,7 @@ SECTIONS = {
     "Reference": [
         "commands/index", "python", "reference/api", "reference/options", "reference/config",
         "reference/exit-codes", "reference/manifest", "reference/tables",
+        "formats",
     ],
     "Evidence": ["audit", "audit-streams", "fuzz", "faults", "benchmarks/index", "decisions/index"],
 }  # fmt: skip

@@ -69,7 +69,7 @@ def book(tmp_path: Path) -> Ledger:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[sfumato.Release, sfumato.Release]:
-    """The towers in the zones alone: by the default, and as the first version did it."""
+    """The towers in the zones alone: by the default, and by the usual rule."""
     home = tmp_path_factory.mktemp("pair")
     book = new_book(home)
     cut = published(book, home / "cut", INSIDE)
@@ -163,7 +163,7 @@ def test_what_was_begun_goes_on_with_its_border_and_no_other(
 
     with monkeypatch.context() as patch:
         patch.setattr("sfumato.density.publish.write_release", killed)
-        with pytest.raises(KeyboardInterrupt):  # by the rule of the first version
+        with pytest.raises(KeyboardInterrupt):  # by the usual rule
             published(book, tmp_path / "week", INSIDE, border="3km")
     with pytest.raises(ReservationRefused, match="changed: border"):
         published(book, tmp_path / "week", INSIDE, border="0")
@@ -185,7 +185,7 @@ def test_a_stream_goes_on_with_its_border(tmp_path: Path) -> None:
                        **more)  # fmt: skip
         return sfumato.read_release(tmp_path / name)
 
-    first = run("first", INSIDE, border="3km")  # as streams of the first version are bound
+    first = run("first", INSIDE, border="3km")  # which is bound without a name
     assert first.manifest.public_inputs["border"] == "3km"
     bound = book.book().charges[first.manifest.release.id].claim.config["reading"]
     assert "border" not in bound

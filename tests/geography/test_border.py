@@ -68,7 +68,7 @@ def test_towers_on_both_sides_are_spread_as_ever(maps: Maps) -> None:
     assert found.loss is not None
     assert found.shares is not None
     assert found.loss.border == FIRST
-    assert found.border is None, "requests of the first version bound nothing"
+    assert found.border is None, "the usual rule is bound without a name"
     before = overlay(voronoi_cells(towers, maps.zones()), maps.zones())
     assert (found.shares.shares != before.shares).nnz == 0
     assert found.counted is towers or found.counted.fingerprint() == towers.fingerprint()

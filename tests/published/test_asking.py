@@ -33,7 +33,7 @@ def week(home: Path) -> Release:
 
 @pytest.fixture(scope="module")
 def bare(home: Path) -> Release:
-    """As an earlier version left it, or a scheme that cannot state a posterior."""
+    """As a scheme leaves it that cannot state a posterior."""
     return published(home / "bare", WEEK, daily(WEEK), sd=None)
 
 

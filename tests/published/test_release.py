@@ -1,4 +1,4 @@
-"""One reader for densities, streams and traces of all versions, and how they show themselves."""
+"""One reader for densities, streams and traces, and how they show themselves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from datetime import date
+from datetime import date, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.published import folder as reading
 from sfumato.published import read_release, tables
-from sfumato.published.manifest import Manifest
+from sfumato.published.manifest import GridFacts
 from sfumato.published.release import vouched
 from sfumato.reports.page import build_page
 from sfumato.streams.facts import StreamFacts
@@ -35,7 +35,6 @@ from sfumato.streams.output import Consistency
 from sfumato.streams.registry import stream_scheme
 from sfumato.streams.replay import boxed
 
-V1 = Path(__file__).parents[1] / "fixtures" / "v1"
 GRID = TimeGrid.between(date(2024, 3, 30), date(2024, 4, 1), "6h", "Europe/Paris")
 IDS = ["a", "b", "<b>c</b>"]
 PLACES = Places.of(
@@ -44,8 +43,6 @@ PLACES = Places.of(
     [shapely.box(2 + k / 50, 48, 2.02 + k / 50, 48.02) for k in range(3)],
     ["Aa", "Bb", '<script>alert("c")</script>'],
 )
-LATER = ("density.parquet", "density.csv", "zones.geojson", "zones.parquet", "index.html")
-"""What streams of earlier versions do not have."""
 
 
 @pytest.fixture(scope="module")
@@ -143,62 +140,6 @@ def test_a_line_that_is_being_written_is_left_out(begun: tuple[Path, Path], tmp_
         read_release(folder).values  # noqa: B018 - loaded when asked for
 
 
-def test_a_stream_of_an_earlier_version_is_read_from_its_lines(
-    begun: tuple[Path, Path], tmp_path: Path
-) -> None:
-    folder = shutil.copytree(begun[1], tmp_path / "old")
-    manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["kind"]
-    for name in LATER:
-        (folder / name).unlink()
-        del manifest["files"][name]
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    old, new = read_release(folder), read_release(begun[1])
-    assert (old.kind, old.sealed) == ("stream", True)
-    np.testing.assert_array_equal(old.values, new.values)
-    assert old.table().to_pandas().equals(new.to_pandas().astype({"count": float}))
-    assert old.geometry is None
-    with pytest.raises(UsageError, match="No outlines"):
-        old.to_geopandas()
-    lines = (folder / "stream.ndjson").read_bytes()
-    (folder / "stream.ndjson").write_bytes(lines[: lines.rindex(b"\n", 0, -1) + 1])
-    with pytest.raises(InputError, match=r"stream\.ndjson"):
-        read_release(folder)
-
-
-def test_a_stream_of_the_first_version_is_read_where_its_zone_is_said() -> None:
-    folder = V1 / "out" / "half-window"
-    with pytest.raises(InputError, match="time zone"):
-        read_release(folder)
-    found = read_release(folder, tz="Europe/Paris")
-    assert (found.kind, found.how) == ("stream", "unsealed")
-    assert found.values.shape == (4, 7)
-    assert found.values[:, 3].tolist() == [-3, 8, 11, 12]
-    assert found.manifest.privacy.unit == "w-event:6"
-    assert found.manifest.privacy.epsilon == 1.0
-    told = " ".join(found.statement().split())
-    assert "the holder's ledger knows" in told
-    assert "first release about these people" not in told
-    assert (
-        "All releases so far"
-        not in json.loads(
-            build_page(found).split('type="application/json">')[1].split("</script>")[0]
-        )["releases"][0]["facts"]["rows"]
-    )
-
-
-def test_manifests_of_the_first_version_say_their_kind_by_their_scheme() -> None:
-    for name, kind in (("written", "density"), ("reports", "traces")):
-        text = (V1 / "out" / name / "manifest.json").read_text()
-        assert "kind" not in json.loads(text)
-        assert Manifest.model_validate_json(text).kind == kind
-    found = read_release(V1 / "out" / "written")
-    assert found.values.shape == (4, 8)
-    assert found.lower is not None
-    with pytest.raises(InputError, match=r"README\.txt: the manifest lists it"):
-        read_release(V1 / "out" / "first")
-
-
 def test_traces_are_a_table_of_reports(tmp_path: Path) -> None:
     noon = pa.array([1_700_000_000_000_000], pa.timestamp("us", tz="UTC"))
     table = pa.table({"user": ["u"], "trip": [0], "time": noon, "lon": [2.3], "lat": [48.8]})
@@ -219,7 +160,10 @@ def test_traces_are_a_table_of_reports(tmp_path: Path) -> None:
 def test_towers_that_moved_stand_once_and_have_no_shape(tmp_path: Path) -> None:
     line = {"start": "2024-03-30T00:00:00+01:00", "end": "2024-03-30T06:00:00+01:00"}
     lines = json.dumps(line | {"counts": [1.1, 2.2, 4.0]}).encode() + b"\n"
-    found = reading.read_lines(lines, b'{"zones": ["a", "a", "b"]}', "Europe/Paris", tmp_path)
+    moments = [datetime.fromisoformat(line[name]) for name in ("start", "end")]
+    edges = np.array([int(moment.timestamp()) * 1_000_000 for moment in moments])
+    slots = GridFacts.of(TimeGrid(edges, moments[1] - moments[0], "Europe/Paris"))
+    found = reading.read_lines(lines, b'{"zones": ["a", "a", "b"]}', slots, tmp_path)
     assert found.ids.tolist() == ["a", "b"]
     assert found.values.tolist() == [[3.3], [4.0]]
     moved = Places.of(

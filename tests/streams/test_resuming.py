@@ -165,21 +165,31 @@ def test_a_part_of_the_state_put_back_from_an_earlier_slot_is_noticed(
         assert live.next_slot == 2
 
 
-@pytest.mark.parametrize(("number", "whose"), [(2, "newer"), (0, "earlier")])
-def test_a_state_of_another_version_is_not_read(
-    number: int, whose: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_state_of_another_format_is_turned_or_not_gone_on_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from sfumato.model import formats
     from sfumato.privacy.ledger import Ledger
     from sfumato.streams import state
 
+    today = formats.FORMAT
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.initialise()
-    monkeypatch.setattr(state, "SCHEMA", number)
-    state.Store(ledger, "r", bytes(32)).save(state.Standing(1, b"t", b"l", 0), {"a": 1})
-    assert state.Store(ledger, "r", bytes(32)).load()[1] == {"a": 1}
-    monkeypatch.setattr(state, "SCHEMA", 1)
-    with pytest.raises(SfumatoError, match=f"{whose} version"):
-        state.Store(ledger, "r", bytes(32)).load()
+    store = state.Store(ledger, "r", bytes(32))
+    store.save(state.Standing(1, b"t", b"l", 0), {"a": 1})
+    with monkeypatch.context() as later:
+        for module in (formats, state):
+            later.setattr(module, "FORMAT", "2")
+        with pytest.raises(SfumatoError, match="development version"):
+            store.load()
+        step = ("2", lambda parts: parts | {"b": 2})
+        later.setitem(formats.STEPS, ("stream", today), step)
+        assert store.load()[1] == {"a": 1, "b": 2}
+        store.save(*store.load())
+        assert store.load()[1] == {"a": 1, "b": 2}
+    with pytest.raises(SfumatoError, match="has format 2, and this version") as refused:
+        store.load()
+    assert refused.value.exit_code == 1
 
 
 def test_a_line_that_was_changed_is_not_vouched_for(tmp_path: Path) -> None:

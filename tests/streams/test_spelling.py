@@ -13,18 +13,13 @@ import pytest
 
 from sfumato.errors import UsageError
 from sfumato.model.time_grid import Calendar, TimeGrid
-from sfumato.model.traces import Box
 from sfumato.privacy.events import Unit, UnitKind
-from sfumato.privacy.ledger.chain import canonical, spelled
+from sfumato.privacy.ledger.chain import canonical
 from sfumato.privacy.ledger.nesting import steps
-from sfumato.privacy.mechanisms.planar import Prediction
-from sfumato.privacy.noise.planar import Strength
 from sfumato.streams.facts import StreamFacts, charged_unit, unit_in_slots
 from sfumato.streams.live import StreamRequest
 from sfumato.streams.registry import NAMES, settings_of, stream_scheme
 from sfumato.streams.scheme import NoiseKind
-from sfumato.traces.request import FROZEN as TRACES
-from sfumato.traces.request import GaussianTraces
 
 
 @dataclass(frozen=True)
@@ -52,19 +47,6 @@ def test_settings_of_every_scheme_are_plain_values(name: str) -> None:
     """What the ledger writes down and reads back is compared with what a resumed run asks for."""
     spelled = settings_of(stream_scheme(name))
     assert json.loads(canonical(spelled)) == spelled
-
-
-def test_settings_of_traces_are_spelled_as_in_the_first_version() -> None:
-    gaussian = GaussianTraces(Box.parse("2.2,48.7,2.5,49.0"), 500.0, 4, 1.0, 1e-6)
-    assert spelled(gaussian, TRACES) == (
-        "GaussianTraces(box=Box(west=2.2, south=48.7, east=2.5, north=49.0), radius_m=500.0, "
-        "most_reports=4, epsilon=1.0, delta=1e-06)"
-    )
-    prediction = Prediction(Strength(0.004), Strength(0.0004), 300.0, 4, 40)
-    assert spelled(prediction, TRACES) == (
-        "Prediction(report=Strength(per_metre=0.004), test=Strength(per_metre=0.0004), "
-        "threshold_m=300.0, most_reports=4, most_tests=40)"
-    )
 
 
 def test_a_window_may_be_asked_for_as_a_length_of_time() -> None:

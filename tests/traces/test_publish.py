@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import inspect
 import json
 from collections.abc import Callable
@@ -25,7 +23,6 @@ from sfumato.model.private import Private
 from sfumato.model.traces import Box, Found, Traces
 from sfumato.privacy.events import Tab, Unit
 from sfumato.privacy.ledger import Cap, Ledger
-from sfumato.privacy.ledger.rolling import RollingBudget
 from sfumato.privacy.mechanisms.planar import Prediction
 from sfumato.privacy.noise.planar import Strength
 from sfumato.privacy.wall import Wall
@@ -146,19 +143,6 @@ def test_rolling_budget_withholds_and_remembers(
     assert first.groupby("user").size().tolist() == [10, 10, 10]
     with pytest.raises(BudgetRefused, match="rolling"):  # nothing is left for that day
         sanitise(walkers(), asked(name="again", rolling_per_metre=0.2), ledger, tmp_path / "again")
-
-
-def test_what_the_first_version_noted_counts_in_a_release(
-    tmp_path: Path, ledger: Ledger, walkers: Walkers
-) -> None:
-    traces = walkers()
-    key = hashlib.sha256(b"rolling" + ledger.fingerprint_key()).digest()
-    spelled = [repr(("walkers", name)).encode() for name in traces.names.tolist()]
-    old = [hmac.new(key, name, hashlib.sha256).hexdigest()[:32] for name in spelled]
-    budget = RollingBudget(ledger.database, key, 0.2)
-    budget.note("an old release", 1, old, traces.user, traces.time, 0.02)
-    with pytest.raises(BudgetRefused, match="rolling"):
-        sanitise(traces, asked(rolling_per_metre=0.2), ledger, tmp_path / "one")
 
 
 def test_linked_data_sets_share_the_rolling_budget_of_a_user(

@@ -209,7 +209,7 @@ def attack(
     tell: Progress = progress or (lambda *_: None)
     if not 1 <= seeds <= _MOST_SEEDS:
         raise UsageError(f"An attack has 1 to {_MOST_SEEDS} `seeds`.")
-    opened = [of_records(as_release(one, tz=tz)) for one in one_or_many(releases)]
+    opened = [of_records(as_release(one)) for one in one_or_many(releases)]
     tables = [attackable(one) for one in opened]
     times = tables[0].grid
     said = PlaceOptions(

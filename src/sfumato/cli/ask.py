@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import DATA, OUTPUT, PLACES, QUESTION, AsJson, Quiet, ReadTz, called, own
+from sfumato.cli.options import DATA, OUTPUT, PLACES, QUESTION, AsJson, Quiet, called, own
 from sfumato.cli.telling import Working, print_json
 from sfumato.errors import UsageError
 
@@ -81,7 +81,6 @@ def ask(
         str | None,
         own(QUESTION, "--sql", "One SELECT over density, zones, slots and manifest."),
     ] = None,
-    tz: ReadTz = None,
     out: Annotated[
         Path | None, own(OUTPUT, "--out", "Write the table: a file .csv or .parquet.")
     ] = None,

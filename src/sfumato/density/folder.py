@@ -120,6 +120,7 @@ def density_manifest(
     row = reservation.charge_row
     claimed = guarantee([event for _, event in row.claim.events], facts.delta)
     return Manifest(
+        kind="density",
         tainted=density.tainted,
         release=release_facts(reservation),
         privacy=Privacy(

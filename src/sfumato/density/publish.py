@@ -306,7 +306,7 @@ def unfit(
 def begun_with(book: Ledger, dataset: str, name: str) -> str | None:
     """The border of a release that was begun under this name; none if none was.
 
-    One that names no border was begun by the first version's rule, or has chosen it.
+    One that names no border was begun by the usual rule.
     """
     known = book.book().find(dataset, name)
     return None if known is None else str(known.claim.config.get("border", FIRST))

@@ -101,7 +101,7 @@ class Border:
 CUT = Border(0.0)
 """Cells end where the zones end."""
 FIRST = Border(BUFFER_M)
-"""The rule of the first version, which reservations and manifests that name none were made by."""
+"""The usual rule, which reservations and manifests that name none were made by."""
 
 
 def border_for(towers: Places, zones: Places, period: TimeGrid | None) -> Border:

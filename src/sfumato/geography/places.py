@@ -59,7 +59,7 @@ class OpenedPlaces:
 
     @property
     def border(self) -> str | None:
-        """The rule at the border as requests bind it; none where it is the first version's."""
+        """The rule at the border as requests bind it; none where it is the usual one."""
         if self.loss is None or self.loss.border == FIRST:
             return None
         return str(self.loss.border)
@@ -125,8 +125,8 @@ class PlaceOptions:
         Args:
             period: The slots; towers that moved have a cell for each place they stood at then.
             tz: The clock of validity dates that carry none.
-            keep_all: Towers without a cell stay among those that are counted: what streams of
-                the first version did, which go on as they began.
+            keep_all: Towers without a cell stay among those that are counted: what streams
+                do, which are bound to the whole list.
 
         Raises:
             UsageError: Nothing is said, or things that do not go together.

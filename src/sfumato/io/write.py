@@ -44,6 +44,7 @@ import shapely
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, SfumatoError, UsageError
+from sfumato.model.formats import FORMAT
 from sfumato.model.places import ALWAYS_FROM, ALWAYS_TO, PlaceKind, Places
 
 PREFIX = "sfumato-scratch-"
@@ -138,7 +139,7 @@ def write_parquet_parts(path: str | Path, tables: Iterator[pa.Table], mode: int 
 
     def fill(temporary: Path) -> None:
         first = next(tables)
-        with pq.ParquetWriter(temporary, first.schema, **PARQUET) as writer:
+        with pq.ParquetWriter(temporary, marked(first.schema), **PARQUET) as writer:
             writer.write_table(first)
             del first
             for table in tables:
@@ -147,11 +148,26 @@ def write_parquet_parts(path: str | Path, tables: Iterator[pa.Table], mode: int 
     write_atomically(path, fill, mode)
 
 
+_MARK = b"sfumato"
+
+
+def marked(schema: pa.Schema) -> pa.Schema:
+    """A table's schema with the mark of the format (`model.formats`)."""
+    return schema.with_metadata({**(schema.metadata or {}), _MARK: FORMAT.encode()})
+
+
+def mark_of(schema: pa.Schema) -> str | None:
+    """The mark of the format that a table bears."""
+    mark = (schema.metadata or {}).get(_MARK)
+    return None if mark is None else mark.decode("ascii", "replace")
+
+
 def write_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]], mode: int = 0o644) -> None:
-    """Arrays as a compressed `.npz`. Its entries carry no time: the same arrays, the same bytes."""
+    """Arrays as a compressed `.npz` with the mark of the format. Its entries carry no time: the
+    same arrays, the same bytes."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, array in arrays.items():
+        for name, array in {"format": np.array(FORMAT), **arrays}.items():
             entry = io.BytesIO()
             np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
             info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))

@@ -23,7 +23,6 @@ Where a name leaves something open, somebody else fills it in. A stream is asked
 `user-day` or `w-event:48` (slots), and its own time grid says the clock and the length of a
 slot. A cap for `user-day` or `w-event:48h` holds for the days of every clock, and for the windows
 on the slots of every stream, that was ever charged (see `sfumato.privacy.ledger.accounts`).
-Ledgers of the first version hold the open names; they stay readable.
 
 *Charging.* Every mechanism tells a `Charger` what it is about to do, before it does it. A ledger
 reservation is a `Charger`; so is the `Tab`, which remembers charges in memory for plans, audits

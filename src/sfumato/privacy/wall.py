@@ -51,8 +51,8 @@ from sfumato.privacy.noise.planar import Lattice, Strength
 _BRANCHES: dict[str, dict[str, str]] = {"measurement": {}, "traces": {"locations": "noise"}}
 """Branches of a release key, and labels whose bits have another name there.
 
-A branch keeps the noise apart from whatever else is derived from the key. Both were spelled so by
-the first version, and what it left unfinished must find the same bits: never change them.
+A branch keeps the noise apart from whatever else is derived from the key. What was begun
+must find the same bits when it is finished: a name here is part of the format.
 """
 _SAMPLING = "sampling order"
 

@@ -44,7 +44,6 @@ def ask(
     at: Moment | None = None,
     sure: float | None = None,
     sql: str | None = None,
-    tz: str | None = None,
     figures: str | os.PathLike[str] | None = None,
 ) -> Answer:
     """Ask a release: a sum with its interval, or one of the questions that these words name.
@@ -75,7 +74,6 @@ def ask(
         at: Who may be there at a moment: "now", or a time.
         sure: With `at`: how surely the number is not exceeded; default: 0.95.
         sql: One SELECT over the released tables instead.
-        tz: The time zone of a stream that the first version made; all others name theirs.
         figures: Also draw the answer (PNG and SVG) into this folder.
 
     Returns:
@@ -102,7 +100,7 @@ def ask(
     }
     further |= {"demand": demand, "earlier": earlier, "sure": sure}
     _check(asked, {name for name, value in further.items() if value is not None}, given)
-    found = as_release(release, tz)
+    found = as_release(release)
     if found.kind == "traces" and sql is None:
         raise UsageError(
             "These are sanitised traces, which have no counts to be summed.",
@@ -117,7 +115,7 @@ def ask(
         )
     elif against is not None:
         second = against.get("release")
-        other = None if second is None else as_release(second, tz)
+        other = None if second is None else as_release(second)
         changed = _changed(given, against)
         if by is None:
             answer = asking.compare(found, given, changed, other)
@@ -135,7 +133,7 @@ def ask(
             )
         answer = asking.share(found, given, _changed(given, share_of))
     elif unusual:
-        before = [as_release(one, tz) for one in earlier or ()]
+        before = [as_release(one) for one in earlier or ()]
         answer = usual.unusual(found, before, given)
     elif at is not None:
         answer = usual.present(found, at, 0.95 if sure is None else sure, given)

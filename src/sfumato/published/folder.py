@@ -4,7 +4,7 @@
 is parsed later is compared once more, so that no number is used that was not published. Density,
 stream and traces have the same manifest and are read by the same code.
 
-A stream has its manifest from its last slot on. Until then, and where the first version finished
+A stream has its manifest from its last slot on. Until then
 it, `stream.json` is its statement and `stream.ndjson` its numbers, for which no digest vouches.
 Such a folder is opened and called unsealed; whoever passes its numbers on must ask.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,8 +29,9 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, SfumatoError, UsageError
 from sfumato.io.foreign import arrays, column, contents, digest, document, parquet_file, table
-from sfumato.io.write import make_folder
+from sfumato.io.write import make_folder, mark_of
 from sfumato.model.folded import folded_period
+from sfumato.model.formats import Document, OtherFormat, current, steps
 from sfumato.model.tiles import give_back
 from sfumato.model.time_grid import TimeGrid, zone
 from sfumato.published.lines import (
@@ -39,13 +41,12 @@ from sfumato.published.lines import (
     WHOLE,
     Numbers,
     Table,
-    first_manifest,
     last_lines,
     no_folder,
     read_lines,
     shown_ids,
 )
-from sfumato.published.manifest import MANIFEST_NAME, MOST_STATED, GridFacts, Manifest
+from sfumato.published.manifest import MANIFEST_NAME, MOST_STATED, GridFacts, Manifest, manifest_in
 from sfumato.published.statement import why_not_believed
 
 TABLE, STATEMENT, MEASUREMENTS = "density.parquet", "stream.json", "measurements.npz"
@@ -136,12 +137,11 @@ class Folder:
                 raise _altered(path)
 
 
-def open_folder(path: Path, tz: str | None = None) -> Folder:
+def open_folder(path: Path) -> Folder:
     """The folder with its statement, every listed file compared.
 
     Args:
         path: What `release`, `stream` or `sanitise` made.
-        tz: The zone of a stream that the first version made: its statement does not name it.
 
     Raises:
         InputError: It is no such folder, or a file of it is absent or altered.
@@ -149,7 +149,7 @@ def open_folder(path: Path, tz: str | None = None) -> Folder:
     try:
         stated = document(contents(path / MANIFEST_NAME, MOST_STATED))
     except FileNotFoundError:
-        return _open_unsealed(path, tz)
+        return _open_unsealed(path)
     except (OSError, ValueError):
         raise no_folder(path) from None
     folder = Folder(path, _manifest(stated, path))
@@ -188,10 +188,21 @@ def read_numbers(folder: Folder, last: int | None = None) -> Numbers:
 
 
 def parquet_table(folder: Folder, name: str) -> pa.Table:
-    """A Parquet file of the folder."""
+    """A Parquet file of the folder, as today's format has it."""
     content = folder.read(name)
     with _as_parquet(folder.path / name):
-        return table(content)
+        rows = table(content)
+    with _of_today(folder.path / name):
+        return current("table", mark_of(rows.schema), rows)
+
+
+@contextmanager
+def _of_today(path: Path) -> Iterator[None]:
+    """Says what to do with a file of another format, in place of its own error."""
+    try:
+        yield
+    except OtherFormat as other:
+        raise InputError(other.problem, file=str(path), remedy=other.remedy) from None
 
 
 @contextmanager
@@ -208,12 +219,15 @@ def read_arrays(
     folder: Folder, name: str = MEASUREMENTS, most: int | None = None
 ) -> dict[str, NDArray[Any]]:
     """The arrays of a file of numpy's, by name; `most` is how many bytes they may be."""
+    path = folder.path / name
     try:
-        return arrays(folder.read(name), most)
+        numbers = arrays(folder.read(name), most)
+        kind: Document = "measurements" if name == MEASUREMENTS else "posterior"
+        with _of_today(path):
+            found: dict[str, NDArray[Any]] = current(kind, str(numbers.get("format")), numbers)
+            return found
     except ValueError:
-        raise InputError(
-            "it cannot be read as arrays.", file=str(folder.path / name), remedy=WHOLE
-        ) from None
+        raise InputError("it cannot be read as arrays.", file=str(path), remedy=WHOLE) from None
 
 
 def _from_table(folder: Folder, manifest: Manifest, path: Path) -> Numbers:
@@ -221,11 +235,16 @@ def _from_table(folder: Folder, manifest: Manifest, path: Path) -> Numbers:
     slots, content = manifest.grid.slots, folder.read(TABLE)
     with _as_parquet(path):
         file = parquet_file(content)
-        names, rows = set(file.schema_arrow.names), file.metadata.num_rows
+        schema, rows = file.schema_arrow, file.metadata.num_rows
+    names, whole = set(schema.names), None
+    with _of_today(path):
+        if steps("table", mark_of(schema)):
+            whole = parquet_table(folder, TABLE)
+            names = set(whole.column_names)
 
     def read(name: str) -> pa.ChunkedArray:
         with _as_parquet(path):
-            return column(file, name)
+            return column(file, name) if whole is None else whole[name]
 
     for name in ("zone_id", "time_start", "time_end", "count"):
         if name not in names:
@@ -334,16 +353,13 @@ def read_shapes(folder: Folder, ids: NDArray[np.str_]) -> Shapes:
     return Shapes(tuple(k[0] for k in known), tuple(k[1] for k in known), geometry)
 
 
-def _open_unsealed(path: Path, tz: str | None) -> Folder:
+def _open_unsealed(path: Path) -> Folder:
     """A stream by its own statement; what that lists is compared all the same."""
     try:
-        said = document(contents(path / STATEMENT, MOST_STATED))
-        inside = said.get("manifest")
-    except (OSError, ValueError, AttributeError):
+        stated = document(contents(path / STATEMENT, MOST_STATED))
+    except (OSError, ValueError):
         raise no_folder(path) from None
-    if inside is None:
-        return Folder(path, first_manifest(said, path, tz), sealed=False)
-    manifest = _manifest(inside, path)
+    manifest = _manifest(stated.get("manifest") if isinstance(stated, dict) else None, path)
     folder = Folder(path, manifest, sealed=False)
     folder.check()
     out = folder.read(LINES).count(b"\n") if folder.holds(LINES) else 0
@@ -358,10 +374,14 @@ def _open_unsealed(path: Path, tz: str | None) -> Folder:
 def _manifest(stated: object, path: Path) -> Manifest:
     """A statement that can be believed as far as it goes: its own list gives what it claims."""
     try:
-        manifest = Manifest.model_validate_json(json.dumps(stated))
+        with _of_today(path):
+            manifest = manifest_in(stated)
         zone(manifest.grid.tz)
-        if not (manifest.grid.slots > 0 and manifest.released.count > 0):
+        step = manifest.grid.step_seconds
+        if not (manifest.grid.slots > 0 and manifest.released.count > 0 and 0 < step < math.inf):
             raise ValueError("a table of nothing")
+    except InputError:
+        raise
     except (ValueError, SfumatoError):
         raise no_folder(path) from None
     problem = why_not_believed(manifest)

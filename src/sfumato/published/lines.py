@@ -2,13 +2,10 @@
 
 `stream.ndjson` has a line a slot and `places.json` the order of its numbers. A stream that goes on
 is read from them alone, its last slots without what is before them; a complete one has a table too.
-Streams of the first version have no manifest: what their `stream.json` says becomes one here.
 """
 
 from __future__ import annotations
 
-import hashlib
-import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, SfumatoError, is_printable
-from sfumato.io.foreign import contents, document, opened
+from sfumato.io.foreign import document, opened
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.estimate import Estimate
 from sfumato.published.manifest import GridFacts, Manifest
@@ -97,7 +94,7 @@ def last_lines(path: Path, lines: int) -> bytes:
     return b"".join(found[:end].splitlines(keepends=True)[-lines:])
 
 
-def read_lines(lines: bytes, places: bytes, facts: GridFacts | str, path: Path) -> Numbers:
+def read_lines(lines: bytes, places: bytes, facts: GridFacts, path: Path) -> Numbers:
     """The arrays of a stream from its lines, as far as they go.
 
     Rows of one id, a tower that moved, are added up: the tables of a release hold each id once.
@@ -105,7 +102,7 @@ def read_lines(lines: bytes, places: bytes, facts: GridFacts | str, path: Path) 
     Args:
         lines: `stream.ndjson`; a last line that is still being written is left out.
         places: `places.json`.
-        facts: The slots of the manifest, or the time zone where nothing else is known.
+        facts: The slots of the manifest.
         path: The folder, for messages.
 
     Raises:
@@ -127,21 +124,14 @@ def read_lines(lines: bytes, places: bytes, facts: GridFacts | str, path: Path) 
         moments = [datetime.fromisoformat(record["start"]) for record in records]
         moments.append(datetime.fromisoformat(records[-1]["end"]))
         edges = np.array([(at - _EPOCH) // timedelta(microseconds=1) for at in moments])
-        if isinstance(facts, str):
-            grid = TimeGrid(edges, moments[1] - moments[0], facts)
-        else:
-            grid = TimeGrid(edges, timedelta(seconds=facts.step_seconds), facts.tz)
+        grid = TimeGrid(edges, timedelta(seconds=facts.step_seconds), facts.tz)
     except (ValueError, KeyError, IndexError, TypeError, OverflowError, SfumatoError):
         raise InputError(
             "this stream cannot be read, or no slot of it is out yet.",
             file=str(path),
             remedy="Name the folder that sfumato stream writes to.",
         ) from None
-    if (
-        not isinstance(facts, str)
-        and grid.slots == facts.slots
-        and grid.fingerprint() != facts.sha256
-    ):
+    if grid.slots == facts.slots and grid.fingerprint() != facts.sha256:
         raise InputError("its times are not those of the manifest.", file=str(path), remedy=WHOLE)
     named = shown_ids(rows, path)
     ids, row = np.unique(named, return_inverse=True)
@@ -171,88 +161,12 @@ def shown_ids(ids: list[Any], path: Path) -> NDArray[np.str_]:
 
 
 def _layer(records: list[dict[str, Any]], name: str, width: int) -> Table:
-    """Slot x place of one list of the lines; a line of an earlier version may lack it."""
+    """Slot x place of one list of the lines; a slot that states none is NaN."""
     found = np.full((len(records), width), np.nan)
     for slot, record in enumerate(records):
         if name in record or name == "counts":
             found[slot] = record[name]
     return found
-
-
-def first_manifest(said: dict[str, Any], path: Path, tz: str | None) -> Manifest:
-    """What the first version's `stream.json` says, as a manifest; what it leaves out is said."""
-    if tz is None:
-        raise InputError(
-            "this stream was made by a version that did not note its time zone.",
-            file=str(path),
-            remedy="Give `tz`, as the stream was given it.",
-        )
-    try:
-        lines, listed = (contents(path / name) for name in (LINES, PLACES))
-    except OSError:
-        raise no_folder(path) from None
-    numbers = read_lines(lines, listed, tz, path)
-    try:
-        ids = "\n".join(document(listed)["zones"]).encode()
-        epsilon = float(said["epsilon"])
-        if not 0 < epsilon < math.inf:
-            raise ValueError("no loss")
-        spent = {"releases": 1, "rho": None, "epsilon": epsilon, "delta": said["delta"]}
-        places = {
-            "kind": "places",
-            "count": numbers.ids.size,
-            "sha256": hashlib.sha256(ids).hexdigest(),
-        }
-        return Manifest.model_validate(
-            {
-                "kind": "stream",
-                "tainted": False,
-                "release": {
-                    "id": said["release"],
-                    "name": path.absolute().name,
-                    "dataset": "",
-                    "reserved_at": "",
-                },
-                "privacy": {
-                    "unit": said["unit"],
-                    "neighbours": said["neighbours"],
-                    "bound": f"{said['counts'].capitalize()}.",
-                    "counting": "people",
-                    "measurements": [],
-                    "rho": None,
-                    "epsilon": epsilon,
-                    "delta": said["delta"],
-                    "method": "",
-                    "cumulative": {
-                        "datasets": [],
-                        "lifetime": spent | {"method": ""},
-                        "worst_period": spent | {"method": ""},
-                        "worst_period_is": None,
-                        "caps": [],
-                    },
-                },
-                "counted": places,
-                "released": places,
-                "grid": GridFacts.of(numbers.grid),
-                "scheme": {
-                    "name": f"stream/{said['scheme']}",
-                    "parameters": {},
-                    "interval_coverage": 0,
-                },
-                "public_inputs": {},
-                "software": {},
-                "ledger": {"id": said["ledger"]["id"], "row": 0},
-                "files": {},
-                "caveats": [
-                    "This stream was made by a version that wrote no manifest: no digest vouches "
-                    "for its numbers, and what other releases about the same people add to it "
-                    "stands in the holder's ledger alone."
-                ],
-                "not_covered": [],
-            }
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise no_folder(path) from None
 
 
 def no_folder(path: Path) -> InputError:

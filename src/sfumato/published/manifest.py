@@ -16,13 +16,12 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
 )
+from pydantic_core import from_json
 
 from sfumato.errors import InputError
 from sfumato.model.folded import FoldedGrid
+from sfumato.model.formats import FORMAT, current
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.about import About
 
@@ -132,12 +131,6 @@ class Cumulative(_Part):
         "have no bound: no figure here covers what they tell. Absent where there are none.",
     )
 
-    @model_serializer(mode="wrap")
-    def _without_rules(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Where nothing was published by rules, nothing is said of it."""
-        data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key != "by_rules" or value}
-
 
 class Privacy(_Part):
     """The guarantee, and what it is a guarantee of."""
@@ -215,12 +208,6 @@ class GridFacts(_Part):
             return f"a typical {self.fold.to} of {self.fold.start[:10]} to {self.fold.end[:10]}"
         return f"{self.start[:10]} to {self.end[:10]}"
 
-    @model_serializer(mode="wrap")
-    def _without_fold(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Manifests of releases that fold nothing stay as they were."""
-        data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key != "fold" or value is not None}
-
     @classmethod
     def of(cls, grid: TimeGrid) -> GridFacts:
         return cls(
@@ -246,20 +233,13 @@ class SchemeFacts(_Part):
     )
     median: bool = Field(
         default=False,
-        description="True where the table has a median beside each count; absent otherwise.",
+        description="True where the table has a median beside each count.",
     )
     sum_coverage: float = Field(
         default=0.0,
         description="Share of cases in which the interval of a slot's sum is meant to hold it, "
-        "where single counts have none; absent otherwise.",
+        "where single counts have none.",
     )
-
-    @model_serializer(mode="wrap")
-    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Manifests of tables without a median stay as they always were."""
-        data: dict[str, Any] = handler(self)
-        absent = {name for name in ("median", "sum_coverage") if not getattr(self, name)}
-        return {k: v for k, v in data.items() if k not in absent}
 
     @property
     def coverage_of_sums(self) -> float:
@@ -360,18 +340,18 @@ class Manifest(_Part):
     """The privacy statement of one release."""
 
     format: Literal["sfumato-manifest"] = "sfumato-manifest"
-    version: Literal[1] = 1
-    kind: Kind = Field(
-        default="density",
-        description="What is published; where it is absent, the scheme's name says it "
-        "(stream/…, traces/…, synthetic/…).",
+    version: str = Field(
+        default=FORMAT,
+        description="The number of the format (docs/formats.md).",
+        json_schema_extra={"const": FORMAT},
     )
+    kind: Kind = Field(description="What is published.")
     differential_privacy: bool = True
     tainted: bool = Field(description="True where noise came from a test seed: not private.")
     release: ReleaseFacts
     about: About | None = Field(
         default=None,
-        description="Title, publisher, licence and contact; absent where the holder said none.",
+        description="Title, publisher, licence and contact; null where the holder said none.",
     )
     privacy: Privacy
     counted: PlacesFacts
@@ -390,8 +370,7 @@ class Manifest(_Part):
     )
     posterior: PosteriorFacts | None = Field(
         default=None,
-        description="Whether sums have an interval; null in folders of earlier versions, whose "
-        "sums have none.",
+        description="Whether sums have an interval; null where no sums are published.",
     )
     made_from: MadeFrom | None = Field(
         default=None,
@@ -407,31 +386,10 @@ class Manifest(_Part):
     caveats: list[str]
     not_covered: list[str]
 
-    @model_serializer(mode="wrap")
-    def _without_about(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Manifests of releases about whose publisher nothing was said, and of those that were
-        made from no other, stay as they were."""
-        data: dict[str, Any] = handler(self)
-        new = ("about", "made_from")
-        return {key: value for key, value in data.items() if key not in new or value is not None}
-
     @property
     def title(self) -> str:
         """What readers call it: its title, or its name where it has none."""
         return (self.about and self.about.title) or self.release.name
-
-    @model_validator(mode="before")
-    @classmethod
-    def _kind_by_scheme(cls, data: Any) -> Any:
-        """Manifests of the first versions name no kind, and their schemes do."""
-        if isinstance(data, dict) and "kind" not in data:
-            scheme = data.get("scheme")
-            name = scheme.get("name") if isinstance(scheme, dict) else getattr(scheme, "name", "")
-            prefix = str(name).partition("/")[0]
-            return data | {
-                "kind": prefix if prefix in ("stream", "traces", "synthetic") else "density"
-            }
-        return data
 
 
 COMPUTATIONAL = (
@@ -458,9 +416,22 @@ def manifest_text(manifest: Manifest) -> str:
     return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def manifest_in(stated: Any) -> Manifest:
+    """The manifest that a tree of JSON states.
+
+    Raises:
+        OtherFormat: It has another format, from which no steps lead to today's.
+        ValueError: It states none that makes sense.
+    """
+    if not isinstance(stated, dict) or stated.get("format") != "sfumato-manifest":
+        raise ValueError("no manifest")
+    stated = current("manifest", stated.get("version"), stated)
+    return Manifest.model_validate_json(json.dumps(stated))
+
+
 def read_manifest(path: Path) -> Manifest:
     """The manifest at `path`; `OSError` or `ValueError` where there is none that makes sense."""
-    return Manifest.model_validate_json(manifest_bytes(path))
+    return manifest_in(from_json(manifest_bytes(path)))
 
 
 def manifest_bytes(path: Path) -> bytes:

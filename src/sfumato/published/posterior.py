@@ -37,7 +37,6 @@ Table = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
 POSTERIOR = "posterior.npz"
-FORMAT = 1
 MOST_FIELDS, MOST_PAIRS = 40, 64
 SAMPLES = 2_000
 """Joint draws of answers. Ends of a 90 % interval are then right to a fortieth of a deviation."""
@@ -287,7 +286,6 @@ def packed(
         code = 1 + np.rint((np.log(np.maximum(chance[rows], 1e-30)) - _LOG_LEAST) / _LOG_STEP)
         codes[rows] = np.where(chance[rows] > 0, np.clip(code, 1, 255), 0)
     return {
-        "format": np.array(FORMAT, dtype=np.int64),
         "coverage": np.array(coverage, dtype=np.float64),
         "level": level.astype(np.float32),
         "places": np.clip(places, -_LARGEST_HALF, _LARGEST_HALF).astype(np.float16),
@@ -314,8 +312,6 @@ def unpacked(arrays: Mapping[str, NDArray[Any]], counts: Table, stream: int = 0)
         ValueError: They are not that.
     """
     try:
-        if int(arrays["format"]) != FORMAT:
-            raise ValueError("another format")
         steps, scale = arrays["strengths"], arrays["scale"]
         pairs, places, fields = steps.shape
         found = Factors(

@@ -70,7 +70,7 @@ class Release(Questions):
     `how` is `new`, `resumed` (an interrupted run was finished), `already` (nothing was done),
     `read` (found in its folder, every digest right), `refined` (read
     again from the measurements of another) or `unsealed` (a stream without its
-    manifest: it still runs, or the first version made it, and no digest vouches for it yet).
+    manifest: it still runs, and no digest vouches for it yet).
     """
 
     folder: Path
@@ -144,7 +144,7 @@ class Release(Questions):
     def posterior(self) -> Factors | None:
         """How errors of cells hang together, for intervals of sums, differences, ratios, ranks.
 
-        `None` where the scheme cannot state it, or an earlier version made the release.
+        `None` where the scheme cannot state it.
         """
         if self.kind == "traces" or not self.files.holds(POSTERIOR):
             return None
@@ -357,14 +357,11 @@ class Release(Questions):
         return shown(self.manifest, self.table().slice(0, 5), counts, shapes, self.sealed)
 
 
-def read_release(
-    folder: str | os.PathLike[str], *, tz: str | None = None, last: int | None = None
-) -> Release:
+def read_release(folder: str | os.PathLike[str], *, last: int | None = None) -> Release:
     """What somebody published, from its folder, after every file was compared with its digest.
 
     Args:
         folder: What `sfumato release`, `stream` or `sanitise` made.
-        tz: The time zone of a stream that the first version made; all others name theirs.
         last: Only so many of the last slots, of a stream that goes on say.
 
     Returns:
@@ -379,13 +376,13 @@ def read_release(
     """
     if last is not None and last < 1:
         raise UsageError("At least one slot is read.", remedy="Give `last` a positive number.")
-    found = open_folder(Path(folder), tz)
+    found = open_folder(Path(folder))
     return Release(found.path, found.manifest, "read" if found.sealed else UNSEALED, last)
 
 
-def as_release(given: str | os.PathLike[str] | Release, tz: str | None = None) -> Release:
-    """A release that may be given by its folder; `tz` is for streams of the first version."""
-    return given if isinstance(given, Release) else read_release(given, tz=tz)
+def as_release(given: str | os.PathLike[str] | Release) -> Release:
+    """A release that may be given by its folder."""
+    return given if isinstance(given, Release) else read_release(given)
 
 
 def one_or_many(

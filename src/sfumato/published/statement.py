@@ -386,11 +386,6 @@ def _together(manifest: Manifest) -> str:
     total = manifest.privacy.cumulative
     if manifest.privacy.method in (ADDED, LARGEST):
         return _operators(manifest)
-    if not total.datasets:  # a stream of the first version, whose statement does not tell
-        return (
-            "Together with other releases. What others about the same people add to it is not "
-            "part of this statement; the holder's ledger knows."
-        )
     life = total.lifetime
     known = life.releases if total.releases is None else total.releases
     rules = by_rules_words(total.by_rules)

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from sfumato.io.write import PARQUET, write_atomically, write_csv_parts
+from sfumato.io.write import PARQUET, marked, write_atomically, write_csv_parts
 from sfumato.model.rounding import number_of, percent, rounded_up
 from sfumato.model.time_grid import TimeGrid
 from sfumato.published.about import COMPRESSED, CSV, About, csv_name, licence_named
@@ -92,6 +92,7 @@ def write_city_table(
         "upper": total[:, 1],
     }
     table = pa.table(columns)
+    table = table.cast(marked(table.schema))
     write_atomically(
         folder / CITY_TABLE, lambda path: pq.write_table(table, path, write_page_checksum=True)
     )
@@ -125,7 +126,7 @@ def write_long_tables(
             yield long_table(ids[some], grid, counts[some], **further)
 
     def parquet(path: Path) -> None:
-        with pq.ParquetWriter(path, next(tables()).schema, **PARQUET) as writer:
+        with pq.ParquetWriter(path, marked(next(tables()).schema), **PARQUET) as writer:
             for table in tables():
                 writer.write_table(table)
 

@@ -31,9 +31,7 @@ Words = dict[str, Any]
 
 
 def load_words(language: str = "en", kinds: Iterable[str] = ("zones",)) -> Words:
-    """The table of words of a language, about zones or towers; places where it is both or neither.
-
-    Manifests of the first version may name another kind."""
+    """The table of words of a language, about zones or towers; of both or neither, places."""
     text = resources.files("sfumato.reports").joinpath(f"words/{language}.json").read_text("utf-8")
     found = set(kinds)
     known = json.loads(text)["places"]
@@ -182,7 +180,7 @@ def _cumulative(privacy: dict[str, Any], row: Any, words: Words) -> list[str]:
     total = _part(privacy, "cumulative")
     life, known = _part(total, "lifetime"), _number(total.get("releases"))
     spent, releases = _number(life.get("epsilon")), life.get("releases")
-    if spent is None or total.get("datasets") == []:  # a stream of the first version does not tell
+    if spent is None:
         return []
     every = releases if known is None else round(known)
     label, rules = words["label"], round(_number(total.get("by_rules")) or 0)

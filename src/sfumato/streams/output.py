@@ -47,6 +47,7 @@ from numpy.typing import NDArray
 from sfumato.density.refine.margins import project_to_simplex, round_keeping_totals
 from sfumato.errors import InputError, SfumatoError
 from sfumato.io.write import (
+    marked,
     sweep_temporaries,
     write_arrays,
     write_places,
@@ -151,7 +152,8 @@ def table_bytes(ids: NDArray[np.str_], made: Publication) -> bytes:
         if layer is not None:
             columns[name] = _column(layer)
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), sink, write_page_checksum=True)
+    table = pa.table(columns)
+    pq.write_table(table.cast(marked(table.schema)), sink, write_page_checksum=True)
     return bytes(sink.getvalue())
 
 

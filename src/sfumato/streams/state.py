@@ -19,6 +19,7 @@ from typing import Any
 from sqlalchemy import Column, Integer, LargeBinary, MetaData, String, Table, delete, insert, select
 
 from sfumato.errors import SfumatoError
+from sfumato.model.formats import FORMAT, OtherFormat, current
 from sfumato.privacy.ledger import Ledger
 from sfumato.streams.vault import altered, packed, seal, unpacked, unseal
 
@@ -73,9 +74,7 @@ def chained(head: bytes, line: bytes) -> bytes:
     return hashlib.sha256(head + line).digest()
 
 
-SCHEMA = 1
-"""Of the state's form. A draft until version 0.2, which will go on with streams of its number."""
-_SCHEMA = "schema"
+_FORMAT = "format"
 
 
 class Store:
@@ -107,18 +106,21 @@ class Store:
         if index != packed(_index(standing, self._digests)):
             raise altered()
         state = {name: unpacked(data) for name, data in plain.items()}
-        version = state.pop(_SCHEMA, {}).get("version", 0)
-        if version != SCHEMA:
-            other = "a newer" if version > SCHEMA else "an earlier"
+        mark = state.pop(_FORMAT, {}).get("mark")
+        try:
+            state = current("stream", mark, state)
+        except OtherFormat as other:
             raise SfumatoError(
-                f"This stream was last run by {other} version of sfumato (state {version}).",
-                remedy="Go on with that version; nothing was published.",
-            )
+                f"This stream cannot go on: {other.problem}",
+                remedy=other.remedy
+                if other.newer
+                else "Give it up with sfumato ledger abandon and begin another: it stays charged.",
+            ) from None
         return standing, state
 
     def save(self, standing: Standing, state: Mapping[str, Any]) -> None:
         """One slot: its output and the state after it, together and on the disk."""
-        named = {**state, _SCHEMA: {"version": SCHEMA}}
+        named = {**state, _FORMAT: {"mark": FORMAT}}
         plain = {name: packed(value) for name, value in named.items()}
         digests = {name: hashlib.sha256(data).digest() for name, data in plain.items()}
         plain[_INDEX] = packed(_index(standing, digests))

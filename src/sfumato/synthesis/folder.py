@@ -22,6 +22,7 @@ from sfumato.density.common import bound_in_words
 from sfumato.density.folder import places_facts
 from sfumato.io.write import (
     PARQUET,
+    marked,
     write_arrays,
     write_atomically,
     write_bytes,
@@ -88,7 +89,7 @@ class Writer:
 
         def fill(target: Path) -> None:
             table = self._table(first)
-            with pq.ParquetWriter(target, table.schema, **PARQUET) as sink:
+            with pq.ParquetWriter(target, marked(table.schema), **PARQUET) as sink:
                 sink.write_table(table, row_group_size=_GROUP)
                 for chunk in chunks:
                     sink.write_table(self._table(chunk), row_group_size=_GROUP)

@@ -55,7 +55,7 @@ class TraceSource:
 
 
 def traces_fingerprint(traces: Traces, key: bytes) -> str:
-    """What reservations of traces are bound to; its form is frozen."""
+    """What reservations of traces are bound to."""
     digest = hashlib.blake2b(key=hashlib.sha256(key).digest(), digest_size=32)
     digest.update(b"sfumato-traces/1")
     digest.update(repr(traces.names.tolist()).encode())

@@ -7,7 +7,7 @@ sense before any data is opened. Nothing here is ever read from the data.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from enum import StrEnum
 from functools import cached_property
@@ -27,7 +27,6 @@ from sfumato.model.traces import MICROSECONDS, Box
 from sfumato.privacy.calibration import gaussian_sigma2_for
 from sfumato.privacy.events import GaussianEvent, PrivacyEvent, Unit, UnitKind
 from sfumato.privacy.ledger import Claim
-from sfumato.privacy.ledger.chain import Frozen, spelled
 from sfumato.privacy.mechanisms.planar import Prediction, planar_event, plane_event, plane_l2
 from sfumato.privacy.noise.planar import (
     Lattice,
@@ -128,21 +127,6 @@ class GaussianTraces:
     def expected_noise_m(self) -> float:
         """Mean distance between a location and its report."""
         return self.sigma_m * math.sqrt(math.pi / 2)
-
-
-FROZEN: Frozen = {
-    Strength: ("Strength", ("per_metre",)),
-    Box: ("Box", ("west", "south", "east", "north")),
-    Prediction: (
-        "Prediction",
-        ("report", "test", "threshold_m", "most_reports", "most_tests"),
-    ),
-    GaussianTraces: (
-        "GaussianTraces",
-        ("box", "radius_m", "most_reports", "epsilon", "delta"),
-    ),
-}
-"""How reservations spell these settings, whatever they are called today."""
 
 
 MOST_REPORTS = 10**9
@@ -311,8 +295,8 @@ class SanitiseRequest:
             "region": None if self.box is None else list(self.box.bounds),
             "outside": self.outside.value,
             "lattice": self.lattice.per_degree,
-            "prediction": spelled(self.prediction, FROZEN) if self.prediction else None,
-            "gaussian": spelled(self.gaussian, FROZEN) if self.gaussian else None,
+            "prediction": None if self.prediction is None else asdict(self.prediction),
+            "gaussian": None if self.gaussian is None else asdict(self.gaussian),
             "rolling_per_metre": self.rolling_per_metre,
             "rolling_window_s": self.rolling_window_s,
         }

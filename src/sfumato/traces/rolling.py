@@ -80,21 +80,8 @@ def _rolling(
     def tags(dataset: str) -> list[str]:
         return [budget.tag(dataset, name) for name in names]
 
-    def old(dataset: str) -> list[list[str]]:
-        spelled = [budget.old_tags(dataset, name) for name in names]
-        most = max(map(len, spelled), default=0)
-        return [[each[min(k, len(each) - 1)] for each in spelled] for k in range(most)]
-
     others = sorted(set(group) - {asked.dataset})
-    further = [tags(other) for other in others]
-    return (
-        budget,
-        tags(asked.dataset),
-        [
-            *further,
-            *(names for one in (asked.dataset, *others) for names in old(one)),
-        ],
-    )
+    return budget, tags(asked.dataset), [tags(other) for other in others]
 
 
 def _linked(ledger: Ledger, dataset: str) -> Collection[str]:

@@ -57,6 +57,7 @@ def traces_manifest(
         sha256=hashlib.sha256(lattice.encode()).hexdigest(),
     )
     return Manifest(
+        kind="traces",
         tainted=False,
         release=release_facts(reservation),
         privacy=Privacy(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import multiprocessing
 import sqlite3
 from fractions import Fraction
@@ -108,22 +106,6 @@ def test_seven_and_the_text_seven_are_one_person(tmp_path: Path) -> None:
     )  # bytes are their hex, as readers have it
 
 
-@pytest.mark.parametrize(("before", "now"), [(7, "7"), ("7", 7), ("7", "7"), (7, 7)])
-def test_what_the_first_version_noted_is_found_in_both_spellings(
-    tmp_path: Path, before: object, now: object
-) -> None:
-    database = Database(tmp_path / "ledger.sqlite")
-    database.prepare()
-    budget = RollingBudget(database, b"key", 0.05)
-    old = hmac.new(b"key", repr(("city", before)).encode(), hashlib.sha256).hexdigest()[:32]
-    user, at = np.zeros(2, np.int64), np.array([0, 60 * MICROSECONDS])
-    budget.note("release-1", 3, [old], user, at, 0.02)
-    further = [[tag] for tag in budget.old_tags("city", now)]
-    later = np.array([3600 * MICROSECONDS] * 2)
-    passed = budget.allowed([budget.tag("city", now)], user, later, 0.02, 9, further)
-    assert not passed.any()
-
-
 def test_two_spellings_in_one_file_share_one_budget(tmp_path: Path) -> None:
     database = Database(tmp_path / "ledger.sqlite")
     database.prepare()
@@ -184,8 +166,3 @@ def test_a_device_asks_and_notes_in_one_transaction(
 def test_windows_are_whole_hours(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         RollingBudget(Database(tmp_path / "x.sqlite"), b"k", 0.1, HOUR_S + 1)
-
-
-def test_an_id_of_thousands_of_digits_stops_nobody(tmp_path: Path) -> None:
-    budget = RollingBudget.on_device(tmp_path / "device.sqlite", cap_per_metre=0.2)
-    assert budget.old_tags("city", "9" * 5000)

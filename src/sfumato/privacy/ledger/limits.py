@@ -27,7 +27,7 @@ linked data sets all bind. What is charged for an analyst must also keep the all
 reckoned alike over the charges of that one alone. Allowances come first, so that a refusal which
 one's own spending explains says nothing of what others spent. The comparison has no slack: a
 composition that is larger than a cap by any amount is refused. Where an account is above its cap
-already (a ledger of the first version, counted by the rule of today), nothing new is admitted.
+already (it was lowered since), nothing new is admitted.
 
 One release alone is a plan fixed beforehand and is held against a cap by its own statement.
 If that statement is the exact curve and passes the limit of rho, nothing fits beside it; if it

@@ -94,8 +94,6 @@ HOUR_S = 3600
 DAY_S = 86_400
 _UNIT = 10**12
 """Losses are kept as whole units of 1e-12 per metre, rounded up; caps are rounded down."""
-_MOST_DIGITS = 40
-"""No column of integers holds more, and Python refuses to read thousands of them."""
 
 _metadata = MetaData()
 _spends = Table(
@@ -140,20 +138,7 @@ class RollingBudget:
 
     def tag(self, *user: object) -> str:
         """A name for the user that only the holder of the ledger's key can make."""
-        text = json.dumps(["rolling/2", *map(canonical_id, user)])
-        return self._hmac(text)
-
-    def old_tags(self, *user: object) -> list[str]:
-        """What the first version may have called the same user: it told 7 and "7" apart."""
-        *where, one = user
-        spellings: set[object] = {one, canonical_id(one)}
-        digits = canonical_id(one).removeprefix("-")
-        if digits.isdecimal() and len(digits) < _MOST_DIGITS:
-            spellings.add(int(canonical_id(one)))
-        said = [(*where, spelling) if where else spelling for spelling in spellings]
-        return sorted(self._hmac(repr(name)) for name in said)
-
-    def _hmac(self, text: str) -> str:
+        text = json.dumps(["rolling/1", *map(canonical_id, user)])
         return hmac.new(self.key, text.encode(), hashlib.sha256).hexdigest()[:32]
 
     def allowed(
@@ -167,10 +152,9 @@ class RollingBudget:
     ) -> NDArray[np.bool_]:
         """Which reports may be made, in the order of time; `user` indexes `tags`.
 
-        `linked` are other tags of the same users, in the same order: in linked data sets, and
-        as the first version wrote them. Users with one tag are one person. Only what was noted
-        for ledger rows below `before` counts, so that the rerun of an interrupted release decides
-        alike.
+        `linked` are other tags of the same users, in the same order, in linked data sets. Users
+        with one tag are one person. Only what was noted for ledger rows below `before` counts, so
+        that the rerun of an interrupted release decides alike.
         """
         with self.database.writing() as connection:
             return self._allowed(connection, tags, user, time_us, per_metre, before, linked)
