@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 TORCH  := $(VENV)/.torch
 BASE   ?= f789a9c1
 
-.PHONY: demo tour test lint parts bench audit moves mutants fuzz faults anywhere docs dist image clean
+.PHONY: demo tour test lint parts bench audit moves mutants fuzz faults anywhere docs fixture dist image clean
 
 # What sfumato itself needs. Modules are compiled when they are first loaded: most never are.
 $(SMALL): pyproject.toml constraints.txt
@@ -55,6 +55,9 @@ audit: $(TORCH) parts moves ## the whole privacy audit, the fault tests, planted
 
 moves: $(STAMP)  ## commits since BASE that only move code publish the same bytes; writes out/moves.md
 	$(BIN)/python tools/moves.py $(BASE) --write
+
+fixture: $(STAMP) ## what tests read as a draft of format 1, made anew where a format changes
+	$(BIN)/python -m tools.fixture
 
 mutants: $(TORCH) ## plants faults one at a time; privacy tests must notice each; writes docs/audit.md
 	$(BIN)/python tests/mutants/run.py --write
