@@ -41,10 +41,11 @@ from sfumato.privacy.accounting import total_epsilon
 from sfumato.privacy.events import PrivacyEvent
 from sfumato.privacy.ledger import Cap, Ledger, chain
 from sfumato.queries import desk as desks
-from sfumato.queries import sitting, together
+from sfumato.queries import together
 from sfumato.queries.answers import Answer
 from sfumato.queries.desk import Desk
 from sfumato.queries.routing import Cube
+from sfumato_lab.queries import sitting
 
 PEOPLE = "made-up neighbours"
 DELTA = 1e-6

@@ -33,6 +33,7 @@ from sfumato.streams.schemes.rhythm import gaussian_process
 from sfumato.streams.surely import Surely
 from sfumato.synthesis import folder
 from sfumato.synthesis import publish as synthesis
+from sfumato_lab.queries import mwem
 
 USERS = 300
 PERIOD: dict[str, Any] = {
@@ -365,7 +366,8 @@ def test_people_whose_arithmetic_failed_are_spread(
 def test_answers_whose_arithmetic_failed_are_wide(
     method: str, town: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(together, "numbers", raising(FloatingPointError("planted")))
+    for module in (together, mwem):
+        monkeypatch.setattr(module, "numbers", raising(FloatingPointError("planted")))
     words = town()
     desk = sfumato.Desk(
         words["events"],
