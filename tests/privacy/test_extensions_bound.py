@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.errors import PrivateNumbers
+from sfumato.errors import PrivateNumbers, UsageError
 from sfumato.model import extensions, private
 from sfumato.model.private import Private
 
@@ -86,5 +86,7 @@ def test_a_module_that_opens_a_box_while_it_is_loaded_is_refused(
     (package / "__init__.py").touch()
     (package / "tides.py").write_text(OPENS + BOX)
     install(folder)
-    with pytest.raises(PrivateNumbers, match=f"{module} may not open"):
+    with pytest.raises(UsageError, match="does not load") as refused:
         extensions.offers("command")["tides"].load()
+    assert isinstance(refused.value.__cause__, PrivateNumbers)
+    assert f"{module} may not open" in str(refused.value.__cause__)
