@@ -15,7 +15,7 @@ from sfumato.model.time_grid import Calendar
 from sfumato.privacy.events import Unit
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts, begins_window, window_end
-from sfumato.streams.registry import NAMES, stream_scheme
+from sfumato.streams.registry import SCHEMES, stream_scheme
 from sfumato.streams.replay import boxed, run_scheme
 from sfumato.streams.scheme import Finished, Meter, StreamScheme
 from sfumato.streams.vault import packed
@@ -71,7 +71,7 @@ def main() -> None:
     for name in ("rescuedp", "direct"):  # compile
         run_scheme(stream_scheme(name), facts, counts[:2], 0)
     rows = {}
-    for name in NAMES:
+    for name in SCHEMES:
         rows[name] = through(stream_scheme(name), facts, counts)
         print(f"{name}: {rows[name][0]} s", flush=True)
     OUT.mkdir(parents=True, exist_ok=True)

@@ -33,7 +33,8 @@ from sfumato.privacy.noise import KeyedStream
 from sfumato.privacy.noise.planar import Strength, planar_laplace
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts
-from sfumato.streams.registry import NAMES, stream_scheme
+from sfumato.streams.registry import SCHEMES as STREAMS
+from sfumato.streams.registry import stream_scheme
 from sfumato.streams.replay import run_on
 from sfumato.streams.scheme import Meter
 
@@ -84,7 +85,7 @@ def streams() -> Found:
     """Every scheme of streams on three made-up days."""
     counts = np.random.default_rng(2).integers(0, 90, (24, 12))
     found: Found = {}
-    for name in NAMES:
+    for name in STREAMS:
         for unit in ("user-day", "w-event:5"):
             facts = StreamFacts(12, Calendar.regular(24, 8), 1.0, 1e-6, Unit.parse(unit), 1000, 4)
             scheme = stream_scheme(name)

@@ -13,7 +13,7 @@ from tests.docs.test_pages import PROGRAM
 from typer.core import TyperGroup
 
 from sfumato.density.registry import SCHEMES
-from sfumato.streams.registry import NAMES
+from sfumato.streams.registry import SCHEMES as STREAMS
 from sfumato.synthesis.registry import METHODS as SYNTHESIS
 from sfumato_lab.studies.chapter.study import PARTS as CHAPTER
 from sfumato_lab.studies.paris.study import STUDIES
@@ -94,7 +94,7 @@ VALUES = {
     ("queries", "--part"): set(QUERIES),
     ("chapter", "--part"): set(CHAPTER),
     ("release", "--scheme"): set(SCHEMES),
-    ("stream", "--scheme"): set(NAMES),
+    ("stream", "--scheme"): set(STREAMS),
     ("traces", "--method"): set(METHODS),
     ("synth", "--method"): set(SYNTHESIS),
 }

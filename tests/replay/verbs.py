@@ -67,16 +67,12 @@ def releases() -> Iterator[Case]:
             yield release(scheme, "towers and zones", *more)
 
 
-COUNTERS = ("tree", "toeplitz")
-"""Schemes that charge all rows of a matrix as one: `sfumato.streams.schemes.counters`."""
-
-
 def stream(scheme: str, places: str, unit: str, *more: str) -> Case:
     """A history published slot after slot."""
     name = " ".join(("stream", scheme, places, unit, *more))
     fixed = (*PERIOD, *BUDGET, *USERS, "--anyway", "--out", "out", "--scheme", scheme)
     words = ("stream", "EVENTS", *fixed, "--unit", unit, *located(places), *more)
-    return Case(name, words, unit, together=scheme in COUNTERS)
+    return Case(name, words, unit, together=streams.SCHEMES[scheme].declares.together)
 
 
 UNITS = tuple(
@@ -88,7 +84,7 @@ UNITS = tuple(
 
 def stream_cases() -> Iterator[Case]:
     """Every scheme, under every unit of a stream; one that it cannot have is refused alike."""
-    for scheme in streams.NAMES:
+    for scheme in streams.SCHEMES:
         for unit in UNITS:
             yield stream(scheme, "towers and zones", unit, "--slot", "2h")
         yield stream(scheme, "zones", "user-day", "--slot", "4h")

@@ -20,7 +20,7 @@ from sfumato.published.statement import check_claim
 from sfumato.streams import live as living
 from sfumato.streams.facts import StreamFacts, charged_unit, unit_in_slots
 from sfumato.streams.live import LiveStream, StreamRequest
-from sfumato.streams.registry import NAMES, stream_scheme
+from sfumato.streams.registry import SCHEMES, stream_scheme
 from sfumato.streams.replay import boxed
 from sfumato.streams.statement import stream_manifest, stream_statement
 
@@ -59,7 +59,7 @@ def manifests(ledger: Ledger, facts: Facts, out: Path) -> list[tuple[StreamReque
     capped = Unit.parse(next(iter(ledger.book().caps["city"])))
     unit = str(unit_in_slots(capped, GRID))
     made = []
-    for name in NAMES:
+    for name in SCHEMES:
         for delta in (0.0, 1e-6):
             try:
                 request = asked(facts(unit, delta=delta), name, out, name=f"{name} {delta}")

@@ -11,14 +11,14 @@ import pytest
 
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts
-from sfumato.streams.registry import NAMES, stream_scheme
+from sfumato.streams.registry import SCHEMES, stream_scheme
 from sfumato.streams.replay import run_on
 from sfumato.streams.scheme import Meter, NoiseKind
 
 pytestmark = pytest.mark.privacy
 Facts = Callable[..., StreamFacts]
 KEY = bytes(range(3, 35))
-PAIRED = [name for name in NAMES if name != "zeros"]
+PAIRED = [name for name in SCHEMES if name != "zeros"]
 
 
 @pytest.mark.parametrize("name", PAIRED)

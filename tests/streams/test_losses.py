@@ -39,18 +39,18 @@ from sfumato.privacy.events import Unit
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.output import Consistency
-from sfumato.streams.registry import NAMES, stream_scheme
+from sfumato.streams.parameters import Need
+from sfumato.streams.registry import SCHEMES, stream_scheme
 from sfumato.streams.scheme import Meter, NoiseKind, Publication, Publisher, StreamScheme
 from sfumato.streams.schemes.baselines import Direct, Sample
 from sfumato.streams.schemes.hybrid import Hybrid
 
 pytestmark = pytest.mark.privacy
 Facts = Callable[..., StreamFacts]
-ONE_WINDOW = {"threshold", "static-hybrid", "dynamic-hybrid", "dsft", "dsat", "smoother"}
+ONE_WINDOW = {name for name in SCHEMES if Need.APART in SCHEMES[name].declares.needs}
 UNITS = {"user-period": 1e-6, "user-day": 0.0, "w-event:5": 1e-6, "event": 0.0}
 """Every unit, and the delta with which it is tried when there is little time."""
-COUNTERS = ("tree", "toeplitz")
-"""Gaussian: they need a delta."""
+COUNTERS = {name for name in SCHEMES if Need.DELTA in SCHEMES[name].declares.needs}
 HOURS = {
     "23 hours": (date(2024, 3, 30), date(2024, 4, 1)),
     "25 hours": (date(2024, 10, 26), date(2024, 10, 28)),
@@ -79,10 +79,10 @@ def both(
 def can(name: str, unit: str) -> bool:
     """Some schemes need windows that do not slide."""
     sliding = ("w-event:5",) if name == "profile" else ("w-event:5", "event")
-    return not (name in {*ONE_WINDOW, "profile"} and unit in sliding)
+    return not (name in ONE_WINDOW and unit in sliding)
 
 
-PAIRS = [(name, unit) for name in NAMES if name != "zeros" for unit in UNITS if can(name, unit)]
+PAIRS = [(name, unit) for name in SCHEMES if name != "zeros" for unit in UNITS if can(name, unit)]
 
 
 @pytest.mark.parametrize(("name", "unit"), PAIRS)

@@ -17,7 +17,7 @@ from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.live import LiveStream, StreamRequest
-from sfumato.streams.registry import NAMES, stream_scheme
+from sfumato.streams.registry import SCHEMES, stream_scheme
 from sfumato.streams.replay import boxed
 from sfumato.streams.scheme import Meter
 from sfumato.streams.state import Store
@@ -25,7 +25,7 @@ from sfumato.streams.vault import packed
 
 ONLINE = [
     n
-    for n in NAMES
+    for n in SCHEMES
     if n not in ("static-hybrid", "mean", "profile", "smoother", "tree", "toeplitz")
 ]
 

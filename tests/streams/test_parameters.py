@@ -26,16 +26,17 @@ from sfumato.privacy.events import Unit, event_to_json
 from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.live import LiveStream, StreamRequest
-from sfumato.streams.parameters import PARAMETERS, in_force, shown, value_of
-from sfumato.streams.registry import NAMES, settings_of, stream_scheme
+from sfumato.streams.parameters import in_force, shown, value_of
+from sfumato.streams.registry import SCHEMES, settings_of, stream_scheme
 from sfumato.streams.replay import boxed
 from sfumato.streams.scheme import StreamScheme
 from sfumato.streams.schemes.threshold import Threshold
 from sfumato.streams.statement import stream_manifest
 
 Facts = Callable[..., StreamFacts]
-EACH = [(name, one) for name in NAMES for one in PARAMETERS.get(name, {})]
-STEERED = [name for name in NAMES if PARAMETERS.get(name)]
+PARAMETERS = {name: scheme.declares.parameters for name, scheme in SCHEMES.items()}
+EACH = [(name, one) for name in SCHEMES for one in PARAMETERS[name]]
+STEERED = [name for name in SCHEMES if PARAMETERS[name]]
 FORMS = {"name", "finished", "adaptive", "absorb", "root", "filtered"}
 """What makes one class several schemes."""
 
@@ -50,11 +51,11 @@ def small(facts: Facts, unit: str = "user-day", delta: float = 1e-6) -> StreamFa
     return facts(unit, delta=delta, days=2, per_day=6, cells=6, people=60, columns=3)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SCHEMES)
 def test_every_field_of_a_scheme_is_a_parameter(name: str) -> None:
     """Of the scheme, or of another form of the same class."""
     scheme = stream_scheme(name)
-    alike = [other for other in NAMES if type(stream_scheme(other)) is type(scheme)]
+    alike = [other for other in SCHEMES if type(stream_scheme(other)) is type(scheme)]
     settings = [setting for other in alike for setting in PARAMETERS[other].values()]
     named = {setting.field.partition(".")[0] for setting in settings}
     assert {field.name for field in fields(scheme)} - FORMS <= named  # type: ignore[arg-type]
@@ -168,7 +169,7 @@ def test_a_missing_threshold_names_what_there_is(facts: Facts) -> None:
 def test_the_command_lists_schemes_with_ranges_and_defaults() -> None:
     said = CliRunner().invoke(app, ["stream", "--schemes"])
     assert said.exit_code == 0
-    for name in NAMES:
+    for name in SCHEMES:
         assert f"\n{name}\n" in f"\n{said.stdout}"
         for one, setting in PARAMETERS[name].items():
             assert f"  {one}: {setting.meaning}\n      {setting.range}; default: " in said.stdout
@@ -177,7 +178,7 @@ def test_the_command_lists_schemes_with_ranges_and_defaults() -> None:
 def rows_of_the_page() -> list[str]:
     """One row for a parameter and all schemes that have it alike."""
     alike: dict[tuple[str, ...], list[str]] = {}
-    for name in NAMES:
+    for name in SCHEMES:
         for one, setting in PARAMETERS[name].items():
             value = value_of(stream_scheme(name), setting)
             default = setting.unset if value is None else str(shown(value)).lower()

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sfumato.errors import UsageError
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts, windows_to_show
-from sfumato.streams.registry import NAMES, default_name, stream_scheme
+from sfumato.streams.parameters import Need
+from sfumato.streams.registry import SCHEMES, default_name, stream_scheme
 from sfumato.streams.replay import boxed, run_scheme
 from sfumato.streams.scheme import Finished, Meter
 from sfumato.streams.vault import packed, unpacked
@@ -23,10 +24,10 @@ Facts = Callable[..., StreamFacts]
 Adversarial = Callable[[str, StreamFacts], NDArray[np.int64]]
 UNITS = ("user-period", "user-day", "w-event:5", "event")
 KINDS = ("constant", "alternating", "spike", "empty", "one user")
-ONE_WINDOW = {"threshold", "static-hybrid", "dynamic-hybrid", "dsft", "dsat", "profile", "smoother"}
-PURE = [(name, 0.0) for name in NAMES if name not in ("tree", "toeplitz")]
+ONE_WINDOW = {name for name in SCHEMES if Need.APART in SCHEMES[name].declares.needs}
+PURE = [(name, 0.0) for name in SCHEMES if name not in ("tree", "toeplitz")]
 """Counters are Gaussian: they need a delta."""
-BOTH = [*PURE, *((name, 1e-6) for name in NAMES)]
+BOTH = [*PURE, *((name, 1e-6) for name in SCHEMES)]
 
 
 @pytest.mark.parametrize(("name", "delta"), BOTH)
@@ -60,7 +61,7 @@ def test_the_plan_keeps_epsilon_and_delta(name: str, delta: float, facts: Facts)
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in NAMES if n not in ("zeros", "sample", "mean", "profile", "smoother")]
+    "name", [n for n in SCHEMES if n not in ("zeros", "sample", "mean", "profile", "smoother")]
 )
 def test_with_hardly_any_noise_changes_are_followed(name: str, facts: Facts) -> None:
     known = facts("user-period", epsilon=2000.0, days=2)

@@ -18,7 +18,7 @@ from sfumato.privacy.ledger.chain import canonical
 from sfumato.privacy.ledger.nesting import steps
 from sfumato.streams.facts import StreamFacts, charged_unit, unit_in_slots
 from sfumato.streams.live import StreamRequest
-from sfumato.streams.registry import NAMES, settings_of, stream_scheme
+from sfumato.streams.registry import SCHEMES, settings_of, stream_scheme
 from sfumato.streams.scheme import NoiseKind
 
 
@@ -42,7 +42,7 @@ def test_every_field_is_spelled_by_its_name() -> None:
     assert spelled != settings_of(Outer(both=(Inner(Fraction(1, 3)), 0.5)))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SCHEMES)
 def test_settings_of_every_scheme_are_plain_values(name: str) -> None:
     """What the ledger writes down and reads back is compared with what a resumed run asks for."""
     spelled = settings_of(stream_scheme(name))

@@ -40,7 +40,8 @@ from sfumato.queries.batch import plan_batch, run_batch
 from sfumato.queries.workload import Workload
 from sfumato.streams.facts import StreamFacts, windows_to_show
 from sfumato.streams.output import Consistency, consistent, line_bytes, table_bytes
-from sfumato.streams.registry import NAMES, stream_scheme
+from sfumato.streams.registry import SCHEMES as STREAMS
+from sfumato.streams.registry import stream_scheme
 from sfumato.streams.replay import boxed
 from sfumato.streams.scheme import Finished, Keeping, Meter, Stating
 from sfumato.synthesis.method import Reads, SynthFacts, settings_of
@@ -204,7 +205,7 @@ UNITS = ("user-day", "user-period", "w-event:5", "event")
 
 def streams(rng: np.random.Generator) -> Iterator[Reading]:
     """Every scheme of streams."""
-    for name in NAMES:
+    for name in STREAMS:
         cells, days, per_day, columns = STREETS[rng.integers(len(STREETS))]
         epsilon, users = BUDGETS[rng.integers(len(BUDGETS))]
         unit, calendar = UNITS[rng.integers(4)], Calendar.regular(days * per_day, per_day)

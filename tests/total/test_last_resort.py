@@ -26,7 +26,8 @@ from sfumato.privacy.ledger import Cap, Ledger
 from sfumato.published.release import Release
 from sfumato.queries import together
 from sfumato.streams.facts import StreamFacts, windows_to_show
-from sfumato.streams.registry import NAMES, stream_scheme
+from sfumato.streams.registry import SCHEMES as STREAMS
+from sfumato.streams.registry import stream_scheme
 from sfumato.streams.replay import boxed
 from sfumato.streams.scheme import Meter
 from sfumato.streams.schemes.rhythm import gaussian_process
@@ -213,7 +214,7 @@ def test_an_error_that_came_through_counting_is_none_of_it() -> None:
 
 @pytest.mark.privacy
 @pytest.mark.parametrize("unit", ["user-day", "w-event:5"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", STREAMS)
 def test_a_stream_goes_on_after_slots_whose_arithmetic_failed(
     name: str, unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,7 +272,7 @@ def no_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_matrix")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", STREAMS)
 def test_streams_end_where_no_matrix_can_be_solved(name: str) -> None:
     """The failure comes wherever a scheme is half way."""
     facts = StreamFacts(4, Calendar.regular(18, 6), 2.0, 1e-6, Unit.parse("user-day"), 1000, 2)

@@ -26,7 +26,8 @@ from sfumato.density.request import counting_of, parse_bound
 from sfumato.density.scheme import Parameter
 from sfumato.errors import UsageError
 from sfumato.model.counts import Bound, Counting
-from sfumato.streams.registry import NAMES, stream_scheme
+from sfumato.streams.registry import SCHEMES as STREAMS
+from sfumato.streams.registry import stream_scheme
 
 MECHANISMS = "mechanisms"
 STREAM = "stream/"
@@ -95,7 +96,7 @@ def audit(
         raise UsageError("Every epsilon must be finite and positive.")
     say: Progress = progress or (lambda _: None)
     exact: list[Row] = []
-    if scheme.startswith(STREAM) and scheme.removeprefix(STREAM) in NAMES:
+    if scheme.startswith(STREAM) and scheme.removeprefix(STREAM) in STREAMS:
         rows = stream_audit(
             stream_scheme(scheme.removeprefix(STREAM), parameter),
             epsilons,
@@ -117,7 +118,7 @@ def audit(
             raise UsageError(
                 f"There is no scheme {scheme!r}.",
                 remedy="Choose from "
-                + ", ".join([*sorted(SCHEMES), *(STREAM + name for name in NAMES), MECHANISMS])
+                + ", ".join([*sorted(SCHEMES), *(STREAM + name for name in STREAMS), MECHANISMS])
                 + ".",
             )
         world = world_of(

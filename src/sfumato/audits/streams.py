@@ -52,7 +52,6 @@ from sfumato.privacy.mechanisms import NoisyDistances, SparseVector
 from sfumato.privacy.mechanisms.sparse_vector import Histograms
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.output import Consistency, line_bytes, table_bytes
-from sfumato.streams.parameters import PARAMETERS
 from sfumato.streams.registry import stream_scheme
 from sfumato.streams.replay import Run, run_on
 from sfumato.streams.scheme import Meter, NoiseKind, Publication, StreamScheme
@@ -64,9 +63,6 @@ UNITS = ("user-period", "user-day", "w-event:5", "event")
 _DAYS, _PER_DAY, _CELLS, _COLUMNS = 2, 6, 6, 3
 EXPECTED_USERS = 60
 """About what the made-up crowds are."""
-_BOUNDED_TOGETHER = ("tree", "toeplitz")
-"""Continual counters: a row looks back on slots outside a unit's window, and all rows are charged
-as one event. No row has a sensitivity of its own; the loss holds all of them to the claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +353,7 @@ def stream_rows(
     how = f"exact, {replays} replays"
     claim: Claim = EpsilonClaim(facts.epsilon) if pure else RhoClaim(facts.rho)
     rows = [Row(f"{name} loss", worst, claim, loss, how, replays, 1.0)]
-    if scheme.name not in _BOUNDED_TOGETHER:
+    if not scheme.declares.together:  # the loss alone holds those to the claim
         rows += [
             Row(
                 f"{name} {label}",
@@ -430,7 +426,7 @@ def stream_other_rows(
     calendar = Calendar.regular(_DAYS * _PER_DAY, _PER_DAY)
     facts = StreamFacts(_CELLS, calendar, epsilon, delta, Unit.parse("user-day"), people, _COLUMNS)
     rows: list[Row] = []
-    for parameter, setting in PARAMETERS.get(name, {}).items():
+    for parameter, setting in stream_scheme(name).declares.parameters.items():
         scheme = stream_scheme(name, {parameter: setting.other})
         for number, row in enumerate(stream_rows(scheme, facts, seed=seed)):
             if number == 0 or row.violated:

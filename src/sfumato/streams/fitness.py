@@ -17,7 +17,7 @@ which is not public: a fleet that crowds in a few cells gains more than a crowd 
 so the rule refuses only what failed for both. It is judged for a week at most: later windows make a
 map better, but nobody reads the first weeks of zeros.
 
-Only the schemes that are defaults are judged. Whoever names another one, or gives no expected
+Only schemes that declare it are judged: the defaults. A stream by another one, or without expected
 people, is not refused.
 """
 
@@ -31,13 +31,12 @@ import numpy as np
 from sfumato.errors import Unfit
 from sfumato.privacy.events import UnitKind
 from sfumato.streams.facts import StreamFacts
+from sfumato.streams.registry import SCHEMES
 
 LEAST = 0.25
 """Signal below which a stream is of no use. At .165 a crowd of 500 was level with zeros (1.00 on
 all cells) and .80 of simple answers on the busiest; at .26 a crowd of 2,000 had 1.01 and 1.02, at
 .33 cabs 1.07 and 1.22 and a crowd of 5,000 1.11 and 1.25."""
-JUDGED = ("comb", "rhythm", "smoother", "profile")
-"""The defaults."""
 _WEEK = 7
 _FEWEST, _MOST_EPSILON = 4, 5.0
 """Cells and epsilon up to which changes are suggested, as for releases."""
@@ -78,7 +77,7 @@ class Fitness:
 
 def fitness(scheme: str, facts: StreamFacts) -> Fitness | None:
     """The verdict; None where nobody says how many people there are, or on no default."""
-    if facts.expected_users is None or scheme not in JUDGED:
+    if facts.expected_users is None or not SCHEMES[scheme].declares.judged:
         return None
     people = facts.expected_users / facts.cells
     # Two digits: the same verdict on every machine.

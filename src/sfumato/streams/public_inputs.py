@@ -90,7 +90,7 @@ def read_public_inputs(
     """Read what was given, and name it for the reservation.
 
     Args:
-        scheme: Who will use it; it declares in `reads` what it can.
+        scheme: Who will use it; it declares what it has a use for.
         counted: The places that are measured.
         released: The places that numbers are published for.
         grid: The slots of the stream.
@@ -106,7 +106,7 @@ def read_public_inputs(
     given = {"roads": roads is not None, "adjacency": adjacency is not None, "earlier": earlier}
     given["holidays"] = holidays
     for name, there in given.items():
-        if there and name not in getattr(scheme, "reads", ()):
+        if there and name not in scheme.declares.reads:
             raise UsageError(
                 f"The scheme {scheme.name} has no use for {name}.",
                 remedy=f"Leave `{name}` out, or choose another `scheme`.",

@@ -257,7 +257,7 @@ def stream(
     # Defaults change; a stream goes on with the one it was begun with.
     chosen = scheme or before or default_name(facts, finished=not coming)
     recipe = stream_scheme(chosen, parameter)
-    if facts.begins and "begins" not in getattr(recipe, "reads", ()):
+    if facts.begins and "begins" not in recipe.declares.reads:
         raise UsageError(
             f"The scheme {chosen} measures from midnight on, whenever the feed begins.",
             remedy="Give the day alone as `start`, or choose another `scheme`.",

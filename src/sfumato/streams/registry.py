@@ -8,18 +8,19 @@ the same settings or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
 from typing import Any
 
 from sfumato.errors import UsageError
+from sfumato.model.extensions import Registry
 from sfumato.privacy.events import UnitKind
 from sfumato.streams.facts import StreamFacts
-from sfumato.streams.parameters import PARAMETERS, shown, value_of, with_parameters
+from sfumato.streams.parameters import shown, value_of, with_parameters
 from sfumato.streams.scheme import StreamScheme
-from sfumato.streams.schemes.baselines import Direct, Mean, Sample, Zeros
+from sfumato.streams.schemes.baselines import Direct, Mean, Sample, Uniform, Zeros
 from sfumato.streams.schemes.comb.scheme import DENSE, Comb
 from sfumato.streams.schemes.counters import Counter
 from sfumato.streams.schemes.dsat import Dsat
@@ -44,34 +45,39 @@ person, where `rhythm` is at most 3 above (docs/attacks.md). From here on it is 
 _FEW_WINDOWS = 5
 """From so many windows on `rhythm` has learned enough to be better than `profile`."""
 
-_SCHEMES: dict[str, Callable[[], StreamScheme]] = {
-    "comb": Comb,
-    "rhythm": lambda: Rhythm(counts=True),
-    "smoother": Smoother,
-    "profile": lambda: Profile(counts=True),
-    "zeros": Zeros,
-    "sample": Sample,
-    "mean": Mean,
-    "uniform": lambda: replace(Direct(), name="uniform"),
-    "direct": Direct,
-    "threshold": Threshold,
-    "static-hybrid": lambda: Hybrid(finished=True),
-    "dynamic-hybrid": lambda: Hybrid(finished=False),
-    "bd": lambda: WEvent(absorb=False),
-    "ba": lambda: WEvent(absorb=True),
-    "fast": Fast,
-    "fast-particles": lambda: Fast(particles=64),
-    "dsft": lambda: Dsat(adaptive=False),
-    "dsat": Dsat,
-    "rescuedp": Rescue,
-    "fan-temporal": FanTemporal,
-    "fan-spatial": FanSpatial,
-    "fan-combined": lambda: FanSpatial(name="fan-combined", filtered=True),
-    "tree": lambda: Counter(root=False),
-    "toeplitz": Counter,
-}
-
-NAMES = tuple(_SCHEMES)
+SCHEMES: Registry[StreamScheme] = Registry(
+    "stream scheme",
+    {
+        scheme.name: scheme
+        for scheme in (
+            Comb(),
+            Rhythm(counts=True),
+            Smoother(),
+            Profile(counts=True),
+            Zeros(),
+            Sample(),
+            Mean(),
+            Uniform(),
+            Direct(),
+            Threshold(),
+            Hybrid(finished=True),
+            Hybrid(finished=False),
+            WEvent(absorb=False),
+            WEvent(absorb=True),
+            Fast(),
+            Fast(particles=64),
+            Dsat(adaptive=False),
+            Dsat(),
+            Rescue(),
+            FanTemporal(),
+            FanSpatial(),
+            FanSpatial(name="fan-combined", filtered=True),
+            Counter(root=False),
+            Counter(),
+        )
+    },
+)
+"""The product's own with their default settings, and what others offer."""
 
 
 def stream_scheme(name: str, parameters: Mapping[str, object] | None = None) -> StreamScheme:
@@ -80,9 +86,11 @@ def stream_scheme(name: str, parameters: Mapping[str, object] | None = None) -> 
     Raises:
         UsageError: There is no such scheme, or it has no such parameter.
     """
-    if name not in _SCHEMES:
-        raise UsageError(f"There is no scheme {name!r}.", remedy=f"Choose from {', '.join(NAMES)}.")
-    return with_parameters(_SCHEMES[name](), name, parameters)
+    if name not in SCHEMES:
+        raise UsageError(
+            f"There is no scheme {name!r}.", remedy=f"Choose from {', '.join(SCHEMES)}."
+        )
+    return with_parameters(SCHEMES[name], parameters)
 
 
 def default_name(facts: StreamFacts, finished: bool) -> str:
@@ -116,15 +124,27 @@ def _spelled(value: Any) -> Any:
 
 
 def schemes_text() -> str:
-    """Every scheme with its parameters, their defaults and ranges, as `stream --schemes` prints."""
+    """Every scheme with its purpose, its parameters, their defaults and ranges."""
     lines = []
-    for name in NAMES:
+    for name in SCHEMES:
         scheme = stream_scheme(name)
-        lines.append(name)
-        for parameter, setting in PARAMETERS.get(name, {}).items():
+        declared = scheme.declares
+        lines += [name, f"  {purpose_of(name)}"]
+        if declared.needs:
+            lines.append(f"  It needs {' and '.join(declared.needs)}.")
+        if declared.states:
+            lines.append(f"  It can state {', '.join(declared.states)}.")
+        if declared.little:
+            lines.append(f"  Of little use: {declared.little}.")
+        for parameter, setting in declared.parameters.items():
             value = value_of(scheme, setting)
             default = setting.unset if value is None else shown(value)
             default = str(default).lower() if isinstance(default, bool) else default
             lines.append(f"  {parameter}: {setting.meaning}")
             lines.append(f"      {setting.range}; default: {default}")
     return "\n".join(lines)
+
+
+def purpose_of(name: str) -> str:
+    """What a scheme is for: in its declaration, or in the table of whoever offers it."""
+    return SCHEMES[name].declares.purpose

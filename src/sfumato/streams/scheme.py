@@ -50,6 +50,7 @@ from sfumato.streams.facts import StreamFacts
 if TYPE_CHECKING:  # it comes with scipy.stats, which most schemes do without
     from sfumato.published.estimate import Estimate
     from sfumato.streams.kept import Vectors
+    from sfumato.streams.parameters import Declaration
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,13 +360,19 @@ class Stating(Protocol):
 
 
 class StreamScheme(Protocol):
-    """A recipe. `finished` says that it needs a window as a whole before it publishes."""
+    """A recipe: a frozen dataclass whose fields are its settings.
+
+    `finished` says that it needs a window as a whole before it publishes.
+    """
 
     @property
     def name(self) -> str: ...
 
     @property
     def finished(self) -> bool: ...
+
+    @property
+    def declares(self) -> Declaration: ...
 
     def plan(self, facts: StreamFacts) -> StreamPlan: ...
 

@@ -20,6 +20,7 @@ Research too often leaves the first three out.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from sfumato.model.counts import Counts
 from sfumato.model.private import Private
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts, begins_window, window_end
+from sfumato.streams.parameters import NOISE, Declaration
 from sfumato.streams.scheme import (
     Meter,
     NoiseKind,
@@ -44,6 +46,7 @@ class Zeros:
 
     name: str = "zeros"
     finished: bool = False
+    declares: ClassVar = Declaration("What any scheme must beat: it measures nothing.")
 
     def plan(self, facts: StreamFacts) -> StreamPlan:
         del facts
@@ -66,6 +69,9 @@ class Sample:
     noise: NoiseKind = NoiseKind.BEST
     name: str = "sample"
     finished: bool = False
+    declares: ClassVar = Declaration(
+        "A simple answer to compare with: one histogram a window, repeated.", NOISE
+    )
 
     def plan(self, facts: StreamFacts) -> StreamPlan:
         noise = noise_of(facts, self.noise, 1)
@@ -96,6 +102,9 @@ class Mean:
     noise: NoiseKind = NoiseKind.BEST
     name: str = "mean"
     finished: bool = True
+    declares: ClassVar = Declaration(
+        "A simple answer to compare with: the mean of each finished window, repeated.", NOISE
+    )
 
     def plan(self, facts: StreamFacts) -> StreamPlan:
         most = facts.window
@@ -139,6 +148,9 @@ class Direct:
     noise: NoiseKind = NoiseKind.BEST
     name: str = "direct"
     finished: bool = False
+    declares: ClassVar = Declaration(
+        "A simple answer to compare with: every slot, with its share of the budget.", NOISE
+    )
 
     def plan(self, facts: StreamFacts) -> StreamPlan:
         noise = noise_of(facts, self.noise, facts.window)
@@ -148,6 +160,16 @@ class Direct:
 
     def publisher(self, facts: StreamFacts) -> Publisher:
         return _Direct(facts, self.noise)
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform(Direct):
+    """`direct` under the name that Kellaris et al. give it."""
+
+    name: str = "uniform"
+    declares: ClassVar = Declaration(
+        "To compare with Kellaris et al. 2014, whose name for `direct` it is.", NOISE
+    )
 
 
 class _Direct(Repeating):

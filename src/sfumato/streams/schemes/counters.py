@@ -34,6 +34,7 @@ from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.exact import exact, rounded_up
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts
+from sfumato.streams.parameters import Declaration, Need
 from sfumato.streams.scheme import (
     Account,
     Meter,
@@ -94,6 +95,12 @@ class Counter:
     @property
     def name(self) -> str:
         return "toeplitz" if self.root else "tree"
+
+    @property
+    def declares(self) -> Declaration:
+        how = "square-root factorisation" if self.root else "binary mechanism"
+        purpose = f"Running totals since the first slot, by the {how}."
+        return Declaration(purpose, needs=(Need.DELTA,), together=True)
 
     def sensitivity(self, facts: StreamFacts) -> float:
         """L2, in lattice units, of everything that one unit can change."""

@@ -24,6 +24,7 @@ from sfumato.model.private import Private
 from sfumato.privacy.exact import exact
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts, begins_window, window_begin, window_end
+from sfumato.streams.parameters import Declaration, Kind, Need, Setting, share
 from sfumato.streams.scheme import (
     Meter,
     NoiseKind,
@@ -54,6 +55,27 @@ class Dsat:
     @property
     def name(self) -> str:
         return "dsat" if self.adaptive else "dsft"
+
+    @property
+    def declares(self) -> Declaration:
+        moved = "T: share of the people that must have moved"
+        both = {
+            "threshold": Setting("threshold", Kind.NUMBER, moved, 0.1, 0, 2),
+            "share": Setting("share", Kind.NUMBER, "C/N: share of slots published", 0.4, 0.001, 1),
+            "compare": share("compare", "share of epsilon for comparing", 0.5),
+        }
+        tolerated, skipped = "delta: tolerated distance of C/N", "M: slots left out at the start"
+        control = {
+            "tolerance": Setting("tolerance", Kind.NUMBER, tolerated, 0.2, 1e-6, 1),
+            "theta": Setting("theta", Kind.NUMBER, "how far one step moves T", 0.1, 0, 100),
+            "skip": Setting("skip", Kind.WHOLE, skipped, 1, 0, 100_000),
+        }
+        how = "that a controller moves" if self.adaptive else "that is fixed"
+        return Declaration(
+            f"To compare with Li et al. 2015: measures anew beyond a distance {how}.",
+            {**both, **control} if self.adaptive else both,
+            needs=(Need.USERS, Need.APART),
+        )
 
     def most(self, facts: StreamFacts) -> int:
         return max(2, round(self.share * facts.window))

@@ -42,6 +42,7 @@ from sfumato.model.private import Private
 from sfumato.privacy.events import Measurement
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts, due
+from sfumato.streams.parameters import NOISE, Declaration, Kind, Need, Setting, share
 from sfumato.streams.scheme import (
     Meter,
     Noise,
@@ -55,6 +56,16 @@ from sfumato.streams.scheme import (
     noise_of,
 )
 
+PROCESS = {
+    "process": Setting(
+        *("process", Kind.NUMBER, "Q: variance that a count drifts by in a slot", 3.0),
+        *(1e-6, 1e12),
+        unset="the mean people of a cell",
+    ),
+    "start": Setting(
+        "start", Kind.NUMBER, "P0: the filter's first variance, in Q", 40.0, 1e-3, 1e9
+    ),
+}
 Blocks = NDArray[np.int64]
 """Cell to block."""
 
@@ -104,7 +115,16 @@ class FanTemporal:
     dense: float = 2.0
     sparse: float = 0.25
     """Process variances of dense and of sparse cells, in process variances."""
-    reads: ClassVar[tuple[str, ...]] = ("roads",)
+    declares: ClassVar = Declaration(
+        "To compare with Fan et al. 2013: every slot, then a Kalman filter in every cell.",
+        {
+            **PROCESS,
+            "dense": Setting("dense", Kind.NUMBER, "Q of dense cells, in Q", 1.5, 1e-6, 1e6),
+            "sparse": Setting("sparse", Kind.NUMBER, "Q of sparse cells, in Q", 0.5, 1e-6, 1e6),
+            **NOISE,
+        },
+        reads=("roads",),
+    )
 
     def plan(self, facts: StreamFacts) -> StreamPlan:
         noise = noise_of(facts, self.noise, facts.window)
@@ -234,10 +254,27 @@ class FanSpatial:
     process: float | None = None
     start: float = 100.0
     """Variance of the first estimate, in process variances."""
-    reads: ClassVar[tuple[str, ...]] = ("roads", "adjacency")
     margin: float = 1.0
     """By how many standard errors of the tree's noise a split must pay. At 0 a crowd of 20,000 had
     11 % more error over all cells at epsilon 0.4 and 32 % more at 0.1; at 2 the busiest lose."""
+
+    @property
+    def declares(self) -> Declaration:
+        how = "then a Kalman filter over time" if self.filtered else "spread evenly"
+        margin = "standard errors by which a split must pay"
+        return Declaration(
+            f"To compare with Fan et al. 2013: sums over the leaves of a tree, {how}.",
+            {
+                "tree": share(
+                    "tree", "share of the budget for growing the tree; none with roads", 0.3
+                ),
+                "margin": Setting("margin", Kind.NUMBER, margin, 0.0, 0, 100),
+                **(PROCESS if self.filtered else {}),
+                **NOISE,
+            },
+            reads=("roads", "adjacency"),
+            needs=(Need.NEIGHBOURS,),
+        )
 
     def noises(self, facts: StreamFacts) -> tuple[Noise, Noise | None]:
         """Of a leaf's sum in each slot, and of the tree's histogram."""
@@ -281,8 +318,8 @@ class _Spatial(Repeating):
         self._filter = Kalman.start(facts.cells, scheme.start * self._process, self._process)
         if facts.roads is not None:
             people = facts.expected_users or facts.cells
-            share = facts.roads / max(float(facts.roads.sum()), 1e-300)
-            self._leaf = pruned(self._levels, people * share, 0.0, 1.0, self._each)
+            length = facts.roads / max(float(facts.roads.sum()), 1e-300)
+            self._leaf = pruned(self._levels, people * length, 0.0, 1.0, self._each)
 
     def _each(self, size: Values) -> Values:
         """Squared error in all that the noise of leaves of such sizes causes in a slot."""

@@ -17,7 +17,7 @@ Laplace (their 2014 form): propagate with the process variance, weight, resample
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from sfumato.model.counts import Counts
 from sfumato.model.private import Private
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts, begins_window
+from sfumato.streams.parameters import NOISE, Declaration, Kind, Setting
 from sfumato.streams.scheme import (
     Meter,
     NoiseKind,
@@ -37,7 +38,14 @@ from sfumato.streams.scheme import (
     Values,
     noise_of,
 )
-from sfumato.streams.schemes.fan import Kalman, default_process
+from sfumato.streams.schemes.fan import PROCESS, Kalman, default_process
+
+PID = {
+    "proportional": Setting("proportional", Kind.NUMBER, "Cp of the controller", 0.7, 0, 100),
+    "integral": Setting("integral", Kind.NUMBER, "Ci of the controller", 0.2, 0, 100),
+    "derivative": Setting("derivative", Kind.NUMBER, "Cd of the controller", 0.1, 0, 100),
+    "theta": Setting("theta", Kind.NUMBER, "how far one step moves the interval", 3.0, 0, 1000),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +91,28 @@ class Fast:
     @property
     def name(self) -> str:
         return "fast-particles" if self.particles else "fast"
+
+    @property
+    def declares(self) -> Declaration:
+        how = "particle filter" if self.particles else "Kalman filter"
+        particles = Setting("particles", Kind.WHOLE, "particles of a cell", 16, 2, 10_000)
+        return Declaration(
+            f"To compare with Fan & Xiong: slots that a controller chooses, and a {how}.",
+            {
+                "ratio": Setting(
+                    "ratio", Kind.NUMBER, "M/T: share of slots that are sampled", 0.5, 0.001, 1
+                ),
+                **PROCESS,
+                **{name: replace(gain, field=f"pid.{gain.field}") for name, gain in PID.items()},
+                "setpoint": Setting(
+                    "pid.setpoint", Kind.NUMBER, "xi: error that is left as is", 0.2, 1e-6, 10
+                ),
+                "memory": Setting(
+                    "pid.memory", Kind.WHOLE, "Ti: errors that are summed", 2, 1, 1000
+                ),
+                **({"particles": particles} if self.particles else NOISE),
+            },
+        )
 
     def samples(self, facts: StreamFacts) -> int:
         return max(1, round(self.ratio * facts.window))

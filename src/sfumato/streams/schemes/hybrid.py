@@ -25,7 +25,7 @@ epsilon or of rho, however it is divided.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -39,6 +39,7 @@ from sfumato.privacy.events import GaussianEvent, LaplaceEvent, UnitKind
 from sfumato.privacy.exact import exact
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts, window_begin, window_end
+from sfumato.streams.parameters import NOISE, Declaration, Kind, Need, Setting, share
 from sfumato.streams.scheme import (
     Account,
     Meter,
@@ -63,7 +64,14 @@ from sfumato.streams.schemes.hybrid_division import (
     successive,
     window_costs,
 )
-from sfumato.streams.schemes.threshold import Asking, Test, public_threshold, within_one_window
+from sfumato.streams.schemes.threshold import (
+    CUTOFF,
+    MOVED,
+    Asking,
+    Test,
+    public_threshold,
+    within_one_window,
+)
 
 _A_LITTLE_LESS = 1 - Fraction(1, 1 << 40)
 """What is charged for a choice or a run is rounded up; all days' must fit into the account."""
@@ -162,9 +170,35 @@ class Hybrid:
     day: Fraction = Fraction(1, 2)
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        """Public inputs that it has a use for: the past days of the dynamic form."""
-        return () if self.finished else ("earlier",)
+    def declares(self) -> Declaration:
+        both = {
+            "cutoff": replace(CUTOFF, unset="an eighth of a day's slots"),
+            "threshold": replace(MOVED, unset="`quiet` times the mean of the noisy distances"),
+            "quiet": Setting(
+                "quiet", Kind.NUMBER, "T of the night, in mean noisy distances", 0.5, 0.001, 100
+            ),
+            "division": share("division", "share of the budget for dividing the day", 0.2),
+            "distance": share("distance", "share for the night's comparisons", 0.1),
+            "day": share("day", "share for the day's histograms; the night has the rest", 0.3),
+            **NOISE,
+        }
+        if self.finished:
+            meaning = "divide by the exponential mechanism, T being public"
+            score = Setting("by_score", Kind.FLAG, meaning, True)
+            return Declaration(
+                "To compare with Chen et al., Algorithm 4: a finished day divided by its changes.",
+                {**both, "by_score": score},
+                needs=(Need.APART,),
+            )
+        meaning = "share for dividing the days; 0 with `earlier` days alone, as printed"
+        division = replace(both["division"], low=0, meaning=meaning)
+        past = "H: past days that the division is predicted from"
+        return Declaration(
+            "To compare with Chen et al., Algorithm 5: days divided as those before them were.",
+            {**both, "division": division, "past": Setting("past", Kind.WHOLE, past, 2, 1, 3660)},
+            reads=("earlier",),
+            needs=(Need.APART,),
+        )
 
     @property
     def name(self) -> str:

@@ -30,6 +30,7 @@ from sfumato.privacy.events import UnitKind
 from sfumato.privacy.wall import Wall
 from sfumato.published.estimate import Estimate
 from sfumato.streams.facts import StreamFacts, begins_window, window_end
+from sfumato.streams.parameters import NOISE, Declaration, Kind, Need, Setting, States
 from sfumato.streams.scheme import (
     Meter,
     Noise,
@@ -43,9 +44,15 @@ from sfumato.streams.scheme import (
     noise_of,
 )
 from sfumato.streams.schemes.rhythm.levels import busiest, cell_scale, median_counts, spatial_prior
-from sfumato.streams.schemes.rhythm.people import PLACED, fit_people, is_thin, people_correction
+from sfumato.streams.schemes.rhythm.people import (
+    PLACED,
+    PLACING,
+    fit_people,
+    is_thin,
+    people_correction,
+)
 from sfumato.streams.schemes.rhythm.shrinkage import level_correction
-from sfumato.streams.schemes.rhythm.sums import ADDS_UP, COVERAGE, added_up
+from sfumato.streams.schemes.rhythm.sums import ADDS_UP, COUNTS, COVERAGE, added_up
 from sfumato.streams.schemes.smoother.posterior import Seen, timeline, window_totals
 
 _PER_SIGNAL = 0.125
@@ -66,7 +73,7 @@ def groups(facts: StreamFacts) -> int:
 class Profile:
     """`parts` of the day; None lets public facts decide. `whole` rounds to whole people.
 
-    `counts` that add up stand beside medians in new streams; those begun before have none.
+    With `counts` numbers that add up stand beside medians.
     """
 
     parts: int | None = None
@@ -76,7 +83,23 @@ class Profile:
     finished: bool = True
     counts: bool = False
     placed: float = PLACED
-    reads: ClassVar[tuple[str, ...]] = ("begins",)
+    declares: ClassVar = Declaration(
+        "The default for a finished history of few people and of few windows.",
+        {
+            "parts": Setting(
+                *("parts", Kind.WHOLE, "parts of the day whose means are measured", 2, 1, 10_000),
+                unset="from epsilon and the expected people a cell",
+            ),
+            "whole": Setting("whole", Kind.FLAG, "medians in whole people, not means", False),
+            "counts": COUNTS,
+            "placed": PLACING,
+            **NOISE,
+        },
+        reads=("begins",),
+        needs=(Need.APART,),
+        states=(States.MEDIAN, States.SUMS),
+        judged=True,
+    )
 
     @property
     def adds_up(self) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from sfumato.privacy.exact import exact
 from sfumato.privacy.noise.discrete import SMALLEST_SCALE
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts
+from sfumato.streams.parameters import Declaration, Kind, Setting
 from sfumato.streams.scheme import (
     Account,
     Meter,
@@ -40,7 +41,8 @@ from sfumato.streams.scheme import (
     StreamPlan,
     Values,
 )
-from sfumato.streams.schemes.fan import Kalman, default_process
+from sfumato.streams.schemes.fan import PROCESS, Kalman, default_process
+from sfumato.streams.schemes.fast import PID
 
 
 @compiled
@@ -109,6 +111,36 @@ class Rescue:
     """Releases of a region that predictions, correlations and the controller look back on."""
     start: float = 100.0
     """Variance of the first estimate, in process variances."""
+    declares: ClassVar = Declaration(
+        "To compare with Wang et al. 2016: regions sampled when due, in groups, and filtered.",
+        {
+            **PID,
+            "growth": Setting(
+                *("growth", Kind.NUMBER, "phi: what is taken grows so with the interval"),
+                *(0.5, 1e-3, 10),
+            ),
+            "most_share": Setting(
+                *("most_share", Kind.NUMBER, "p_max: most of what is left that a sample takes"),
+                *(0.9, 0.001, 1),
+            ),
+            "most_of_all": Setting(
+                *("most_of_all", Kind.NUMBER, "eps_max: most of the whole that a sample takes"),
+                *(0.5, 0.001, 1),
+            ),
+            "alone_above": Setting(
+                *("alone_above", Kind.NUMBER, "tau1: a region with more people stays alone"),
+                *(10.0, 0, 1e12),
+            ),
+            "alike": Setting(
+                "alike", Kind.NUMBER, "tau2: correlation from which regions are alike", 0.0, -1, 1
+            ),
+            "near": Setting(
+                "near", Kind.NUMBER, "tau3: people by which a group's regions differ", 5.0, 0, 1e12
+            ),
+            "past": Setting("past", Kind.WHOLE, "kappa: releases that are remembered", 4, 2, 100),
+            **PROCESS,
+        },
+    )
 
     def plan(self, facts: StreamFacts) -> StreamPlan:
         account = Account("groups", LaplaceEvent(1.0, 1 / exact(facts.epsilon)))

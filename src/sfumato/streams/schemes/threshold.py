@@ -30,7 +30,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from sfumato.errors import UsageError
 from sfumato.model.counts import Counts
@@ -41,6 +41,7 @@ from sfumato.privacy.exact import Number, decimal_up, exact, rounded_up
 from sfumato.privacy.mechanisms import SparseVector
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts, begins_window, window_end
+from sfumato.streams.parameters import NOISE, Declaration, Kind, Need, Setting, share
 from sfumato.streams.scheme import (
     Account,
     Meter,
@@ -55,6 +56,14 @@ from sfumato.streams.scheme import (
 )
 from sfumato.streams.schemes.hybrid_division import PrivateHistogram, distance, histogram
 
+CUTOFF = Setting(
+    *("cutoff", Kind.WHOLE, "c: most histograms of a window (of a night)", 3, 1, 100_000),
+    unset="a quarter of the window's slots",
+)
+MOVED = Setting(
+    *("threshold", Kind.WHOLE, "T: people that must have moved (L1)", 4, 1, 10**9),
+    unset="a twentieth of the expected users",
+)
 _FAR = 1 << 60
 """A stand-in distance that is surely above, or with a minus sign below, any noisy threshold."""
 
@@ -170,6 +179,16 @@ class Threshold:
     finished: bool = False
     compare: Fraction = Fraction(1, 10)
     """Share of the budget for comparing: distances of a crowd are large, so little is enough."""
+    declares: ClassVar = Declaration(
+        "To compare with Chen et al., Algorithm 2: measures anew when enough people have moved.",
+        {
+            "threshold": MOVED,
+            "cutoff": CUTOFF,
+            "compare": share("compare", "alpha: share of the budget for comparing", 0.4),
+            **NOISE,
+        },
+        needs=(Need.APART,),
+    )
 
     def plan(self, facts: StreamFacts) -> StreamPlan:
         parts = _Parts.of(self, facts)

@@ -28,6 +28,7 @@ from sfumato.privacy.exact import exact
 from sfumato.privacy.noise.discrete import LARGEST_SCALE, SMALLEST_SCALE
 from sfumato.privacy.wall import Wall
 from sfumato.streams.facts import StreamFacts
+from sfumato.streams.parameters import Declaration, share
 from sfumato.streams.scheme import (
     Account,
     Meter,
@@ -53,6 +54,16 @@ class WEvent:
     @property
     def name(self) -> str:
         return "ba" if self.absorb else "bd"
+
+    @property
+    def declares(self) -> Declaration:
+        how = "absorption" if self.absorb else "distribution"
+        return Declaration(
+            f"To compare with Kellaris et al. 2014, budget {how}.",
+            {"test": share("test", "share of epsilon for the tests", 0.8)},
+            little="in every slot half of the budget goes into tests, and its counts are about as "
+            "far from the truth as zeros",
+        )
 
     def plan(self, facts: StreamFacts) -> StreamPlan:
         tests, histograms = self.parts(facts)

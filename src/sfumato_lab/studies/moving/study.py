@@ -28,7 +28,6 @@ from sfumato.model.time_grid import Calendar
 from sfumato.privacy.events import Unit
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.output import Consistency, random_decrements
-from sfumato.streams.parameters import PARAMETERS
 from sfumato.streams.registry import stream_scheme
 from sfumato.streams.replay import run_scheme
 from sfumato.streams.scheme import StreamScheme, Values
@@ -149,7 +148,9 @@ def steered(name: str, city: City, steer: Steer) -> dict[str, float]:
     """What the choices for the printed forms are called by a corrected scheme that has them."""
     known = {"quiet": steer["threshold"]} if "threshold" in steer else {}
     known |= {one: value for one, value in steer.items() if one not in ("threshold", "alpha")}
-    found = {one: value for one, value in known.items() if one in PARAMETERS.get(name, {})}
+    found = {
+        one: value for one, value in known.items() if one in stream_scheme(name).declares.parameters
+    }
     if name in ("dsft", "dsat", "rescuedp"):  # whose parameters mean something else
         return {}
     if name == "threshold":

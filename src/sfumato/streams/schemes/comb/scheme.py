@@ -53,6 +53,7 @@ from sfumato.privacy.wall import Wall
 from sfumato.published.estimate import Estimate
 from sfumato.streams.facts import StreamFacts, due
 from sfumato.streams.kept import Vectors, recalled
+from sfumato.streams.parameters import NOISE, Declaration, Kind, Setting, States
 from sfumato.streams.scheme import (
     Meter,
     Noise,
@@ -102,7 +103,20 @@ class Comb:
     noise: NoiseKind = NoiseKind.BEST
     name: str = "comb"
     finished: bool = False
-    reads: ClassVar[tuple[str, ...]] = ("earlier", "holidays", "begins")
+    declares: ClassVar = Declaration(
+        "The default from two expected people a cell on.",
+        {
+            "vectors": Setting(
+                *("vectors", Kind.WHOLE, "vectors that are measured in a window", 2, 1, 100_000),
+                unset="from what was published of busy cells; first from public facts",
+            ),
+            "memory": Setting("memory", Kind.WHOLE, "vectors that are kept", 16, 8, 96),
+            **NOISE,
+        },
+        reads=("earlier", "holidays", "begins"),
+        states=(States.MEDIAN, States.INTERVALS),
+        judged=True,
+    )
 
     def most(self, facts: StreamFacts) -> int:
         """Vectors in a window, as far as public facts tell: what the ledger's account lists."""

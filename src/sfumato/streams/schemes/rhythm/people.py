@@ -36,12 +36,16 @@ from scipy.stats import nbinom, poisson
 
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.output import nearest_counts
+from sfumato.streams.parameters import Kind, Setting
 from sfumato.streams.scheme import Values
 from sfumato.streams.schemes.rhythm.levels import LevelPosterior
 from sfumato.streams.schemes.rhythm.shrinkage import LevelCorrection, busiest_levels, median_level
 
 THIN = 2.0
 """People a cell below which levels are sums of single people."""
+PLACING = Setting(
+    *("placed", Kind.NUMBER, "share of people that thin maps may place beyond guessing", 1.0, 0, 1)
+)
 PLACED = 0.06
 """Share of all people whom medians may place beyond an adversary who knows all others. With it the
 attack of docs/attacks.md stays within three points of that one; without it thin maps are 6 to 8

@@ -39,6 +39,7 @@ from sfumato.model.private import Private
 from sfumato.privacy.wall import Wall
 from sfumato.published.estimate import Estimate
 from sfumato.streams.facts import StreamFacts, due
+from sfumato.streams.parameters import NOISE, Declaration, Kind, Setting, States
 from sfumato.streams.scheme import (
     Meter,
     NoiseKind,
@@ -63,12 +64,13 @@ from sfumato.streams.schemes.rhythm.gaussian_process import (
 from sfumato.streams.schemes.rhythm.levels import busiest, cell_scale, median_counts, spatial_prior
 from sfumato.streams.schemes.rhythm.people import (
     LIFT,
+    PLACING,
     fit_people,
     is_thin,
     people_correction,
 )
 from sfumato.streams.schemes.rhythm.shrinkage import LevelCorrection, level_correction
-from sfumato.streams.schemes.rhythm.sums import ADDS_UP, COVERAGE, LiveTotal, added_up
+from sfumato.streams.schemes.rhythm.sums import ADDS_UP, COUNTS, COVERAGE, LiveTotal, added_up
 
 _PER_ROOT, _PER_PERSON = 0.7, 0.035
 """Samples a window at epsilon 1 and one expected person a cell; see `samples`.
@@ -107,7 +109,7 @@ _FITS = 6
 class Rhythm:
     """`snapshots` a window; None lets public facts decide. `whole` rounds to whole people.
 
-    `counts` that add up stand beside medians in new streams; those begun before have none.
+    With `counts` numbers that add up stand beside medians.
     """
 
     snapshots: int | None = None
@@ -123,7 +125,23 @@ class Rhythm:
     """Above 0 levels of thin maps are sums of single people (`people`). Not by default: counts of
     1,000 people on 8,010 cells then stand 6 to 10 points above the adversary who knows all others,
     where three are the line (docs/attacks.md)."""
-    reads: ClassVar[tuple[str, ...]] = ("holidays", "begins")
+    declares: ClassVar = Declaration(
+        "The default where cells hold few people, or nobody says how many there are.",
+        {
+            "snapshots": Setting(
+                *("snapshots", Kind.WHOLE, "slots of a window that are measured", 2, 1, 100_000),
+                unset="from epsilon and the expected people a cell",
+            ),
+            "memory": Setting("memory", Kind.WHOLE, "snapshots that are kept", 16, 8, 1024),
+            "whole": Setting("whole", Kind.FLAG, "medians in whole people, not means", False),
+            "counts": COUNTS,
+            "placed": replace(PLACING, meaning=f"{PLACING.meaning}; 0: levels follow surroundings"),
+            **NOISE,
+        },
+        reads=("holidays", "begins"),
+        states=(States.MEDIAN, States.SUMS),
+        judged=True,
+    )
 
     @property
     def adds_up(self) -> bool:

@@ -26,10 +26,14 @@ from scipy.ndimage import gaussian_filter
 
 from sfumato.published.estimate import Estimate
 from sfumato.streams.facts import StreamFacts
+from sfumato.streams.parameters import Kind, Setting
 from sfumato.streams.scheme import State, Values
 from sfumato.streams.schemes.comb.cells import Calibration
 from sfumato.streams.schemes.comb.profiles import HOLIDAY, CityProfile, Times, day_factor
 
+COUNTS = Setting(
+    *("counts", Kind.FLAG, "counts that add up beside the medians, and intervals of sums", False)
+)
 COVERAGE = 0.9
 ADDS_UP = (
     "Counts add up to what is estimated of the slot as a whole: people whom medians do not hold "

@@ -44,6 +44,7 @@ from sfumato.privacy.exact import exact
 from sfumato.privacy.wall import Wall
 from sfumato.published.estimate import Estimate
 from sfumato.streams.facts import StreamFacts, begins_window, window_end
+from sfumato.streams.parameters import NOISE, Declaration, Kind, Need, Setting, States, share
 from sfumato.streams.scheme import (
     Joint,
     Meter,
@@ -113,7 +114,27 @@ class Smoother:
     noise: NoiseKind = NoiseKind.BEST
     name: str = "smoother"
     finished: bool = True
-    reads: ClassVar[tuple[str, ...]] = ("holidays", "begins")
+    declares: ClassVar = Declaration(
+        "The default for a finished history, from two expected people a cell on.",
+        {
+            "parts": Setting(
+                *("parts", Kind.WHOLE, "parts of a window whose means are measured", 2, 1, 10_000),
+                unset="from epsilon, the expected people a cell, and the survey",
+            ),
+            "reach": Setting(
+                *("reach", Kind.WHOLE, "windows before and after that a slot is read from"),
+                *(1, 0, 30),
+            ),
+            "survey": share(
+                "survey", "share of the first window that tells how crowded cells are", 0.3
+            ),
+            **NOISE,
+        },
+        reads=("holidays", "begins"),
+        needs=(Need.APART,),
+        states=(States.MEDIAN, States.INTERVALS, States.SUMS),
+        judged=True,
+    )
 
     def most(self, facts: StreamFacts) -> int:
         """Parts of a window, as far as public facts tell."""
