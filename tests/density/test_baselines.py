@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from sfumato.density.baselines import Laplace
-from sfumato.density.grouping import Grouping, group_sums, groups_of
 from sfumato.density.registry import SCHEMES, scheme_named
 from sfumato.density.scheme import Scheme
 from sfumato.engine.local import LocalSource
@@ -22,6 +21,7 @@ from sfumato.privacy.accounting import Method, guarantee
 from sfumato.privacy.door import open_private
 from sfumato.privacy.events import Tab, Unit
 from sfumato.privacy.wall import Wall
+from sfumato_lab.density.grouping import Grouping, group_sums, groups_of
 
 BASELINES: list[Scheme] = [Laplace(), Grouping()]
 NOBODY = pa.table(

@@ -23,16 +23,16 @@ from sfumato.streams.facts import StreamFacts
 from sfumato.streams.replay import boxed, run_scheme
 from sfumato.streams.scheme import StreamScheme
 from sfumato.streams.schemes.baselines import Direct, Mean, Sample
-from sfumato.streams.schemes.dsat import Dsat
-from sfumato.streams.schemes.fast import Fast
-from sfumato.streams.schemes.hybrid import Hybrid
 from sfumato.streams.schemes.profile import Profile
-from sfumato.streams.schemes.rescuedp import Rescue
 from sfumato.streams.schemes.rhythm.scheme import Rhythm
 from sfumato.streams.schemes.smoother.scheme import Smoother
-from sfumato.streams.schemes.threshold import Threshold
-from sfumato.streams.schemes.w_event import WEvent
 from sfumato_lab.as_printed.streams import division
+from sfumato_lab.streams.dsat import Dsat
+from sfumato_lab.streams.fast import Fast
+from sfumato_lab.streams.hybrid import Hybrid
+from sfumato_lab.streams.rescuedp import Rescue
+from sfumato_lab.streams.threshold import Threshold
+from sfumato_lab.streams.w_event import WEvent
 
 pytestmark = pytest.mark.privacy
 

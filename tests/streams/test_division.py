@@ -9,15 +9,15 @@ import pytest
 
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.replay import run_scheme
-from sfumato.streams.schemes.hybrid import Hybrid
-from sfumato.streams.schemes.hybrid_division import (
+from sfumato_lab.as_printed.streams import division
+from sfumato_lab.streams.hybrid import Hybrid
+from sfumato_lab.streams.hybrid_division import (
     candidates,
     from_distances,
     predicted,
     printed_utility,
     window_costs,
 )
-from sfumato_lab.as_printed.streams import division
 
 
 def test_the_printed_utility_moves_far_more_than_claimed() -> None:

@@ -14,7 +14,7 @@ from sfumato.errors import UsageError
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.registry import stream_scheme
 from sfumato.streams.replay import run_scheme
-from sfumato.streams.schemes.fan import graph_blocks, pruned, square_blocks
+from sfumato_lab.streams.fan import graph_blocks, pruned, square_blocks
 
 Facts = Callable[..., StreamFacts]
 SIDE = 16

@@ -18,10 +18,10 @@ from sfumato.streams.output import nearest_counts, random_decrements
 from sfumato.streams.replay import boxed
 from sfumato.streams.scheme import Meter
 from sfumato.streams.schemes.counters import root_coefficients, root_error, tree_matrix, worst_norm
-from sfumato.streams.schemes.dsat import Dsat
-from sfumato.streams.schemes.fast import Pid
-from sfumato.streams.schemes.rescuedp import Rescue
-from sfumato.streams.schemes.w_event import WEvent
+from sfumato_lab.streams.dsat import Dsat
+from sfumato_lab.streams.fast import Pid
+from sfumato_lab.streams.rescuedp import Rescue
+from sfumato_lab.streams.w_event import WEvent
 
 Facts = Callable[..., StreamFacts]
 

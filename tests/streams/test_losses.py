@@ -43,7 +43,7 @@ from sfumato.streams.parameters import Need
 from sfumato.streams.registry import SCHEMES, stream_scheme
 from sfumato.streams.scheme import Meter, NoiseKind, Publication, Publisher, StreamScheme
 from sfumato.streams.schemes.baselines import Direct, Sample
-from sfumato.streams.schemes.hybrid import Hybrid
+from sfumato_lab.streams.hybrid import Hybrid
 
 pytestmark = pytest.mark.privacy
 Facts = Callable[..., StreamFacts]

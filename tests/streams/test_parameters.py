@@ -30,8 +30,8 @@ from sfumato.streams.parameters import in_force, shown, value_of
 from sfumato.streams.registry import SCHEMES, settings_of, stream_scheme
 from sfumato.streams.replay import boxed
 from sfumato.streams.scheme import StreamScheme
-from sfumato.streams.schemes.threshold import Threshold
 from sfumato.streams.statement import stream_manifest
+from sfumato_lab.streams.threshold import Threshold
 
 Facts = Callable[..., StreamFacts]
 PARAMETERS = {name: scheme.declares.parameters for name, scheme in SCHEMES.items()}
@@ -125,7 +125,7 @@ def test_a_share_that_is_spent_twice_is_caught(
     facts: Facts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Planted: comparing takes its share, and histograms do not leave it to them."""
-    from sfumato.streams.schemes import threshold
+    from sfumato_lab.streams import threshold
 
     whole = threshold.noise_of
     monkeypatch.setattr(threshold, "noise_of", lambda *given: whole(*given[:3], 1))

@@ -34,7 +34,7 @@ from sfumato.streams.public_inputs import (
 )
 from sfumato.streams.registry import stream_scheme
 from sfumato.streams.replay import run_scheme
-from sfumato.streams.schemes.hybrid_division import from_distances, predicted
+from sfumato_lab.streams.hybrid_division import from_distances, predicted
 
 SIDE = 0.01
 BOXES = [

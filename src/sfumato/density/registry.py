@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from sfumato.density.baselines import Gaussian, Laplace
 from sfumato.density.bayes import Bayes
-from sfumato.density.grouping import Grouping
 from sfumato.density.paris import Paris
 from sfumato.density.scheme import Scheme
 from sfumato.errors import UsageError
+from sfumato.model.extensions import Registry
 
 DEFAULT = "bayes"
-SCHEMES: Mapping[str, Scheme] = MappingProxyType(
+SCHEMES: Registry[Scheme] = Registry(
+    "density scheme",
     {
         scheme.name: scheme
         for scheme in (
             Laplace(),
             Gaussian(),
-            Grouping(),
             Paris(),
             Bayes(),
         )
-    }
+    },
 )
+"""The product's own, and what others offer."""
 
 
 def scheme_named(name: str) -> Scheme:

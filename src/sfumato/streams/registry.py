@@ -15,24 +15,17 @@ from fractions import Fraction
 from typing import Any
 
 from sfumato.errors import UsageError
-from sfumato.model.extensions import Registry
+from sfumato.model.extensions import Registry, offers
 from sfumato.privacy.events import UnitKind
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.parameters import shown, value_of, with_parameters
 from sfumato.streams.scheme import StreamScheme
-from sfumato.streams.schemes.baselines import Direct, Mean, Sample, Uniform, Zeros
+from sfumato.streams.schemes.baselines import Direct, Mean, Sample, Zeros
 from sfumato.streams.schemes.comb.scheme import DENSE, Comb
 from sfumato.streams.schemes.counters import Counter
-from sfumato.streams.schemes.dsat import Dsat
-from sfumato.streams.schemes.fan import FanSpatial, FanTemporal
-from sfumato.streams.schemes.fast import Fast
-from sfumato.streams.schemes.hybrid import Hybrid
 from sfumato.streams.schemes.profile import Profile
-from sfumato.streams.schemes.rescuedp import Rescue
 from sfumato.streams.schemes.rhythm.scheme import Rhythm
 from sfumato.streams.schemes.smoother.scheme import Smoother
-from sfumato.streams.schemes.threshold import Threshold
-from sfumato.streams.schemes.w_event import WEvent
 
 DEFAULT = "comb"
 THIN = "rhythm"
@@ -57,21 +50,7 @@ SCHEMES: Registry[StreamScheme] = Registry(
             Zeros(),
             Sample(),
             Mean(),
-            Uniform(),
             Direct(),
-            Threshold(),
-            Hybrid(finished=True),
-            Hybrid(finished=False),
-            WEvent(absorb=False),
-            WEvent(absorb=True),
-            Fast(),
-            Fast(particles=64),
-            Dsat(adaptive=False),
-            Dsat(),
-            Rescue(),
-            FanTemporal(),
-            FanSpatial(),
-            FanSpatial(name="fan-combined", filtered=True),
             Counter(root=False),
             Counter(),
         )
@@ -147,4 +126,5 @@ def schemes_text() -> str:
 
 def purpose_of(name: str) -> str:
     """What a scheme is for: in its declaration, or in the table of whoever offers it."""
-    return SCHEMES[name].declares.purpose
+    offered = offers(SCHEMES.kind)
+    return SCHEMES[name].declares.purpose if name in SCHEMES.own else offered[name].help

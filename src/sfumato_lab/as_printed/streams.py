@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
 from sfumato.streams.scheme import Values
-from sfumato.streams.schemes.hybrid_division import Window, candidates, predicted, printed_utility
+from sfumato_lab.streams.hybrid_division import Window, candidates, predicted, printed_utility
 
 Raw = NDArray[np.int64]
 """Slot x cell."""

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
 from sfumato.streams.registry import stream_scheme
-from sfumato.streams.schemes.hybrid import Hybrid
-from sfumato.streams.schemes.hybrid_division import candidates
-from sfumato.streams.schemes.threshold import Threshold
 from sfumato_lab.as_printed.streams import Printed, division, static_hybrid
+from sfumato_lab.streams.hybrid import Hybrid
+from sfumato_lab.streams.hybrid_division import candidates
+from sfumato_lab.streams.threshold import Threshold
 from sfumato_lab.studies.moving import plots
 from sfumato_lab.studies.moving.cities import (
     City,

@@ -162,16 +162,6 @@ class Direct:
         return _Direct(facts, self.noise)
 
 
-@dataclass(frozen=True, slots=True)
-class Uniform(Direct):
-    """`direct` under the name that Kellaris et al. give it."""
-
-    name: str = "uniform"
-    declares: ClassVar = Declaration(
-        "To compare with Kellaris et al. 2014, whose name for `direct` it is.", NOISE
-    )
-
-
 class _Direct(Repeating):
     def __init__(self, facts: StreamFacts, kind: NoiseKind) -> None:
         super().__init__(facts)

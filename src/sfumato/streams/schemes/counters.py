@@ -47,11 +47,16 @@ from sfumato.streams.scheme import (
     StreamPlan,
     Values,
 )
-from sfumato.streams.schemes.hybrid_division import PrivateHistogram, histogram
 
+PrivateHistogram = Private[NDArray[np.int64]]
 UNITS = 1 << 16
 _HORIZON = 4096
 """Running totals are for a horizon that is known; its matrix is held in memory."""
+
+
+def histogram(box: Private[Counts]) -> PrivateHistogram:
+    """The bare numbers of a slot, still private: what a later slot is compared with."""
+    return box.map(lambda counts: counts.values, "histogram of an earlier slot")
 
 
 def root_coefficients(count: int) -> Values:

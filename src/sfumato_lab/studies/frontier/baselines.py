@@ -42,7 +42,6 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from sfumato.density.grouping import groups_of
 from sfumato.density.scheme import PublicFacts
 from sfumato.errors import InputError, UsageError
 from sfumato.geography.overlay import Layout
@@ -52,6 +51,7 @@ from sfumato.model.source import Source
 from sfumato.privacy.calibration import GaussianPart
 from sfumato.privacy.mechanisms.linear import apply_map
 from sfumato.privacy.wall import Wall
+from sfumato_lab.density.grouping import groups_of
 from sfumato_lab.studies.frontier.oracle import Table, bounded, finished, purse, touched_everywhere
 
 Matrix = NDArray[np.float64]

@@ -31,8 +31,6 @@ from sfumato.streams.output import Consistency, random_decrements
 from sfumato.streams.registry import stream_scheme
 from sfumato.streams.replay import run_scheme
 from sfumato.streams.scheme import StreamScheme, Values
-from sfumato.streams.schemes.hybrid import Hybrid
-from sfumato.streams.schemes.hybrid_division import candidates, from_distances, printed_utility
 from sfumato_lab.as_printed.streams import (
     PRINTED,
     Printed,
@@ -43,6 +41,8 @@ from sfumato_lab.as_printed.streams import (
     static_hybrid,
     threshold,
 )
+from sfumato_lab.streams.hybrid import Hybrid
+from sfumato_lab.streams.hybrid_division import candidates, from_distances, printed_utility
 from sfumato_lab.studies.moving.cities import City
 
 BUSIEST = 200

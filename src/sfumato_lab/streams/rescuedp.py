@@ -41,8 +41,8 @@ from sfumato.streams.scheme import (
     StreamPlan,
     Values,
 )
-from sfumato.streams.schemes.fan import PROCESS, Kalman, default_process
-from sfumato.streams.schemes.fast import PID
+from sfumato_lab.streams.fan import PROCESS, Kalman, default_process
+from sfumato_lab.streams.fast import PID
 
 
 @compiled
@@ -112,8 +112,7 @@ class Rescue:
     start: float = 100.0
     """Variance of the first estimate, in process variances."""
     declares: ClassVar = Declaration(
-        "To compare with Wang et al. 2016: regions sampled when due, in groups, and filtered.",
-        {
+        parameters={
             **PID,
             "growth": Setting(
                 *("growth", Kind.NUMBER, "phi: what is taken grows so with the interval"),
@@ -245,3 +244,6 @@ def _sums(
         return replace(counts, values=sums, what="sums over groups")
 
     return box.map(gathered, "sums over groups")
+
+
+scheme = Rescue()

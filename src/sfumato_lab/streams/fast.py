@@ -38,7 +38,7 @@ from sfumato.streams.scheme import (
     Values,
     noise_of,
 )
-from sfumato.streams.schemes.fan import PROCESS, Kalman, default_process
+from sfumato_lab.streams.fan import PROCESS, Kalman, default_process
 
 PID = {
     "proportional": Setting("proportional", Kind.NUMBER, "Cp of the controller", 0.7, 0, 100),
@@ -94,11 +94,9 @@ class Fast:
 
     @property
     def declares(self) -> Declaration:
-        how = "particle filter" if self.particles else "Kalman filter"
         particles = Setting("particles", Kind.WHOLE, "particles of a cell", 16, 2, 10_000)
         return Declaration(
-            f"To compare with Fan & Xiong: slots that a controller chooses, and a {how}.",
-            {
+            parameters={
                 "ratio": Setting(
                     "ratio", Kind.NUMBER, "M/T: share of slots that are sampled", 0.5, 0.001, 1
                 ),
@@ -227,3 +225,7 @@ class _Fast(Repeating):
         self._sampled = int(sampled)
         self._errors = [float(error) for error in state["errors"]]
         self._cloud = state.get("cloud")
+
+
+scheme = Fast()
+particles = Fast(particles=64)

@@ -35,7 +35,7 @@ from sfumato.streams.scheme import (
     StreamPlan,
     noise_of,
 )
-from sfumato.streams.schemes.threshold import Asking, Test, leftover, within_one_window
+from sfumato_lab.streams.threshold import Asking, Test, leftover, within_one_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,8 @@ class Dsat:
             "theta": Setting("theta", Kind.NUMBER, "how far one step moves T", 0.1, 0, 100),
             "skip": Setting("skip", Kind.WHOLE, skipped, 1, 0, 100_000),
         }
-        how = "that a controller moves" if self.adaptive else "that is fixed"
         return Declaration(
-            f"To compare with Li et al. 2015: measures anew beyond a distance {how}.",
-            {**both, **control} if self.adaptive else both,
+            parameters={**both, **control} if self.adaptive else both,
             needs=(Need.USERS, Need.APART),
         )
 
@@ -167,3 +165,7 @@ class _Dsat(Repeating):
         answers = [bool(answer) for answer in state["answers"]]
         test = self._scheme.test(self.facts)
         self._asking = Asking(test, "distance", int(state["first"]), answers)
+
+
+fixed = Dsat(adaptive=False)
+adaptive = Dsat()

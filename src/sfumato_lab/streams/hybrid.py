@@ -53,18 +53,17 @@ from sfumato.streams.scheme import (
     Values,
     noise_of,
 )
-from sfumato.streams.schemes.hybrid_division import (
-    PrivateHistogram,
+from sfumato.streams.schemes.counters import PrivateHistogram, histogram
+from sfumato_lab.streams.hybrid_division import (
     Window,
     candidates,
     distance,
     from_distances,
-    histogram,
     predicted,
     successive,
     window_costs,
 )
-from sfumato.streams.schemes.threshold import (
+from sfumato_lab.streams.threshold import (
     CUTOFF,
     MOVED,
     Asking,
@@ -186,16 +185,15 @@ class Hybrid:
             meaning = "divide by the exponential mechanism, T being public"
             score = Setting("by_score", Kind.FLAG, meaning, True)
             return Declaration(
-                "To compare with Chen et al., Algorithm 4: a finished day divided by its changes.",
-                {**both, "by_score": score},
+                parameters={**both, "by_score": score},
                 needs=(Need.APART,),
             )
-        meaning = "share for dividing the days; 0 with `earlier` days alone, as printed"
-        division = replace(both["division"], low=0, meaning=meaning)
-        past = "H: past days that the division is predicted from"
+        words = "share for dividing the days; 0 with `earlier` days alone, as printed"
+        division = replace(both["division"], low=0, meaning=words)
+        words = "H: past days that the division is predicted from"
+        past = Setting("past", Kind.WHOLE, words, 2, 1, 3660)
         return Declaration(
-            "To compare with Chen et al., Algorithm 5: days divided as those before them were.",
-            {**both, "division": division, "past": Setting("past", Kind.WHOLE, past, 2, 1, 3660)},
+            parameters={**both, "division": division, "past": past},
             reads=("earlier",),
             needs=(Need.APART,),
         )
@@ -387,3 +385,7 @@ class _Hybrid(Repeating):
         if "first" in state:
             answers = [bool(answer) for answer in state["answers"]]
             self._asking = Asking(self._terms.test, "distance", int(state["first"]), answers)
+
+
+static = Hybrid(finished=True)
+dynamic = Hybrid(finished=False)

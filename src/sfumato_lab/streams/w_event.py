@@ -57,10 +57,8 @@ class WEvent:
 
     @property
     def declares(self) -> Declaration:
-        how = "absorption" if self.absorb else "distribution"
         return Declaration(
-            f"To compare with Kellaris et al. 2014, budget {how}.",
-            {"test": share("test", "share of epsilon for the tests", 0.8)},
+            parameters={"test": share("test", "share of epsilon for the tests", 0.8)},
             little="in every slot half of the budget goes into tests, and its counts are about as "
             "far from the truth as zeros",
         )
@@ -148,3 +146,7 @@ class _Absorption(_Tested):
     def restore(self, state: State) -> None:
         super().restore(state)
         self._last_slot, self._nullified = int(state["slot"]), int(state["nullified"])
+
+
+distribution = WEvent(absorb=False)
+absorption = WEvent(absorb=True)

@@ -30,13 +30,7 @@ from numpy.typing import NDArray
 from sfumato.model.counts import Counts
 from sfumato.model.private import Private
 from sfumato.streams.scheme import Values
-
-PrivateHistogram = Private[NDArray[np.int64]]
-
-
-def histogram(box: Private[Counts]) -> PrivateHistogram:
-    """The bare numbers of a slot, still private: what a later slot is compared with."""
-    return box.map(lambda counts: counts.values, "histogram of an earlier slot")
+from sfumato.streams.schemes.counters import PrivateHistogram
 
 
 def distance(box: Private[Counts], reference: PrivateHistogram) -> Private[int]:

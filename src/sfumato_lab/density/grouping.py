@@ -169,3 +169,6 @@ def _settings(facts: PublicFacts) -> _Settings:
         group=size,
         clip=flag(facts, "clip", True),
     )
+
+
+scheme = Grouping()

@@ -54,7 +54,8 @@ from sfumato.streams.scheme import (
     StreamPlan,
     noise_of,
 )
-from sfumato.streams.schemes.hybrid_division import PrivateHistogram, distance, histogram
+from sfumato.streams.schemes.counters import PrivateHistogram, histogram
+from sfumato_lab.streams.hybrid_division import distance
 
 CUTOFF = Setting(
     *("cutoff", Kind.WHOLE, "c: most histograms of a window (of a night)", 3, 1, 100_000),
@@ -180,8 +181,7 @@ class Threshold:
     compare: Fraction = Fraction(1, 10)
     """Share of the budget for comparing: distances of a crowd are large, so little is enough."""
     declares: ClassVar = Declaration(
-        "To compare with Chen et al., Algorithm 2: measures anew when enough people have moved.",
-        {
+        parameters={
             "threshold": MOVED,
             "cutoff": CUTOFF,
             "compare": share("compare", "alpha: share of the budget for comparing", 0.4),
@@ -306,3 +306,6 @@ def leftover(noise: Noise, meter: Meter, slot: int, account: str, facts: StreamF
     if noise.kind is NoiseKind.LAPLACE:
         return Noise(noise.kind, laplace_scale(facts.l1, left))
     return Noise(noise.kind, gaussian_sigma2(facts.l2, left))
+
+
+scheme = Threshold()

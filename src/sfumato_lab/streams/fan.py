@@ -116,8 +116,7 @@ class FanTemporal:
     sparse: float = 0.25
     """Process variances of dense and of sparse cells, in process variances."""
     declares: ClassVar = Declaration(
-        "To compare with Fan et al. 2013: every slot, then a Kalman filter in every cell.",
-        {
+        parameters={
             **PROCESS,
             "dense": Setting("dense", Kind.NUMBER, "Q of dense cells, in Q", 1.5, 1e-6, 1e6),
             "sparse": Setting("sparse", Kind.NUMBER, "Q of sparse cells, in Q", 0.5, 1e-6, 1e6),
@@ -260,11 +259,9 @@ class FanSpatial:
 
     @property
     def declares(self) -> Declaration:
-        how = "then a Kalman filter over time" if self.filtered else "spread evenly"
         margin = "standard errors by which a split must pay"
         return Declaration(
-            f"To compare with Fan et al. 2013: sums over the leaves of a tree, {how}.",
-            {
+            parameters={
                 "tree": share(
                     "tree", "share of the budget for growing the tree; none with roads", 0.3
                 ),
@@ -379,3 +376,8 @@ class _Spatial(Repeating):
         self._mean, self._trees = state["mean"], int(state["trees"])
         if self._scheme.filtered:
             self._filter.estimate, self._filter.variance = state["estimate"], state["variance"]
+
+
+temporal = FanTemporal()
+spatial = FanSpatial()
+combined = FanSpatial(name="fan-combined", filtered=True)
