@@ -16,7 +16,7 @@ from typing import Any
 from sfumato import __version__
 from sfumato.density.folder import Finish, earlier_inputs
 from sfumato.density.reanalysis import earlier_of
-from sfumato.density.registry import DEFAULT, scheme_named
+from sfumato.density.registry import DEFAULT, SCHEMES, scheme_named
 from sfumato.density.scheme import Parameter, Plan, PublicFacts
 from sfumato.errors import UsageError
 from sfumato.geography.places import PlaceOptions
@@ -25,6 +25,7 @@ from sfumato.model.counts import Bound, Counting, SampleBound, WeightBound
 from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
 from sfumato.privacy.ledger import Claim
+from sfumato.privacy.ledger.claims import CODE
 from sfumato.published.about import about, csv_form
 from sfumato.published.release import one_or_many
 
@@ -71,6 +72,7 @@ class Request:
             "sfumato": __version__,
             "scheme": self.scheme,
             "parameters": dict(facts.parameters),
+            **({CODE: code} if (code := SCHEMES.provenance(self.scheme)) else {}),
             "epsilon": facts.epsilon,
             "delta": facts.delta,
             "expected_users": facts.expected_users,

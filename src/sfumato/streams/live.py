@@ -41,7 +41,7 @@ from sfumato.published.manifest import Manifest
 from sfumato.published.statement import check_claim
 from sfumato.streams.facts import StreamFacts, charged_unit, windows_to_show
 from sfumato.streams.output import Consistency, Outputs, Steady, line_bytes, table_bytes
-from sfumato.streams.registry import settings_of
+from sfumato.streams.registry import code_of, settings_of
 from sfumato.streams.scheme import Joint, Meter, Publication, StreamScheme
 from sfumato.streams.spreading import split_over_zones, spread_over_zones
 from sfumato.streams.state import Standing, Store, chained
@@ -123,6 +123,7 @@ class StreamRequest:
             "sfumato": __version__,
             "stream": self.scheme.name,
             "settings": settings_of(self.scheme),
+            **code_of(self.scheme),
             "epsilon": facts.epsilon,
             "delta": facts.delta,
             "expected_users": facts.expected_users,

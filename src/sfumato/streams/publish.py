@@ -310,8 +310,10 @@ def stream(
     if inbox is not None and not inbox.is_dir():
         raise InputError("this is not a folder.", file=str(events))
     notes: list[str] = []
+    if begun is None and recipe.declares.little:
+        notes = [f"{chosen} is there to compare with: {recipe.declares.little}."]
     if begun is None and clock == "machine" and source:
-        notes = overdue(slots, request.delay_seconds, facts.begins, source, inbox)
+        notes += overdue(slots, request.delay_seconds, facts.begins, source, inbox)
     if not anyway and begun is None:  # what was begun is paid for, and goes on
         require_fit(chosen, facts, grid)
     if begin is not None:

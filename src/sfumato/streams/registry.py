@@ -17,6 +17,7 @@ from typing import Any
 from sfumato.errors import UsageError
 from sfumato.model.extensions import Registry, offers
 from sfumato.privacy.events import UnitKind
+from sfumato.privacy.ledger.claims import CODE
 from sfumato.streams.facts import StreamFacts
 from sfumato.streams.parameters import shown, value_of, with_parameters
 from sfumato.streams.scheme import StreamScheme
@@ -69,7 +70,10 @@ def stream_scheme(name: str, parameters: Mapping[str, object] | None = None) -> 
         raise UsageError(
             f"There is no scheme {name!r}.", remedy=f"Choose from {', '.join(SCHEMES)}."
         )
-    return with_parameters(SCHEMES[name], parameters)
+    scheme = SCHEMES[name]
+    if not hasattr(scheme, "__dataclass_fields__") or scheme.name != name:
+        raise UsageError(f"What is offered as {name} is no frozen dataclass of this `name`.")
+    return with_parameters(scheme, parameters)
 
 
 def default_name(facts: StreamFacts, finished: bool) -> str:
@@ -86,6 +90,12 @@ def default_name(facts: StreamFacts, finished: bool) -> str:
     if finished and kind is not UnitKind.W_EVENT and facts.windows < _FEW_WINDOWS:
         return THIN_FINISHED
     return DEFAULT if dense else THIN
+
+
+def code_of(scheme: StreamScheme) -> dict[str, Any]:
+    """What a reservation holds of the code of a scheme that is not the product's own."""
+    provenance = SCHEMES.provenance(scheme.name)
+    return {CODE: provenance} if provenance else {}
 
 
 def settings_of(scheme: StreamScheme) -> dict[str, Any]:
@@ -106,7 +116,11 @@ def schemes_text() -> str:
     """Every scheme with its purpose, its parameters, their defaults and ranges."""
     lines = []
     for name in SCHEMES:
-        scheme = stream_scheme(name)
+        try:
+            scheme = stream_scheme(name)
+        except UsageError as error:
+            lines += [name, f"  {error.problem}"]
+            continue
         declared = scheme.declares
         lines += [name, f"  {purpose_of(name)}"]
         if declared.needs:

@@ -60,6 +60,8 @@ class Cap:
         return " and ".join(parts)
 
 
+CODE = "code"
+"""Of what another distribution adds: its name, its version and a digest of its modules."""
 RECORDED = frozenset({"sfumato"})
 """Settings that are on record and do not keep a rerun from going on: the package's version."""
 

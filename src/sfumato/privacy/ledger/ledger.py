@@ -29,7 +29,7 @@ from sfumato.privacy.events import USER_PERIOD, PrivacyEvent, Unit, UnitKind
 from sfumato.privacy.ledger import chain, limits, records, remembered
 from sfumato.privacy.ledger import database as tables
 from sfumato.privacy.ledger.chain import START, Entry, Head, Keyring
-from sfumato.privacy.ledger.claims import Cap, Claim
+from sfumato.privacy.ledger.claims import CODE, Cap, Claim
 from sfumato.privacy.ledger.database import Database, data_folder, default_location
 from sfumato.privacy.ledger.limits import Standing
 from sfumato.privacy.ledger.records import Book, Charge, Kind, Status
@@ -366,6 +366,15 @@ def _same_release(known: Charge, claim: Claim) -> None:
             f"The release {claim.name!r} of {claim.dataset!r} is published already, and this is "
             f"another one (changed: {', '.join(changed)}).",
             remedy="Give it a `name` of its own: it is a new release and is charged again.",
+        )
+    code = known.claim.config.get(CODE)
+    if changed == [CODE] and code:
+        begun = f"{code['distribution']} {code['version']}"
+        raise ReservationRefused(
+            f"The release {claim.name!r} of {claim.dataset!r} was begun with code of "
+            f"{begun}, which has changed since; the same noise must never meet two recipes.",
+            remedy=f"Install {begun} as it was and run it again, or give it up with sfumato ledger "
+            "abandon: it stays charged.",
         )
     raise ReservationRefused(
         f"The release {claim.name!r} of {claim.dataset!r} was begun with other settings or other "

@@ -23,7 +23,7 @@ from sfumato.model.formats import FORMAT, current
 from sfumato.privacy.events import Unit
 from sfumato.privacy.ledger.accounts import Item
 from sfumato.privacy.ledger.chain import Entry, Head, canonical
-from sfumato.privacy.ledger.claims import Cap, Claim, ReadOnly
+from sfumato.privacy.ledger.claims import CODE, Cap, Claim, ReadOnly
 
 
 class Kind(StrEnum):
@@ -88,7 +88,7 @@ class Charge:
         Which code of others it was begun with has no part in it once it is committed: nothing is
         drawn any more.
         """
-        over = {"code"} if self.status is Status.COMMITTED else set()
+        over = {CODE} if self.status is Status.COMMITTED else set()
         return [what for what in self.claim.differences(claim) if what not in over]
 
     @property
