@@ -280,7 +280,7 @@ class TextArena(Arena):
         super().__init__(cells, None, bits, rows)
         partitions = 1 << bits
         self._encoding = encoding
-        self._key = np.frombuffer(secrets.token_bytes(8 * (_KEY_WORDS + 1)), np.uint64)
+        self._key = np.array([secrets.randbits(64) for _ in range(_KEY_WORDS + 1)], np.uint64)
         self._width = min(MOST_WORDS, max(LEAST_WORDS, memory // (64 * partitions)))
         self._room = np.empty(partitions * self._width + _LONGEST, np.uint64)
         self._begins = np.zeros(partitions, np.int64)
