@@ -50,7 +50,7 @@ def test_another_code_does_not_finish_questions_that_this_one_began(
     assert (code["distribution"], len(code["modules"])) == ("sfumato", 64)
     with monkeypatch.context() as patch:
         with_another_code(patch)
-        with pytest.raises(ReservationRefused, match="changed: code"):
+        with pytest.raises(ReservationRefused, match="was begun with code of sfumato"):
             ask(desk)
     answers = ask(desk)
     assert {answer.how for answer in answers} == {"resumed"}
@@ -72,7 +72,7 @@ def test_another_code_does_not_go_on_with_a_session(
     opened(desk).ask(QUESTIONS[0])
     with monkeypatch.context() as patch:
         with_another_code(patch)
-        with pytest.raises(ReservationRefused, match="changed: code"):
+        with pytest.raises(ReservationRefused, match="was begun with code of sfumato"):
             opened(desk)
     assert len(opened(desk).turns) == 1
     (row,) = charges(ledger)
