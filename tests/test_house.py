@@ -10,6 +10,7 @@ import ast
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,11 @@ def test_nothing_rises_that_may_only_become_less(counted: house.House) -> None:
 @pytest.mark.slow  # it runs the command six times
 def test_no_way_becomes_longer(counted: house.House) -> None:
     assert house.risen_ways(house.limits(), counted.ways()) == []
+
+
+def test_limits_are_written_as_they_are_read() -> None:
+    limits = house.limits()
+    assert tomllib.loads(house.as_toml(limits)) == limits
 
 
 PLANTED = {

@@ -296,7 +296,8 @@ def as_toml(limits: Mapping[str, Any]) -> str:
         lines += ["", f"[{part}]", *(f"{name} = {limits[part][name]}" for name in RATCHETS)]
     lines += ["", "[ways]", *(f"{name} = {_way(way)}" for name, way in limits["ways"].items())]
     for name, room in limits.get("new", {}).items():
-        lines += ["", f"[new.{name}]", f'page = "{room["page"]}"', f"lines = {room['lines']}"]
+        key = json.dumps(name)  # a room may be a file, whose name a bare key cannot hold
+        lines += ["", f"[new.{key}]", f'page = "{room["page"]}"', f"lines = {room['lines']}"]
         lines += [f"ways.{walk} = {_way(way)}" for walk, way in room.get("ways", {}).items()]
     return "\n".join(lines) + "\n"
 
