@@ -24,6 +24,7 @@ ELSEWHERE = {
     "docs/howto/index.md",  # where the other how-to pages begin
     "docs/adapters/flowkit.md",  # tests/published, with the pipelines' own files
     "docs/adapters/multimno.md",
+    "docs/howto/add-a-scheme.md",  # tests/model, with a distribution of its own
 }
 
 
