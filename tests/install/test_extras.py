@@ -31,8 +31,8 @@ PACKAGE = Path(sfumato.__file__).parent
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 OTHERS = {"all", "dev", "docs"}
 """All extras in one, and those for who works on sfumato: no part of it asks for them."""
-WITH_OTHERS = {"markupsafe"}
-"""Imported and a part of another that is declared: jinja2's type of safe text."""
+WITH_OTHERS = {"markupsafe", "pydantic-core"}
+"""Imported and a part of another that is declared: jinja2's safe texts, pydantic's JSON."""
 NOT_IMPORTED = {"pyogrio", "tzdata"}
 """Needed all the same: geopandas reads files with the one, zoneinfo its clocks from the other."""
 

@@ -190,7 +190,7 @@ def _price(options: dict[str, Any], progress: Progress) -> Price:
         name = options["name"] or options["out"].absolute().name
         asked = called(request, options, places=places, grid=slots, name=name)
     book = open_ledger(options["ledger"], options["ledger_key"])
-    fleet = of_fleet(options["events"], options["format"], options["column"])
+    fleet = called(of_fleet, options, source=options["events"])
     return publish.price(asked, book, options["anyway"], options["grid"], progress, fleet)
 
 
