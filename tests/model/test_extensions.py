@@ -95,3 +95,67 @@ def test_what_does_not_load_is_a_line_of_doctor(
     assert "ripple" in checks["added by waves", "wrong"]
     assert "table of offers" in checks["added by foam", "wrong"]
     assert "offers" in checks["added by sfumato", "ok"]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "import sys\nsys.exit(3)",
+        "OFFERS = (('command', ['ripple'], '', 'waves:ripple'),)",
+        "OFFERS = (('command', 5, '', 'waves:ripple'),)",
+        "OFFERS = (('command', 'two words', '', 'waves:ripple'),)",
+        "OFFERS = (('command', '\\ud800', '', 'waves:ripple'),)",
+    ],
+)
+def test_no_table_takes_the_other_commands_along(
+    install: Install, tmp_path: Path, table: str
+) -> None:
+    install("waves")
+    (tmp_path / "waves_offers.py").write_text(f"{table}\n")
+    extensions._tables.cache_clear()
+    listed = CliRunner().invoke(app, ["--help"])
+    assert listed.exit_code == 0, listed.exception
+    assert "added by waves" not in listed.output
+    assert [failure.distribution for failure in extensions.failures()] == ["waves"]
+
+
+def test_what_leaves_while_it_loads_does_not_take_doctor_along(install: Install) -> None:
+    install("waves", COMMAND, module="import sys\nsys.exit(0)")
+    with pytest.raises(UsageError, match="command ripple of waves does not load"):
+        extensions.offered("command", "ripple").load()
+
+
+def test_help_of_others_breaks_no_list(install: Install) -> None:
+    install("waves", ("command", "ripple", "Rings [/red].", "waves:ripple"))
+    listed = CliRunner().invoke(app, ["--help"])
+    assert listed.exit_code == 0, listed.exception
+    assert "Rings [ /red]." in listed.output
+
+
+@pytest.mark.privacy
+@pytest.mark.parametrize(
+    "changed",
+    ["__init__.py", "noise.py", "deep/__init__.py", "deep/floor.py", "deep/tides.py", "far.py"],
+)
+def test_the_digest_holds_relative_imports_and_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    package = tmp_path / "swell"
+    (package / "deep").mkdir(parents=True)
+    files = {
+        "__init__.py": "",
+        "deep/__init__.py": "",
+        "deep/tides.py": "from . import floor\nfrom ..noise import sd\nfrom .. import far\n",
+        "deep/floor.py": "depth = 1\n",
+        "noise.py": "sd = 1\n",
+        "far.py": "away = 1\n",
+    }
+    for name, text in files.items():
+        (package / name).write_text(text)
+    invalidate_caches()
+    before = extensions.digest_of("swell.deep.tides")
+    (package / changed).write_text(f"{files[changed]}more = 1\n")
+    assert extensions.digest_of("swell.deep.tides") != before
+    for name in [name for name in sys.modules if name.partition(".")[0] == "swell"]:
+        del sys.modules[name]

@@ -64,7 +64,7 @@ class Offer:
         bind(self.module)
         try:
             return getattr(import_module(self.module), self.attribute)
-        except Exception as error:  # any code of others may fail in any way
+        except (Exception, SystemExit) as error:  # any code of others may fail in any way
             raise UsageError(
                 f"The {self.kind} {self.name} of {self.distribution} does not load "
                 f"({type(error).__name__}).",
@@ -122,7 +122,7 @@ def _tables() -> tuple[tuple[Offer, ...], tuple[Failure, ...]]:
             bind(module)
             table = getattr(import_module(module), attribute)
             offered = [_row(owner, version, row) for row in table]
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # Any code of others may fail in any way, and must not take --help with it.
             failed.append(Failure(owner, f"its table of offers: {type(error).__name__}"))
             continue
@@ -176,9 +176,9 @@ def _declared(path: str) -> list[str]:
 def _row(owner: str, version: str, row: Any) -> Offer:
     kind, name, about, where = row
     module, _, attribute = where.partition(":")
-    if kind not in KINDS or not (name and module and attribute):
+    if kind not in KINDS or not (name.replace("-", "_").isidentifier() and module and attribute):
         raise ValueError(f"no row of a table of offers: {row!r}")
-    return Offer(kind, name, str(about), module, attribute, owner, version)
+    return Offer(kind, name, str(about).replace("[/", "[ /"), module, attribute, owner, version)
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -218,7 +218,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
 
 def digest_of(module: str) -> str:
-    """SHA-256 over the sources of a module and of all that it imports of its own package."""
+    """SHA-256 over the sources of a module, its packages and what it imports of its own one."""
     import hashlib
 
     package = module.partition(".")[0]
@@ -226,18 +226,16 @@ def digest_of(module: str) -> str:
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        source = None if name in seen else _source(name)
-        if source is None:
-            continue
-        seen[name] = source
-        waiting += [used for used in _imported(source) if used.partition(".")[0] == package]
+        if name not in seen and (source := _source(name)) is not None:
+            seen[name] = source[0]
+            waiting += [used for used in _imported(*source) if used.partition(".")[0] == package]
     whole = hashlib.sha256()
     for name in sorted(seen):
         whole.update(f"{name}\0{len(seen[name])}\0".encode() + seen[name])
     return whole.hexdigest()
 
 
-def _source(name: str) -> bytes | None:
+def _source(name: str) -> tuple[bytes, str] | None:
     from importlib.util import find_spec
 
     try:
@@ -246,15 +244,17 @@ def _source(name: str) -> bytes | None:
         return None
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return None
-    return Path(spec.origin).read_bytes()
+    return Path(spec.origin).read_bytes(), spec.parent or ""
 
 
-def _imported(source: bytes) -> Iterator[str]:
+def _imported(source: bytes, inside: str) -> Iterator[str]:
     import ast
 
+    yield from (inside, inside.rpartition(".")[0])
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            above = inside.rsplit(".", node.level - 1)[0] if node.level else ""
+            whole = ".".join(filter(None, (above, node.module)))
+            yield from (whole, *(f"{whole}.{alias.name}" for alias in node.names))
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
