@@ -58,7 +58,13 @@ def read(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize(("mark", "words"), [("0", "development version"), ("7", "has format 7")])
+@pytest.mark.parametrize(
+    ("mark", "words"),
+    [
+        ("0", "development version"),
+        ("7", "has format 7"),
+    ],
+)
 def test_another_mark_is_refused_in_a_sentence_that_says_what_to_do(
     release: Path, place: str, mark: str, words: str
 ) -> None:
@@ -67,6 +73,11 @@ def test_another_mark_is_refused_in_a_sentence_that_says_what_to_do(
         read(release)
     assert refused.value.exit_code == 1
     assert refused.value.remedy
+
+
+def test_a_mark_that_no_number_holds_is_refused_like_any_other() -> None:
+    with pytest.raises(OtherFormat, match="has format 9999"):
+        current("stream", "9" * 5000, {})
 
 
 def test_no_mark_is_that_of_a_development_version(release: Path) -> None:

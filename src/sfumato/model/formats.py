@@ -30,7 +30,7 @@ class OtherFormat(ValueError):
 
     def __init__(self, mark: object) -> None:
         text = mark if isinstance(mark, str) else ""
-        self.newer = text.isdecimal() and int(text) >= int(FORMAT.partition("-")[0])
+        self.newer = text.isdecimal() and int(text[:9]) >= int(FORMAT.partition("-")[0])
         self.problem = (
             f"it has format {text}, and this version of sfumato reads format {FORMAT}."
             if self.newer

@@ -112,6 +112,26 @@ def test_a_forger_without_the_key_is_found(used: Ledger) -> None:
     assert "row 9 was edited, or sealed with another key" in finding
 
 
+@pytest.mark.parametrize("field", ["kind", "time", "payload", "previous", "hash"])
+@pytest.mark.parametrize("value", ["x'ff'", "7", "'\u00e9'"])
+def test_a_row_of_other_types_is_one_that_was_edited(used: Ledger, field: str, value: str) -> None:
+    if used.database.file is None:
+        pytest.skip("a column of PostgreSQL holds its type alone")
+    tamper(used, f"UPDATE sfumato_entries SET {field} = {value} WHERE seq = 3")
+    with pytest.raises(LedgerBroken, match="row 3"):
+        Ledger(used.database.file, used.keyring.path).entries()
+
+
+@pytest.mark.parametrize(
+    "note",
+    ["", "[]", "null", '{"length": null, "hash": ""}', '{"length": 1e400, "hash": ""}', "[" * 9999],
+)
+def test_a_note_of_the_head_that_is_none_is_refused(used: Ledger, note: str) -> None:
+    used.keyring.path.with_suffix(".head").write_text(note)
+    with pytest.raises(LedgerError, match="cannot be read"):
+        used.book()
+
+
 def test_a_ledger_that_was_deleted_is_not_begun_anew(used: Ledger) -> None:
     """Otherwise removing the database would give everybody a fresh budget."""
     tables = ("sfumato_entries", "sfumato_ledger")

@@ -121,7 +121,7 @@ def _mark(key: bytes, seq: int, kind: str, time: str, payload: str, previous: st
 def is_sealed(key: bytes, entry: Entry) -> bool:
     """Whether the row is as it was when it was sealed."""
     right = _mark(key, entry.seq, entry.kind, entry.time, entry.payload, entry.previous)
-    return hmac.compare_digest(right, entry.hash)
+    return hmac.compare_digest(right.encode(), entry.hash.encode())
 
 
 def first_break(key: bytes, entries: Sequence[Entry], after: Head = START) -> str | None:
@@ -256,7 +256,7 @@ class Keyring:
             return Head(int(data["length"]), str(data["hash"]))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, LookupError, TypeError, OverflowError, RuntimeError) as error:
             raise LedgerError(f"{self._mark} cannot be read.") from error
 
     def note(self, head: Head) -> None:

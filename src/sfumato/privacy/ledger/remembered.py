@@ -285,7 +285,7 @@ _TO = _FROM.where(_seq <= bindparam("last"))  # one range a time: SQLite goes th
 
 
 def _rows(connection: Connection, which: Select[Any] = _ALL, **places: int) -> list[Entry]:
-    return [Entry(*row) for row in connection.execute(which, places).all()]
+    return [Entry(seq, *map(str, row)) for seq, *row in connection.execute(which, places).all()]
 
 
 def check(
