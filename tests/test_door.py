@@ -57,6 +57,14 @@ def test_the_door_lists_what_it_opens() -> None:
         _ = sfumato.realease
 
 
+def test_a_name_that_moved_is_told_where_it_is() -> None:
+    import sfumato_lab
+
+    for name in sfumato_lab.__all__:
+        with pytest.raises(AttributeError, match=r"dir\(sfumato_lab\)"):
+            getattr(sfumato, name)
+
+
 @pytest.mark.parametrize("name", VERBS)
 def test_a_verb_says_what_it_takes_and_gives(name: str) -> None:
     verb = VERBS[name]

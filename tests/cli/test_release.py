@@ -158,6 +158,13 @@ def test_a_dry_run_reads_and_spends_nothing(shop: Shop) -> None:
         shop.release("--dry-run", epsilon="9")
 
 
+def test_a_dry_run_takes_columns_as_a_release_does(shop: Shop) -> None:
+    """Of events that are there, whose names do not tell their columns."""
+    shop.events.write_text("imsi,ts,bs\n7,2007-09-10T08:00:00Z,a\n")
+    columns = ("--column", "user=imsi", "--column", "time=ts", "--column", "place=bs")
+    assert "It fits the budget." in shop.release("--dry-run", *columns).output
+
+
 def test_other_settings_under_the_same_name_are_refused(shop: Shop) -> None:
     shop.release()
     with pytest.raises(ReservationRefused, match="bound"):

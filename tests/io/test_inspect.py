@@ -127,6 +127,47 @@ def test_members_of_ndjson_with_usual_names_are_suggested(tmp_path: Path) -> Non
     assert found.rows["of known places"] == 3
 
 
+@pytest.mark.parametrize("ending", ["csv", "ndjson"])
+def test_times_without_an_offset_are_read_and_their_clock_is_asked_for(
+    tmp_path: Path, ending: str
+) -> None:
+    """NDJSON too: a release reads them on the clock of `--tz`, which is not stated here."""
+    time = "2024-01-01T08:00:00"
+    line = json.dumps({"user": "7", "time": time, "place": "a"})
+    path = tmp_path / f"app.{ending}"
+    path.write_text(f"{line}\n" * 3 if ending == "ndjson" else f"user,time,place\n7,{time},a\n")
+    found = inspect(path)
+    assert found.usable
+    assert found.clock_is_open
+    assert found.rows["not a time"] == 0
+    assert any("without an offset" in remark for remark in found.remarks)
+    told = inspect(path, tz="Europe/Paris")
+    assert not told.clock_is_open
+    assert found.span == (1_704_096_000_000_000,) * 2
+    assert told.span == (1_704_092_400_000_000,) * 2
+
+
+@pytest.mark.parametrize("ending", ["csv", "ndjson"])
+def test_a_name_that_says_utc_is_the_clock_whatever_is_stated(tmp_path: Path, ending: str) -> None:
+    time = "2024-01-01T08:00:00"
+    line = json.dumps({"user": "7", "time_utc": time, "place": "a"})
+    path = tmp_path / f"app.{ending}"
+    path.write_text(line if ending == "ndjson" else f"user,time_utc,place\n7,{time},a\n")
+    found = inspect(path, columns={"time": "time_utc"}, tz="Europe/Paris")
+    assert found.span == (1_704_096_000_000_000,) * 2
+
+
+def test_a_format_with_a_clock_of_its_own_says_how_to_state_another(tmp_path: Path) -> None:
+    path = tmp_path / "1.txt"
+    path.write_text("1,2024-01-01 08:00:00,2.1,48.1\n")
+    found = inspect(path, tz="Europe/Paris")
+    assert any("clock of the format's own" in remark for remark in found.remarks)
+    columns = {"user": "1", "time": "2", "lon": "3", "lat": "4"}
+    stated = inspect(path, columns=columns, tz="Europe/Paris")
+    assert stated.span == (1_704_092_400_000_000,) * 2
+    assert not any("format's own" in remark for remark in stated.remarks)
+
+
 def test_members_inside_of_members_are_said_not_to_be_found(tmp_path: Path) -> None:
     path = tmp_path / "app.ndjson"
     line = {"user": "7", "time": "2024-01-01T00:00:00Z", "position": {"lon": 2, "lat": 48}}

@@ -35,7 +35,7 @@ from sfumato.io.files import (
 )
 from sfumato.io.json_lines import json_values
 from sfumato.io.lines import cut_csv, whole_lines
-from sfumato.io.names import EVENT_ROLES, by_position, of_roles
+from sfumato.io.names import EVENT_ROLES, TimeName, by_position, of_roles
 from sfumato.io.rows import Positions, RowRules
 from sfumato.io.tables import (
     LABEL,
@@ -212,14 +212,15 @@ def open_names(chosen: Mapping[str, str], tz: str | None, unit: str | None) -> R
     """NDJSON has no header: members are called as the options say, or by the parts' own names.
 
     In zones, positions count unless the holder named a place. A time that is a number counts
-    seconds unless an option says otherwise, one that is text is ISO 8601.
+    seconds unless an option says otherwise; text is ISO 8601, of UTC where the name says so.
     """
     name = {role.key: chosen.get(role.key, role.key) for role in EVENT_ROLES}
     by_name = frozenset({"place"}) if "place" in chosen else frozenset({"lon", "lat"})
     columns = EventColumns(
         name["user"], name["time"], name["place"], name["lon"], name["lat"], 1.0, by_name
     )
-    return Reading(columns, EPOCHS[unit or "s"], UserEncoding.TEXT, tz, time_is_text=True)
+    clock = "UTC" if TimeName.of(name["time"]).utc else tz
+    return Reading(columns, EPOCHS[unit or "s"], UserEncoding.TEXT, clock, time_is_text=True)
 
 
 def constants(keys: Mapping[str, str | None], rules: RowRules, rows: int) -> dict[str, Any]:

@@ -201,8 +201,7 @@ class _Look:
         try:
             if kind not in self._known:
                 self._known[kind] = self._reading(part)
-            reading = self._known[kind]
-            if reading is None:
+            if (reading := self._known[kind]) is None:
                 self.inspection.unfit.append((part.label, "its columns leave open how it is read"))
                 return
             self.id_kinds.add(reading.user)
@@ -221,6 +220,8 @@ class _Look:
         if part.reading is not None:
             reading = self._placed(part, part.reading)
             self._roles(part, reading)
+            if part.file is not None and reading.tz not in (None, "UTC", self.tz):
+                self._ask_clock("a clock of the format's own; state columns by number for another")
             return reading
         described = self._described(part)
         if described is None:
@@ -232,9 +233,7 @@ class _Look:
 
     def _by_members(self, part: _Part) -> Reading:
         """NDJSON: the members of the first objects, and the parts that their names suggest."""
-        self.inspection.remarks.append(
-            "NDJSON has no header: members are looked up by the parts' names or `column`"
-        )
+        self.inspection.remarks.append("NDJSON has no header: `column` says how members are called")
         names, nested = ([], []) if part.file is None else members(part.file.path)
         if names:
             self.inspection.remarks.append(f"members of the first objects: {aliases.listed(names)}")
@@ -246,7 +245,9 @@ class _Look:
         meant = roles_of(names, self.chosen)
         if meant:
             self.inspection.suggested["column"] = self.chosen | meant
-        return open_names(self.chosen | meant, self.tz, self.unit)
+        if self.tz is None:
+            self._ask_clock("times without an offset, where there are any")
+        return open_names(self.chosen | meant, self.tz or "UTC", self.unit)
 
     def _described(self, part: _Part) -> Reading | None:
         """What the schema says, with any unit and clock where it leaves them open."""
@@ -393,9 +394,7 @@ class _Look:
             if self._judge is None:
                 self._judge = Judge(self.places, _EVER, 31)
             self._judge.cells(rows)
-        self._people(names_of(rows.user))
-
-    def _people(self, names: Any) -> None:
+        names = names_of(rows.user)
         there = validity(names)
         cells = np.where(there, 0, -1) if there.size else np.zeros(len(names), np.int64)
         self.people.add(names, cells.astype(np.int32))

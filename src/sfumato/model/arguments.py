@@ -66,7 +66,7 @@ class _Refused(Exception):
 def opened(door: str, homes: Mapping[str, str], name: str) -> Any:
     """What a package offers by this name; a verb is `checked`."""
     if name not in homes:
-        raise AttributeError(f"module {door!r} has no attribute {name!r}")
+        raise AttributeError(f"no attribute {name!r} in {door}: see dir(sfumato), dir(sfumato_lab)")
     offered = getattr(import_module(homes[name]), name)
     return checked(offered) if isinstance(offered, types.FunctionType) else offered
 
