@@ -10,6 +10,7 @@ from tests.fuzz import verbs
 from tests.fuzz.program import EVERY, World, told
 
 import sfumato
+import sfumato_lab
 from sfumato.cli.main import COMMANDS
 
 LINES = 60
@@ -33,12 +34,12 @@ def test_a_call_of_each_verb_is_good(world: World) -> None:
     with world.inside():
         for number, (verb, given) in enumerate(verbs.GOOD.items()):
             named = {name: verbs.named(one, 1_000 + number) for name, one in given.items()}
-            getattr(sfumato, verb)(**named)
+            verbs.verb_named(verb)(**named)
 
 
 def test_nothing_is_left_out() -> None:
     own = {"demo", "foreach_batch", "Auditor", "Question", "Release", "__version__"}
-    assert set(verbs.GOOD) == set(sfumato.__all__) - own
+    assert set(verbs.GOOD) == {*sfumato.__all__, *sfumato_lab.__all__} - own
     assert {line.split()[0] for line in EVERY.values()} == set(COMMANDS) - {"demo", "reproduce"}
 
 

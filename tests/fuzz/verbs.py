@@ -21,6 +21,7 @@ import pandas as pd
 from tests.fuzz.program import PERSON, SECRET, WORDS, Verdict, World, grown, in_time
 
 import sfumato
+import sfumato_lab
 from sfumato.errors import SfumatoError
 
 TIME = {"start": "2024-03-25", "end": "2024-03-27", "slot": "6h", "tz": "UTC"}
@@ -124,7 +125,7 @@ def call(seed: int, number: int) -> tuple[str, dict[str, Any], str]:
     chance = random.Random(seed)
     verb = chance.choice(list(GOOD))
     given = {name: named(value, number) for name, value in GOOD[verb].items()}
-    door = getattr(sfumato, verb)
+    door = verb_named(verb)
     names = [*inspect.signature(door).parameters, *given, *given]
     done = []
     for _ in range(chance.choice((1, 1, 2))):
@@ -143,6 +144,12 @@ def call(seed: int, number: int) -> tuple[str, dict[str, Any], str]:
     return verb, given, ", ".join(done)
 
 
+def verb_named(name: str) -> Callable[..., Any]:
+    """The verb of that name, of the product or of its laboratory."""
+    verb: Callable[..., Any] = getattr(sfumato if name in sfumato.__all__ else sfumato_lab, name)
+    return verb
+
+
 def named(value: object, number: int) -> object:
     """An argument; an output gets its number."""
     return value.replace("OUT", f"out-{number}") if isinstance(value, str) else value
@@ -156,7 +163,7 @@ def judge(world: World, seed: int) -> Verdict:
     with world.inside(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            in_time(lambda: getattr(sfumato, verb)(**given))
+            in_time(lambda: verb_named(verb)(**given))
         except SfumatoError as error:
             said, code = str(error), error.exit_code
         except BaseException as error:
