@@ -270,7 +270,10 @@ class Gate:
         key = (case, format, true_looking)
         if again or key not in self._base:
             answers = self.answers(case, true_looking)
-            self._base[key] = self.run(case, case.without(), format, answers)
+            run = self.run(case, case.without(), format, answers)
+            # Two runs that both die say nothing of each other.
+            assert "stopped unexpectedly" not in run.published.err, (case.name, run.published.err)
+            self._base[key] = run
         return self._base[key]
 
     def answers(self, case: Case, true_looking: bool) -> Transcript:

@@ -33,8 +33,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]]
 
     def register(run: Callable[..., Any]) -> None:
         scheme = type("MadeUp", (Laplace,), {"name": MADE_UP, "run": run})()
-        schemes = {**registry.SCHEMES, MADE_UP: scheme}
-        monkeypatch.setattr(registry, "SCHEMES", schemes)
+        monkeypatch.setitem(registry.SCHEMES._own, MADE_UP, scheme)
 
     return register
 
