@@ -187,7 +187,7 @@ def test_a_line_of_a_pipe_costs_itself_alone(run: Run) -> None:
     for at in (0, CROWD // 2, CROWD):
         mixed = [*crowd[:at], *odd, *crowd[at:]]
         assert run("-", "--clock", "feed", feed=b"".join([clock, *mixed, end])) == [CROWD, 1]
-    assert run.internal["rows_dropped"]["unreadable"] == 3  # type: ignore[attr-defined]
+    assert run.internal["rows_dropped"]["unreadable"] == 4  # type: ignore[attr-defined]
     assert "internal: 1,505 rows read" in run.told  # type: ignore[attr-defined]
 
 

@@ -15,6 +15,7 @@ import pytest
 from sfumato.city import CityPlan, write_city
 from sfumato.errors import UsageError
 from sfumato.geography.places import PlaceOptions
+from sfumato.io.write import marked
 from sfumato.model.time_grid import period_of
 from sfumato.published.manifest import GridFacts
 from sfumato.synthesis.evaluate import PAGE, SUMMARY, evaluate_synthetic
@@ -25,7 +26,7 @@ GRID = period_of("2007-09-10", "2007-09-17", "1h", "Europe/Paris")
 def folder_of(table: pa.Table, folder: Path, released: SimpleNamespace, **inputs: str) -> object:
     """A stand-in for a synthetic release: what the evaluation asks of one."""
     folder.mkdir()
-    pq.write_table(table, folder / "events.parquet")
+    pq.write_table(table.cast(marked(table.schema)), folder / "events.parquet")
     privacy = SimpleNamespace(epsilon=1.0, delta=1e-6)
     manifest = SimpleNamespace(
         released=released,
