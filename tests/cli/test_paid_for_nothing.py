@@ -147,6 +147,21 @@ def test_a_format_of_coordinates_names_no_tower(
     assert not (taxis.parent / "out").exists()
 
 
+@pytest.mark.parametrize("stated", ["tdrive", None])
+@pytest.mark.parametrize("publish", OF_TOWERS, ids=lambda each: each.__name__)
+def test_a_format_with_a_clock_of_its_own_takes_no_other(
+    publish: Callable[..., object], book: sfumato.Ledger, taxis: Path, stated: str | None
+) -> None:
+    _give_room(book)
+    before = book.entries()
+    words = {"format": stated, "events_tz": "Europe/Lisbon", "grid": "2km"}
+    words |= {"region": "116.2,39.8,116.6,40.05"}
+    with pytest.raises(UsageError, match="on the clock of Asia/Shanghai"):
+        publish(taxis, **words, out=taxis.parent / "out", ledger=book)
+    assert book.entries() == before
+    assert not (taxis.parent / "out").exists()
+
+
 @pytest.mark.parametrize("kind", ["footers", "headers", "names"])
 @pytest.mark.parametrize("publish", OF_TOWERS, ids=lambda each: each.__name__)
 def test_all_files_decide_what_they_can_name(

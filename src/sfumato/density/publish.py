@@ -393,6 +393,7 @@ def opened_inputs(
             zones=places.towers is None,
             period=grid.period,
             column=places.column,
+            clock=events_tz,
         )
         yield lambda: events, places
         return

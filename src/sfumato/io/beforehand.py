@@ -27,7 +27,7 @@ from sfumato.io.events import format_named, known_format, located, resolved
 from sfumato.io.files import Located, is_address, is_path
 from sfumato.io.formats import ReadOptions
 from sfumato.io.names import EVENT_ROLES, of_roles
-from sfumato.model.events import EventFile, Events, EventTable
+from sfumato.model.events import EventFile, Events, EventTable, Reading
 from sfumato.model.time_grid import MICROSECONDS
 
 _PART = re.compile(r"(year|month|day|date|dt)=([0-9*?\[\]-]+)", re.IGNORECASE)
@@ -51,8 +51,10 @@ def require_possible(
     zones: bool,
     period: tuple[int, int] | None = None,
     column: Mapping[str, str] | None = None,
+    clock: str | None = None,
 ) -> None:
-    """Refuse events that can name no place of the kind, or lie in no day of the period.
+    """Refuse events that can name no place of the kind, lie in no day of the period, or are on a
+    clock that is not the one stated.
 
     Args:
         source: The events; what is no files, or is not there yet, says nothing.
@@ -60,25 +62,32 @@ def require_possible(
         zones: Whether the places are zones or cells; otherwise they are towers.
         period: First instant and first instant after, in epoch microseconds.
         column: The columns that are stated, of events and of other files.
+        clock: The clock that is stated for times without an offset.
 
     Raises:
         UsageError: They cannot.
     """
     if period is not None:
         _require_days(source, period)
-    _require_placed(source, format, zones, column)
+    _require_placed(source, format, zones, column, clock)
 
 
 def _require_placed(
-    source: object, format: str | None, zones: bool, column: Mapping[str, str] | None
+    source: object,
+    format: str | None,
+    zones: bool,
+    column: Mapping[str, str] | None,
+    clock: str | None,
 ) -> None:
-    """Refuse towers where the records are of a format that has coordinates and no tower.
+    """Refuse towers where the records are of a format that has coordinates and no tower, and a
+    clock where the format has its own.
 
     By the format that the holder states, whatever files there are; where none is stated, by the
     names of the files, under the rule of `sfumato.io.events.read_by`.
     """
     if format is not None:
         if (reading := format_named(format).reading) is not None:
+            _require_clock(reading, clock)
             placed(reading.columns, zones)
         return
     files = _named(source)
@@ -90,8 +99,17 @@ def _require_placed(
         kind = known_format(file, chosen)
         if kind is None or kind.reading is None:  # its header says what it has
             return
+        _require_clock(kind.reading, clock)
         parts += kind.read(file, ReadOptions()).parts
     resolved(Events(tuple(parts)), zones)
+
+
+def _require_clock(reading: Reading, clock: str | None) -> None:
+    if clock is not None and reading.tz not in (None, clock):
+        raise UsageError(
+            f"Times of this format are on the clock of {reading.tz}, and `events_tz` is {clock}.",
+            remedy="Leave `events_tz` out; or state the columns by number, as of any table.",
+        )
 
 
 def of_fleet(source: object, format: str | None, column: Mapping[str, str] | None = None) -> bool:

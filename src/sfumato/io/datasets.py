@@ -1,9 +1,10 @@
 """Formats of public data sets and of receivers, as they are distributed: a file a person or trip.
 
 A file is told by its name and the folders above it, never by what it holds, and the name says whose
-it is where the lines do not. Columns, units and clocks are the format's own: `--time-unit` and
-`--events-tz` are for tables and change nothing here. Where `--column` is given, `.txt` is a table,
-unless `--format` says otherwise. A line or point that is no record costs itself alone.
+it is where the lines do not. Columns, units and clocks are the format's own: `--time-unit` is for
+tables and changes nothing here, and another `--events-tz` is refused. Where `--column` is given,
+`.txt` is a table, unless `--format` says otherwise. A line or point that is no record costs itself
+alone.
 
 =============  ==========================  ==================================================
 format         file                        a record

@@ -45,7 +45,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.model.counts import Counting, Counts, SampleBound, WeightBound
-from sfumato.model.lives import LifeQuestion
 from sfumato.model.masks import Masks, Measure
 from sfumato.model.private import Private
 from sfumato.model.time_grid import TimeGrid
@@ -150,16 +149,6 @@ class Source(Protocol):
 
     def fingerprint(self, key: bytes) -> str:
         """Keyed digest of the input's bytes, to bind a reservation to what it was made for."""
-
-
-class LifeSource(Source, Protocol):
-    """A source that also says how persons live, for synthesis."""
-
-    def lives(self, question: LifeQuestion) -> Private[Counts]:
-        """How persons live, as one vector of blocks; L2 at most `LIFE_UNITS` over all of them.
-
-        Sensitivity and proof: `sfumato.model.lives`.
-        """
 
 
 _KEPT_NORMS = 1 << 12

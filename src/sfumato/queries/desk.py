@@ -175,7 +175,14 @@ class Desk:
             None,
             column,
         )
-        require_possible(events, format, zones=towers is None, period=slots.period)
+        require_possible(
+            events,
+            format,
+            zones=towers is None,
+            period=slots.period,
+            column=column,
+            clock=events_tz,
+        )
         counted, named = _places(said, tz)
         self.frame = Frame.of(counted, slots, named)
         self.mechanism = mechanism_of(mechanism)

@@ -222,7 +222,9 @@ def stream(
     coming = pipe or follow or topic is not None or events is None
     # What is yet to come says nothing by the names of what is there.
     there = None if coming else events
-    require_possible(there, format, zones=towers is None, period=slots.period)
+    require_possible(
+        there, format, zones=towers is None, period=slots.period, column=column, clock=events_tz
+    )
     folder = folder_to_fill(out)
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     before, begun = _begun_with(book, dataset, name or folder.name)

@@ -204,7 +204,9 @@ def synth(
         column,
     )
     zoned = said.towers is None
-    require_possible(events, format, zones=zoned, period=slots.period, column=column)
+    require_possible(
+        events, format, zones=zoned, period=slots.period, column=column, clock=events_tz
+    )
     asked = synth_request(
         places=said,
         grid=slots,

@@ -11,7 +11,6 @@ from sfumato.density.refine.fourier import (
     forward,
     inverse,
     keep_first,
-    shrink_towards_common_shape,
     tail_norms,
 )
 
@@ -51,13 +50,3 @@ def test_the_cut_drops_what_noise_explains() -> None:
     # Variance 1: a square above 2 pays for itself; the last 0.1 never does.
     assert cheapest_cut(np.array([[10.0, 3.0, 0.1, 0.1]]), 1.0)[0] == 2
     assert cheapest_cut(np.array([[10.0, 0.1, 0.1, 9.0]]), 1.0)[0] == 4
-
-
-def test_shrinking_helps_where_rows_share_a_shape() -> None:
-    rng = np.random.default_rng(3)
-    shape = 50 / np.arange(1, 49)
-    scale = rng.uniform(0.5, 2, 60)
-    truth = scale[:, None] * (shape + rng.normal(0, 0.3, (60, 48)) / np.arange(1, 49))
-    noisy = truth + rng.normal(0, 1, truth.shape)
-    shrunk = shrink_towards_common_shape(noisy, scale, 1.0)
-    assert np.square(shrunk - truth).mean() < 0.25 * np.square(noisy - truth).mean()

@@ -93,29 +93,6 @@ def cheapest_cut(coefficients: Series, variance: float) -> NDArray[np.int64]:
     return np.asarray(np.argmax(gain, axis=-1) + 1, dtype=np.int64)
 
 
-def shrink_towards_common_shape(
-    coefficients: Series, scale: NDArray[np.float64], variance: float
-) -> Series:
-    """Wiener shrinkage of each row towards `scale` times the shape that all rows share.
-
-    Model: row e is scale_e * (shape + deviation_e), with deviations of a variance that
-    depends on the frequency only. Shape and variances are estimated from the noisy rows
-    by moments; a frequency without visible deviation keeps the common shape alone.
-    """
-    weight = np.maximum(scale, 1e-9)[:, None]
-    shape = (weight * coefficients).sum(axis=0) / np.square(weight).sum()
-    rest = coefficients - weight * shape
-    excess = np.square(rest).sum(axis=0) - rest.shape[0] * variance
-    spread = np.maximum(excess, 0.0) / np.square(weight).sum()
-    # Neighbouring frequencies share their estimate: single moments are noisy.
-    kernel = np.array([1, 2, 3, 2, 1]) / 9
-    padded = np.pad(spread, 2, mode="edge")
-    spread = np.convolve(padded, kernel, mode="valid")
-    signal = np.square(weight) * spread
-    result: Series = weight * shape + rest * signal / (signal + variance)
-    return result
-
-
 def shrunk_shapes(
     noisy: Series, scale: Series, variance: float, transform: Transform = Transform.DCT
 ) -> Series:
