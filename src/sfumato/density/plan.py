@@ -189,7 +189,7 @@ def plan(
     )
     slots = period_of(start, end, slot, tz, fold)
     no_towers = towers is None and tower_count is None
-    require_possible(events, format, zones=no_towers, column=column)
+    require_possible(events, format, column, zones=no_towers)
     if said.given:
         if tower_count is not None or zone_count is not None:
             raise UsageError(

@@ -390,9 +390,9 @@ def opened_inputs(
         require_possible(
             events,
             format,
+            places.column,
             zones=places.towers is None,
             period=grid.period,
-            column=places.column,
             clock=events_tz,
         )
         yield lambda: events, places

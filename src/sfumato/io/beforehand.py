@@ -47,10 +47,10 @@ _CLOCKS = timedelta(days=1)
 def require_possible(
     source: object,
     format: str | None,
+    column: Mapping[str, str] | None = None,
     *,
     zones: bool,
     period: tuple[int, int] | None = None,
-    column: Mapping[str, str] | None = None,
     clock: str | None = None,
 ) -> None:
     """Refuse events that can name no place of the kind, lie in no day of the period, or are on a
@@ -59,9 +59,9 @@ def require_possible(
     Args:
         source: The events; what is no files, or is not there yet, says nothing.
         format: The format that is stated.
+        column: The columns that are stated, of events and of other files.
         zones: Whether the places are zones or cells; otherwise they are towers.
         period: First instant and first instant after, in epoch microseconds.
-        column: The columns that are stated, of events and of other files.
         clock: The clock that is stated for times without an offset.
 
     Raises:

@@ -178,9 +178,9 @@ class Desk:
         require_possible(
             events,
             format,
+            column,
             zones=towers is None,
             period=slots.period,
-            column=column,
             clock=events_tz,
         )
         counted, named = _places(said, tz)

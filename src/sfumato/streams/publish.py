@@ -223,7 +223,7 @@ def stream(
     # What is yet to come says nothing by the names of what is there.
     there = None if coming else events
     require_possible(
-        there, format, zones=towers is None, period=slots.period, column=column, clock=events_tz
+        there, format, column, zones=towers is None, period=slots.period, clock=events_tz
     )
     folder = folder_to_fill(out)
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)

@@ -204,9 +204,7 @@ def synth(
         column,
     )
     zoned = said.towers is None
-    require_possible(
-        events, format, zones=zoned, period=slots.period, column=column, clock=events_tz
-    )
+    require_possible(events, format, column, zones=zoned, period=slots.period, clock=events_tz)
     asked = synth_request(
         places=said,
         grid=slots,
