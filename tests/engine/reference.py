@@ -21,8 +21,10 @@ that a query asked for has been seen not to arrive.
 
 from __future__ import annotations
 
+import os
 import weakref
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isqrt
@@ -39,13 +41,37 @@ from sfumato.engine.base import MASS_CEILING, TOTAL_UNITS, CountSource, WeightRu
 from sfumato.engine.local import DropLog, DropReason, place_finder
 from sfumato.engine.sampling import STRIDE
 from sfumato.io.events import rows_of
-from sfumato.io.files import open_connection
 from sfumato.io.values import BAD
+from sfumato.io.write import Scratch
 from sfumato.model.counts import WEIGHT_UNITS, Counting, Counts, SampleBound, WeightBound
 from sfumato.model.events import UserEncoding
 from sfumato.model.masks import Masks, Measure
 from sfumato.model.private import Private
 from sfumato.model.source import NORM_UNITS
+
+
+@contextmanager
+def open_connection(
+    *, threads: int | None = None, memory_limit: int | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """An in-memory database with its own temporary folder, closed and removed at the end."""
+    with Scratch() as folder:
+        config: dict[str, str | bool | int | float | list[str]] = {
+            "threads": threads or os.cpu_count() or 1,
+            "temp_directory": folder,
+            "preserve_insertion_order": "true",
+            "autoinstall_known_extensions": "false",
+        }
+        if memory_limit is not None:
+            # Below this DuckDB cannot open a Parquet file with wide row groups at all.
+            config["memory_limit"] = f"{max(memory_limit, 128 << 20)}B"
+        connection = duckdb.connect(":memory:", config=config)
+        try:
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.execute("SET enable_progress_bar = false")
+            yield connection
+        finally:
+            connection.close()
 
 
 def _squares(value: str) -> str:

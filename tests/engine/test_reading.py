@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
-from tests.engine.reference import RelationalSource
+from tests.engine.reference import RelationalSource, open_connection
 
 from sfumato.city import CityPlan, build_city, generate_events
 from sfumato.engine.local import DropReason, LocalSource
 from sfumato.errors import InputError, UsageError
 from sfumato.io.events import read_events
-from sfumato.io.files import open_connection
 from sfumato.model.counts import Counting, SampleBound, WeightBound
 from sfumato.model.events import EventColumns, Events, TimeEncoding, UserEncoding
 from sfumato.model.places import ALWAYS_TO, PlaceKind, Places

@@ -90,3 +90,33 @@ def test_a_module_that_opens_a_box_while_it_is_loaded_is_refused(
         extensions.offers("command")["tides"].load()
     assert isinstance(refused.value.__cause__, PrivateNumbers)
     assert f"{module} may not open" in str(refused.value.__cause__)
+
+
+def test_what_a_distribution_brings_under_another_name_is_its_code(
+    install: Callable[[Path], None], tmp_path: Path
+) -> None:
+    """It is bound with the rest, and a reservation's digest holds it."""
+    table = "OFFERS = (('command', 'tides', 'High water.', 'waves.tides:high'),)\n"
+    high = "import foam\ndef high(box): return foam.total(box)\n"
+    folder = distribution(tmp_path, "waves", table, tides=high)
+    (folder / "foam.py").write_text(f"{OPENS}def total(box): return open_private(box).sum()\n")
+    files = ("foam.py", "waves/__init__.py", "waves/offers.py", "waves/tides.py")
+    record = "".join(f"{name},,\n" for name in files)
+    (folder / "waves-1.0.dist-info" / "RECORD").write_text(record)
+    install(folder)
+    offer = extensions.offers("command")["tides"]
+    with pytest.raises(PrivateNumbers, match="foam may not open"):
+        offer.load()(Private(np.arange(3), "made-up numbers"))
+    before = offer.provenance()
+    (folder / "foam.py").write_text("def total(box): return 0\n")
+    assert offer.provenance() != before
+    (folder / "foam.py").write_text("def total(box: return 0\n")
+    assert offer.provenance() != before, "code that does not parse has a digest as well"
+
+
+def test_a_table_without_an_end_is_a_failure(
+    install: Callable[[Path], None], tmp_path: Path
+) -> None:
+    endless = "import itertools\nOFFERS = itertools.repeat(('command', 'a', 'b', 'c:d'))\n"
+    install(distribution(tmp_path, "waves", endless))
+    assert extensions.failures() == (extensions.Failure("waves", "its table of offers: TypeError"),)

@@ -47,31 +47,6 @@ from sfumato.errors import InputError, UsageError, csv_error, mentioned
 from sfumato.io import names as aliases
 from sfumato.io.names import is_known
 from sfumato.io.tables import refuse_repeated
-from sfumato.io.write import Scratch
-
-
-@contextmanager
-def open_connection(
-    *, threads: int | None = None, memory_limit: int | None = None
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """An in-memory database with its own temporary folder, closed and removed at the end."""
-    with Scratch() as folder:
-        config: dict[str, str | bool | int | float | list[str]] = {
-            "threads": threads or os.cpu_count() or 1,
-            "temp_directory": folder,
-            "preserve_insertion_order": "true",
-            "autoinstall_known_extensions": "false",
-        }
-        if memory_limit is not None:
-            # Below this DuckDB cannot open a Parquet file with wide row groups at all.
-            config["memory_limit"] = f"{max(memory_limit, 128 << 20)}B"
-        connection = duckdb.connect(":memory:", config=config)
-        try:
-            connection.execute("SET TimeZone = 'UTC'")
-            connection.execute("SET enable_progress_bar = false")
-            yield connection
-        finally:
-            connection.close()
 
 
 @contextmanager

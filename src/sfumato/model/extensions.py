@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -61,7 +61,8 @@ class Offer:
         Raises:
             UsageError: Its code does not load.
         """
-        bind(self.module)
+        for package in packages(self.distribution, self.module):
+            bind(package)
         try:
             return getattr(import_module(self.module), self.attribute)
         except (Exception, SystemExit) as error:  # any code of others may fail in any way
@@ -76,7 +77,7 @@ class Offer:
         return {
             "distribution": self.distribution,
             "version": self.version,
-            "modules": digest_of(self.module),
+            "modules": digest_of(self.module, packages(self.distribution, self.module)),
         }
 
 
@@ -121,6 +122,8 @@ def _tables() -> tuple[tuple[Offer, ...], tuple[Failure, ...]]:
         try:
             bind(module)
             table = getattr(import_module(module), attribute)
+            if not isinstance(table, tuple):  # anything else may have no end
+                raise TypeError(f"no tuple: {type(table)}")
             offered = [_row(owner, version, row) for row in table]
         except (Exception, SystemExit) as error:
             # Any code of others may fail in any way, and must not take --help with it.
@@ -217,18 +220,34 @@ class Registry(Mapping[str, T], Generic[T]):
         return {} if name in self._own else offers(self.kind)[name].provenance()
 
 
-def digest_of(module: str) -> str:
-    """SHA-256 over the sources of a module, its packages and what it imports of its own one."""
+def packages(distribution: str, module: str) -> frozenset[str]:
+    """Whatever a distribution installs to be imported by, beside the package of the module.
+
+    What it brings along under another name is its code like the rest.
+    """
+    from importlib import machinery, metadata
+
+    code = tuple(machinery.all_suffixes())
+    try:
+        files = metadata.files(distribution) or ()
+    except metadata.PackageNotFoundError:  # code that is on the path without being installed
+        files = ()
+    names = {Path(file.parts[0]).stem for file in files if file.name.endswith(code)}
+    return frozenset({module.partition(".")[0], *filter(str.isidentifier, names)} - {"sfumato"})
+
+
+def digest_of(module: str, own: Collection[str] = ()) -> str:
+    """SHA-256 over a module, its packages and all that it imports of its own ones."""
     import hashlib
 
-    package = module.partition(".")[0]
+    own = {*own, module.partition(".")[0]}
     seen: dict[str, bytes] = {}
     waiting = [module]
     while waiting:
         name = waiting.pop()
         if name not in seen and (source := _source(name)) is not None:
             seen[name] = source[0]
-            waiting += [used for used in _imported(*source) if used.partition(".")[0] == package]
+            waiting += [used for used in _imported(*source) if used.partition(".")[0] in own]
     whole = hashlib.sha256()
     for name in sorted(seen):
         whole.update(f"{name}\0{len(seen[name])}\0".encode() + seen[name])
@@ -236,13 +255,14 @@ def digest_of(module: str) -> str:
 
 
 def _source(name: str) -> tuple[bytes, str] | None:
+    from importlib.machinery import all_suffixes
     from importlib.util import find_spec
 
     try:
         spec = find_spec(name)
     except (ImportError, ValueError):
         return None
-    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+    if spec is None or spec.origin is None or not spec.origin.endswith(tuple(all_suffixes())):
         return None
     return Path(spec.origin).read_bytes(), spec.parent or ""
 
@@ -251,7 +271,11 @@ def _imported(source: bytes, inside: str) -> Iterator[str]:
     import ast
 
     yield from (inside, inside.rpartition(".")[0])
-    for node in ast.walk(ast.parse(source)):
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):  # compiled, or no Python: its bytes are all that counts
+        return
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             above = inside.rsplit(".", node.level - 1)[0] if node.level else ""
             whole = ".".join(filter(None, (above, node.module)))

@@ -20,7 +20,7 @@ from sfumato.density.reanalysis import manifest_digest
 from sfumato.density.scheme import Parameter, Plan, PublicFacts
 from sfumato.errors import InputError, UsageError
 from sfumato.geography.places import PlaceOptions
-from sfumato.model.places import PlaceKind, Places
+from sfumato.model.places import Places
 from sfumato.model.time_grid import TimeGrid
 from sfumato.model.traces import Box
 from sfumato.privacy.events import Unit
@@ -238,8 +238,3 @@ def table_to_match(
     ):
         raise InputError("its places are in another order.", file=str(found.folder))
     return found
-
-
-def named_by(places: Places) -> str:
-    """The column that says where: towers by their id, zones and cells by points inside."""
-    return "tower_id" if places.kind is PlaceKind.TOWERS else "lon, lat"

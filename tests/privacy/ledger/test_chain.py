@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -144,6 +146,18 @@ def test_a_ledger_that_was_deleted_is_not_begun_anew(used: Ledger) -> None:
                 connection.execute(text(f"DROP TABLE {table} CASCADE"))
     with pytest.raises(LedgerBroken, match="had 8 rows"):
         used.initialise()
+
+
+def test_a_view_in_the_place_of_the_rows_is_no_ledger(tmp_path: Path) -> None:
+    """It may have no end, and would be read to it."""
+    path = tmp_path / "endless.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "CREATE VIEW sfumato_entries AS WITH RECURSIVE n(seq) AS "
+            "(SELECT 1 UNION ALL SELECT seq + 1 FROM n) SELECT seq FROM n"
+        )
+    with pytest.raises(LedgerError):
+        Ledger(path).book()
 
 
 def test_another_key_opens_nothing(used: Ledger) -> None:
