@@ -233,7 +233,7 @@ def hold_still() -> Bytes:
     distribution.version = property(version)  # type: ignore[assignment, misc]
     if importlib.util.find_spec("sfumato.model.extensions"):
         extensions = importlib.import_module("sfumato.model.extensions")
-        extensions.digest_of = lambda _: "0"  # type: ignore[attr-defined]
+        extensions.digest_of = lambda *_: "0"  # type: ignore[attr-defined]
         if points := getattr(extensions, "_points", None):  # which reads versions by itself
             extensions._points = lambda: [  # type: ignore[attr-defined]
                 (owner, "0", table) for owner, _, table in points()

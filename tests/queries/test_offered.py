@@ -28,7 +28,7 @@ def killed(*_: Any) -> None:
 
 
 def with_another_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extensions, "digest_of", lambda _: "0" * 64)
+    monkeypatch.setattr(extensions, "digest_of", lambda *_: "0" * 64)
 
 
 def ask(desk: Desk) -> list[Any]:
